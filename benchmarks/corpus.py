@@ -20,9 +20,9 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from benchmarks.families import FAMILIES
-from graphc.ir.dims import Dim, Size, substitute
-from graphc.ir.graph import Value
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Size, substitute
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
 from tests.fuzz.generator import generate
@@ -31,7 +31,7 @@ from tests.fuzz.more_steps import MORE
 from tests.fuzz.rewritable_steps import REWRITABLE
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-COMPILING = ("graphc", "graphc.runtime.ragged", "graphc.importers.jax.program")
+COMPILING = ("graphc", "graphc.runtime.ragged", "graphc.importers.jax.call.program")
 FACTORS = (250_000, 50_000, 10_000, 2000, 500, 100, 25, 5, 1)
 MOST = 2_000_000  # elements of a value
 STEPS = 2000  # of a loop

@@ -36,10 +36,10 @@ from benchmarks.harness import (
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
 from graphc.ir.garbage import young_garbage
-from graphc.ir.graph import Graph, Value
-from graphc.ir.walk import ancestors
-from graphc.transform.partition import partition
-from graphc.transform.plan import Plan
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.transform.planning.partition import partition
+from graphc.transform.planning.plan import Plan
 
 Program = Callable[[Any, Any, int], Any]
 PROGRAMS: dict[str, Program] = {

@@ -35,7 +35,7 @@ from benchmarks.harness import (
     some,
     time_text,
 )
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.walk import ancestors
 
 RUN_TIME, MEMORY = 1.05, 1.1
 

@@ -37,10 +37,10 @@ from benchmarks.harness import (
 )
 from benchmarks.programs import chain, dag, layers, mlp
 from benchmarks.rules import rule_rows
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, default, none, rewritten
-from graphc.rewriting.reduction import REDUCTION
+from graphc.rewriting.rules.reduction import REDUCTION
 
 N, ROWS, WORDS = setting((1_000_000, 1000, 20_000), (1000, 10, 20))
 Call = Callable[..., Any]

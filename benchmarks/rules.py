@@ -24,14 +24,14 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from benchmarks.harness import CPU, Comparison, Row, compare, row, setting
-from graphc.ir.graph import Graph, Value
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rule, Rules, default
-from graphc.rewriting.accelerators import ACCELERATORS
-from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.contraction import CONTRACTION
-from graphc.rewriting.selection import SELECTION
-from graphc.rewriting.stability import STABILITY
+from graphc.rewriting.rules.accelerators import ACCELERATORS
+from graphc.rewriting.rules.cleanup import CLEANUP
+from graphc.rewriting.rules.contraction import CONTRACTION
+from graphc.rewriting.rules.selection import SELECTION
+from graphc.rewriting.rules.stability import STABILITY
 from tests.rewriting.written import FAMILIES, VARIABLES
 
 SIZES = setting((300_000, 100_000, 30_000, 2000, 400), (8,))

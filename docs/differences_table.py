@@ -16,8 +16,8 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.graph.op import EMISSION, PRIMITIVES, Primitive
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import EMISSION, PRIMITIVES, Primitive
 
 TARGET = pathlib.Path(__file__).with_name("differences.md")
 SPECIAL = (0.0, -0.0, 0.5, -2.5, 1.0, -1.0, np.inf, -np.inf, np.nan)

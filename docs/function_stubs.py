@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import graphc
+from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import FUNCTIONS, METHODS, SPACES
-from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import DTYPES
 
 TARGET = pathlib.Path(graphc.__file__).parent / "ir" / "functions"
@@ -22,7 +22,7 @@ HEAD = "# Written by `python docs/function_stubs.py`.\n"
 MODULE = re.compile(r"\b(numpy|types|collections\.abc|graphc(?:\.\w+)*)\.\w+\b(?!\.)")
 TYPING = re.compile(r"\b(Any|Literal|Optional)\b")
 ELSEWHERE = {  # names as annotations spell them
-    "Value": "graphc.ir.graph.Value",
+    "Value": "graphc.ir.graph.nodes.Value",
     "Known": "graphc.ops.arrays.sizes.Known",
     "module": "types.ModuleType",
 }
@@ -84,7 +84,7 @@ def primitives() -> list[str]:
     """The primitives as attributes, but for those that tests and users declare."""
     ours = (p for p in PRIMITIVES.values() if p.infer.__module__.startswith("graphc."))
     names = sorted(p.name + "_" * keyword.iskeyword(p.name) for p in ours)
-    return [f"    {name}: graphc.ir.op.Primitive" for name in names]
+    return [f"    {name}: graphc.ir.graph.op.Primitive" for name in names]
 
 
 def stubs() -> dict[str, str]:

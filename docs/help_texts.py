@@ -22,10 +22,10 @@ import scipy.special
 import graphc
 import graphc.tensor as gt
 from graphc.errors import GraphError
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import FUNCTIONS, HELP, HELP_TEXTS, OF_VALUES
 from graphc.ir.types import DTYPES, is_float
-from graphc.ir.walk import ancestors
 from tests.ops.sampling import applied, flat
 from tests.samples.spec import Array, Call, Sample
 

@@ -13,7 +13,7 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from graphc.runtime.function import Function
-from graphc.transform.plan import Plan, Read
+from graphc.transform.planning.plan import Plan, Read
 
 TARGET = pathlib.Path(__file__).with_name("idioms.md")
 SIZES = np.geomspace(16, 4096, 50).astype(int).tolist()

@@ -6,8 +6,15 @@ Run `python docs/ops_table.py` after adding an op; a test compares the file.
 import pathlib
 
 import graphc.tensor  # noqa: F401  (lets the op families join)
+from graphc.ir.graph.op import (
+    BATCHING,
+    EMISSION,
+    GRADIENTS,
+    PADDING,
+    PRIMITIVES,
+    Primitive,
+)
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import BATCHING, EMISSION, GRADIENTS, PADDING, PRIMITIVES, Primitive
 from graphc.ops.common.conditions import BOUNDS
 
 TARGET = pathlib.Path(__file__).with_name("ops.md")

@@ -6,7 +6,7 @@ Run `python docs/rewriting_table.py` after adding a rule; a test compares the fi
 import pathlib
 
 from graphc.rewrites import Rule, default
-from graphc.rewriting.stability import STABILITY
+from graphc.rewriting.rules.stability import STABILITY
 
 TARGET = pathlib.Path(__file__).with_name("rewriting.md")
 TITLE = "## The rules\n"

@@ -15,11 +15,11 @@ import graphc.tensor as gt
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
-from graphc.ir import dims
-from graphc.ir.graph import Graph
-from graphc.ir.op import PRIMITIVES
-from graphc.ir.walk import ancestors
-from graphc.transform.partition import partition
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes import dims
+from graphc.transform.planning.partition import partition
 
 # 1. Values and nodes ----------------------------------------------------------------
 #

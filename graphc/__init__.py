@@ -21,24 +21,23 @@ from graphc.errors import (
 from graphc.explain.dump import dump
 from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
 from graphc.importers.functions import block, checkpoint, ragged, vmap
-from graphc.ir.build import config
-from graphc.ir.dims import Dim
 from graphc.ir.elsewhere import OF_GRAPHC
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import config
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import misspelled
+from graphc.ir.sizes.dims import Dim
 from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
-from graphc.rewriting.rule import rewrite
+from graphc.rewriting.engine.rule import rewrite
 from graphc.runtime.compile import function
-from graphc.runtime.decisions import SavedDecisions
+from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
 from graphc.runtime.reopened import load
-from graphc.runtime.stance import stance
+from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.testing import assert_compiles
-from graphc.transform.budget import Budget
-from graphc.transform.custom_vjp import custom_vjp
-from graphc.transform.gradients import (
+from graphc.transform.derivatives.custom_vjp import custom_vjp
+from graphc.transform.derivatives.gradients import (
     hvp,
     jvp,
     pullback,
@@ -46,6 +45,7 @@ from graphc.transform.gradients import (
     vjp,
 )
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
+from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc_serving import Model, ModelError
 

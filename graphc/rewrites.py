@@ -20,13 +20,13 @@ from graphc.analysis.cost import DeviceCosts
 from graphc.rewriting.default import ALL as everything
 from graphc.rewriting.default import DEFAULT as default
 from graphc.rewriting.default import NONE as none
-from graphc.rewriting.engine import Application, Rewritten, rewritten
+from graphc.rewriting.engine.fixpoint import Application, Rewritten, rewritten
+from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.loops.fuse_consumers import HOISTING as hoisting
-from graphc.rewriting.loops.roll import rolling
-from graphc.rewriting.loops.strip_mine import scan_in_chunks
-from graphc.rewriting.loops.tile import blocking
-from graphc.rewriting.pattern import once, p, v
-from graphc.rewriting.rule import Rule, Rules
+from graphc.rewriting.loops.roll.chains import rolling
+from graphc.rewriting.loops.tile.reductions import blocking
+from graphc.rewriting.loops.tile.strip_mine import scan_in_chunks
+from graphc.rewriting.match.pattern import once, p, v
 from graphc.rewriting.sharing.share import sharing
 
 

@@ -42,17 +42,19 @@ TESTS: dict[str, tuple[str, ...]] = {
         *RULES,
     ),
     "graphc/ops/linalg/padding.py": RULES,
-    "graphc/transform/padding.py": (*RULES, *PADDING),
-    "graphc/transform/storage.py": (*RULES, *PADDING),
-    "graphc/rewriting/masks.py": (
+    "graphc/transform/padding/pad.py": (*RULES, *PADDING),
+    "graphc/transform/padding/storage.py": (*RULES, *PADDING),
+    "graphc/rewriting/rules/masks.py": (
         *("tests/rewriting/test_near.py", "tests/rewriting/test_masks.py"),
     ),
-    "graphc/ir/proofs.py": ("tests/ir/test_dims.py", "tests/ir/test_dims_ranges.py"),
-    "graphc/ir/dims.py": ("tests/ir/test_dims.py", "tests/ir/test_sizes.py"),
-    "graphc/ir/dims_ranges.py": ("tests/ir/test_dims_ranges.py",),
-    "graphc/importers/jax/indexing.py": IMPORTED,
-    "graphc/importers/jax/reductions.py": IMPORTED,
-    "graphc/importers/jax/decompositions.py": IMPORTED,
+    "graphc/ir/sizes/proofs.py": (
+        *("tests/ir/test_dims.py", "tests/ir/test_dims_ranges.py"),
+    ),
+    "graphc/ir/sizes/dims.py": ("tests/ir/test_dims.py", "tests/ir/test_sizes.py"),
+    "graphc/ir/sizes/ranges.py": ("tests/ir/test_dims_ranges.py",),
+    "graphc/importers/jax/read/indexing.py": IMPORTED,
+    "graphc/importers/jax/read/reductions.py": IMPORTED,
+    "graphc/importers/jax/read/decompositions.py": IMPORTED,
 }
 
 COMPARISONS: dict[type[ast.cmpop], str] = {

@@ -8,11 +8,11 @@ values may be views, and of which; an array that nobody else has is handed out a
 
 from collections.abc import Container, Iterable, Iterator
 
-from graphc.ir.build import CONSTANT
-from graphc.ir.graph import Graph, Value
-from graphc.ir.inner import within
-from graphc.ir.op import views_of_inputs
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.build import CONSTANT
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.op import views_of_inputs
+from graphc.ir.graph.walk import ancestors
 
 ViewEdges = dict[Value, list[Value]]
 

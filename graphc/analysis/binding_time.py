@@ -7,10 +7,10 @@ Automatic Program Generation, 1993).
 from collections.abc import Iterable
 from enum import IntEnum
 
-from graphc.ir.build import CONSTANT, INPUT
-from graphc.ir.dims import Dim, Size
-from graphc.ir.following import MOST_SIZES
-from graphc.ir.graph import Node, origins
+from graphc.ir.graph.build import CONSTANT, INPUT
+from graphc.ir.graph.following import MOST_SIZES
+from graphc.ir.graph.nodes import Node, origins
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import product
 
 

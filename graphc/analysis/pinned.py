@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from graphc.ir.dims import Dim, Symbol
-from graphc.ir.graph import Guard, Node
-from graphc.ir.polynomials import polynomial
+from graphc.ir.graph.nodes import Guard, Node
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.polynomials import polynomial
 
 
 @dataclass(frozen=True)

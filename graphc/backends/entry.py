@@ -10,10 +10,10 @@ from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import PrintedBody
 from graphc.errors import label
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ops.effects.capacities import capacity_call
-from graphc.transform.padding import PaddedGraph
-from graphc.transform.plan import Plan
+from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
 
 

@@ -14,8 +14,8 @@ from graphc.backends.program import (
 )
 from graphc.backends.slices import call_at_places
 from graphc.backends.source import PrintedBody
-from graphc.ir.graph import Value
-from graphc.transform.plan import (
+from graphc.ir.graph.nodes import Value
+from graphc.transform.planning.plan import (
     Check,
     HostNode,
     JoinedPieces,

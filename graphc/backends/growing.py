@@ -16,10 +16,10 @@ from graphc.backends.module import Module
 from graphc.backends.placing import placed, placer
 from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
-from graphc.ir.build import INPUT
-from graphc.ir.graph import Value
-from graphc.ir.op import EMISSION, Printing
-from graphc.transform.plan import HostNode, PythonLoop, Segment
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import EMISSION, Printing
+from graphc.transform.planning.plan import HostNode, PythonLoop, Segment
 
 
 def growing_segment(module: Module, segment: Segment) -> list[str]:

@@ -23,12 +23,12 @@ from graphc.backends.program import (
 )
 from graphc.backends.slices import slices_at_a_place
 from graphc.backends.source import PrintedBody
-from graphc.ir.build import INPUT
-from graphc.ir.dims import Dim
-from graphc.ir.graph import Value
-from graphc.ir.walk import ancestors
-from graphc.transform.grouping import printed
-from graphc.transform.plan import Plan, Segment, SlicesOfStacks
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim
+from graphc.transform.planning.plan import Plan, Segment, SlicesOfStacks
+from graphc.transform.printed_sizes import printed
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Container, Iterable
 from typing import Protocol
 
-from graphc.ir.build import INPUT
-from graphc.ir.graph import Node, Value
-from graphc.ir.walk import operands
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import operands
 
 
 class Lines(Protocol):

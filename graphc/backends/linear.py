@@ -22,11 +22,11 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import PrintedBody
 from graphc.errors import graph_error
-from graphc.ir.build import INPUT
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import ancestors, in_program_order, operands
 from graphc.ir.types import BFLOAT16
-from graphc.ir.walk import ancestors, in_program_order, operands
-from graphc.transform.plan import Check, HostNode, Plan
+from graphc.transform.planning.plan import Check, HostNode, Plan
 
 NEEDS_X64 = "the program has 64-bit arrays: call it under jax.enable_x64(True)"
 

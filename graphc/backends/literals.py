@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.types import BFLOAT16
 
 NDArray = np.ndarray[Any, Any]

@@ -9,11 +9,11 @@ from graphc.backends.function_source import globals_used, plain_source
 from graphc.backends.literals import array_text
 from graphc.backends.names import Hints, Names, of_same_name
 from graphc.errors import SourceLocation, printable
-from graphc.ir import inner
-from graphc.ir.build import INPUT, Data
-from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression
-from graphc.ir.dims_names import SHOWN
-from graphc.ir.graph import Value
+from graphc.ir.graph import bodies
+from graphc.ir.graph.build import INPUT, Data
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression
+from graphc.ir.sizes.names import SHOWN
 from graphc.ir.types import DType, name_of
 
 
@@ -33,7 +33,7 @@ class Module:
         self.helpers: dict[Callable[..., Any], tuple[str, str]] = {}
         self.imports: dict[str, None] = {}
         self.constants: dict[Data, tuple[str, str]] = {}
-        self.functions: dict[inner.Body, tuple[str, list[str]]] = {}
+        self.functions: dict[bodies.Body, tuple[str, list[str]]] = {}
         self.widens = False  # whether sizes are computed with 64 bits
         self.summed: set[Symbol] = set()  # integers that sizes are computed with there
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
@@ -73,7 +73,7 @@ class Module:
             name = self._sizes[symbol] = self.names.unique(hint)
         return name
 
-    def name_sizes(self, call: inner.BodyCall) -> dict[object, str]:
+    def name_sizes(self, call: bodies.BodyCall) -> dict[object, str]:
         """Let sizes of a body be called as those of their name that it is given.
 
         Returns the names that they are printed with, where not their own.

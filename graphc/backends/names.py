@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from graphc.errors import SourceLocation
-from graphc.ir.build import INPUT
-from graphc.ir.dims import Dim, Symbol, symbol_dim
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body, BodyCall
-from graphc.ir.walk import operands
+from graphc.ir.graph.bodies import Body, BodyCall
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import operands
+from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
 
 RESERVED = {
     *keyword.kwlist,

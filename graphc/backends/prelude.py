@@ -11,9 +11,9 @@ from graphc.backends.module import Module
 from graphc.backends.sizes import solved
 from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
-from graphc.ir.dims import Dim, Symbol, symbol_dim
-from graphc.ir.dims_names import shown_name
-from graphc.ir.graph import Graph, Guard, Node, Value
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value
+from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.ir.sizes.names import shown_name
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 
 LONGEST = 60  # characters of a name in a message

@@ -15,13 +15,13 @@ from graphc.backends.prelude import check_inputs, checked, helpers
 from graphc.backends.sizes import is_wide
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.backends.source import PrintedBody
-from graphc.ir.build import INPUT
-from graphc.ir.dims import Symbol
-from graphc.ir.graph import Graph, Value
-from graphc.ir.inner import within
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Symbol
 from graphc.ops.common.conditions import tells
-from graphc.transform.plan import Check, Plan, PythonLoop
+from graphc.transform.planning.plan import Check, Plan, PythonLoop
 
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 

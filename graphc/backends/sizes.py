@@ -7,12 +7,12 @@ from functools import reduce
 from typing import Any
 
 from graphc.errors import GraphError, label
-from graphc.ir.build import INPUT, is_body_input
-from graphc.ir.dims import Dim, Size, substitute, symbol_dim
-from graphc.ir.dims_text import Printer
-from graphc.ir.exactness import Range, fits, lies_within, parts_fit
-from graphc.ir.graph import Value
-from graphc.ir.polynomials import Atom, Symbol, calls_in, polynomial
+from graphc.ir.graph.build import INPUT, is_body_input
+from graphc.ir.graph.nodes import Value
+from graphc.ir.params.exactness import Range, fits, lies_within, parts_fit
+from graphc.ir.sizes.dims import Dim, Size, substitute, symbol_dim
+from graphc.ir.sizes.polynomials import Atom, Symbol, calls_in, polynomial
+from graphc.ir.sizes.text import Printer
 
 INT32: Range = (-(2**31), 2**31 - 1)
 EXACT: Range = (-(2**62), 2**62)  # where sums of integers of 64 bits do not wrap around

@@ -7,13 +7,13 @@ takes them for 2**49, and no axis has as many elements.
 from collections.abc import Callable, Iterator, Sequence
 
 from graphc.backends.sizes import is_wide
-from graphc.ir.build import SIZE_OP
-from graphc.ir.dims import Dim, Size, Symbol, clip, substitute
-from graphc.ir.exactness import saturates
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import has_inner, within, within_sized
+from graphc.ir.graph.bodies import has_inner, within, within_sized
+from graphc.ir.graph.build import SIZE_OP
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.params.exactness import saturates
 from graphc.ir.primitives import OP
-from graphc.ir.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Size, Symbol, clip, substitute
 
 SLICED = (OP.basic_index, OP.slice_update)
 

@@ -9,9 +9,9 @@ from graphc.backends.growing import announce
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.source import PrintedBody
-from graphc.ir.build import INPUT
-from graphc.ir.graph import Value
-from graphc.transform.plan import SlicesOfStacks
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Value
+from graphc.transform.planning.plan import SlicesOfStacks
 
 
 def slices_at_a_place(module: Module, segment: SlicesOfStacks) -> list[str]:

@@ -31,15 +31,15 @@ from graphc.backends.sizes import (
 )
 from graphc.control.call import CALL
 from graphc.errors import GraphError, SourceLocation, graph_error
-from graphc.ir import inner
-from graphc.ir.build import CONSTANT, INPUT, SIZE_OP, Data
-from graphc.ir.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
-from graphc.ir.dims_names import SHOWN, naming
-from graphc.ir.dims_text import shared_parts
-from graphc.ir.graph import Guard, Node, Value
-from graphc.ir.kinds import Text
-from graphc.ir.op import EMISSION, Opaque, Printing
+from graphc.ir.graph import bodies
+from graphc.ir.graph.build import CONSTANT, INPUT, SIZE_OP, Data
+from graphc.ir.graph.nodes import Guard, Node, Value
+from graphc.ir.graph.op import EMISSION, Opaque, Printing
+from graphc.ir.params.kinds import Text
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
+from graphc.ir.sizes.names import SHOWN, naming
+from graphc.ir.sizes.text import shared_parts
 from graphc.ir.types import INT32
 
 _LITERALS = bool, int, float, str
@@ -347,7 +347,7 @@ def print_body(
     module: Module,
     xp: str,
     user: Node,
-    callee: inner.Body | Opaque,
+    callee: bodies.Body | Opaque,
     jitted: bool = False,
 ) -> str:
     """Print a body of a node as a function of its inputs, then its sizes; its name.
@@ -372,7 +372,7 @@ def print_body(
 
 
 def _printed_body(
-    module: Module, xp: str, graph: inner.Body, name: str, frees: bool
+    module: Module, xp: str, graph: bodies.Body, name: str, frees: bool
 ) -> str:
     module.functions[graph] = name, []
     body = PrintedBody(module, xp, reads=graph.in_python, inner=True)

@@ -7,11 +7,11 @@ import numpy as np
 
 from graphc.checking.chance import Chance
 from graphc.checking.plans import Want
-from graphc.ir.build import variable
-from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import variable
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.ir.types import TensorType, is_inexact
-from graphc.ir.walk import ancestors
 
 NDArray = np.ndarray[Any, Any]
 SizeValues = Mapping[Symbol, int]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from graphc.ir.dims import Size, axis
+from graphc.ir.sizes.dims import Size, axis
 from graphc.ir.types import DType, dtype_of
 
 T = TypeVar("T")

@@ -24,16 +24,16 @@ from graphc.checking.graphs import DeclaredShapes, Made, built, matching
 from graphc.checking.shown import Counterexample, expression, shown
 from graphc.checking.watched import watched
 from graphc.errors import GraphError, describe, graph_error
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.verify import verify
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_inexact
-from graphc.ir.verify import verify
-from graphc.ir.walk import ancestors
-from graphc.rewriting.engine import rewritten
-from graphc.rewriting.rule import Rule, Rules
+from graphc.rewriting.engine.fixpoint import rewritten
+from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.runtime.compile import function
-from graphc.transform.gradients import grad
+from graphc.transform.derivatives.gradients import grad
 
 BATCH = 9  # examples; from 10 on Hypothesis varies the last one more than it makes new
 MOST_BARREN = 10  # graphs without a gradient, where none has one

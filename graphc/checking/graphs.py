@@ -11,13 +11,13 @@ import graphc.checking.plans_products  # noqa: F401  (joins the plans)
 from graphc.checking.chance import Chance, Misfit
 from graphc.checking.plans import PLANS, Want, any_of, elementwise
 from graphc.errors import GraphError
-from graphc.ir.build import as_value, cast, constant, variable
-from graphc.ir.dims import Dim, Size, axis
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, constant, variable
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES, Primitive
 from graphc.ir.namespace import F
-from graphc.ir.op import PRIMITIVES, Primitive
+from graphc.ir.sizes.dims import Dim, Size, axis
 from graphc.ir.types import DType, TensorType, is_inexact
-from graphc.rewriting.pattern import (
+from graphc.rewriting.match.pattern import (
     COMMUTATIVE,
     Apply,
     Named,
@@ -26,7 +26,7 @@ from graphc.rewriting.pattern import (
     Pattern,
     Variable,
 )
-from graphc.rewriting.traced import Traced
+from graphc.rewriting.match.traced import Traced
 
 DeclaredShapes = Mapping[str, Sequence[int | str]]
 NUMBERS = (0, 1, -1, 2, -0.0, 0.5)

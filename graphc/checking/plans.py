@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphc.checking.chance import DTYPES, FLOATS, MOST_AXES, Chance, Misfit
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer, product
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from graphc.checking.chance import Chance
 from graphc.checking.plans import ParamChoices, SamplePlan, Want, floating, index, plans
-from graphc.ir.dims import Size
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT64
 from graphc.ops.indexing.parse import FULL_ITEM
 

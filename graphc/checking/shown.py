@@ -3,9 +3,9 @@
 import numpy as np
 
 from graphc.checking.compare import NDArray
-from graphc.ir.build import CONSTANT, INPUT
-from graphc.ir.graph import Value
-from graphc.ir.kinds import Text
+from graphc.ir.graph.build import CONSTANT, INPUT
+from graphc.ir.graph.nodes import Value
+from graphc.ir.params.kinds import Text
 
 
 class Counterexample(Exception):

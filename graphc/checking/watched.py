@@ -3,10 +3,10 @@
 from dataclasses import fields
 
 from graphc.checking.shown import Counterexample, expression
-from graphc.ir.dims import equal
-from graphc.ir.graph import Value
-from graphc.rewriting.pattern import CountUses
-from graphc.rewriting.rule import IsKept, Rule
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import equal
+from graphc.rewriting.engine.rule import IsKept, Rule
+from graphc.rewriting.match.pattern import CountUses
 
 
 def watched(rule: Rule) -> Rule:

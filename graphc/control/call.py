@@ -6,10 +6,10 @@ is taken of it, and no axis of it is padded.
 
 from collections.abc import Iterator, Sequence
 
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body, BodyCall
-from graphc.ir.op import Array, Opaque, Printing, op
+from graphc.ir.graph.bodies import Body, BodyCall
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, Opaque, Printing, op
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 
 

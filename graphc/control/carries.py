@@ -8,12 +8,12 @@ import numpy as np
 
 from graphc.control.pytree import Compound, flatten, items, require_shallow
 from graphc.errors import graph_error, shortened
-from graphc.ir.build import as_value, body_input, cast, strong
-from graphc.ir.dims import equal
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.build import as_value, body_input, cast, strong
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import type_error
 from graphc.ir.namespace import F
-from graphc.ir.op import type_error
+from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
 
 

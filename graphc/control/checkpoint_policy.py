@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from graphc.control.scan import StepFunction, StepResult, run_scan
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, size_value
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, as_value, cast, size_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, same_size
 
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph import Params, Value
-from graphc.ir.replay import region_between, renewed
-from graphc.ir.walk import operands
+from graphc.ir.graph.nodes import Params, Value
+from graphc.ir.graph.replay import region_between, renewed
+from graphc.ir.graph.walk import operands
 from graphc.ops.common.conditions import both_hold, never_failed
 from graphc.ops.effects.assertions import ASSERT
 

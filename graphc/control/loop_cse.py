@@ -7,9 +7,9 @@ graph, the first is dropped.
 
 from collections.abc import Callable, Iterable, Sequence
 
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.replay import renewed
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.walk import ancestors, operands
 
 
 def merged(graph: Graph) -> Graph:

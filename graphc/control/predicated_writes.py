@@ -9,14 +9,14 @@ from typing import cast
 
 import numpy as np
 
-from graphc.ir.build import constant
-from graphc.ir.dims import less_equal
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between, renewed
+from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.replay import region_between, renewed
+from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import is_inexact, same_shape
-from graphc.ir.walk import operands
 from graphc.ops.indexing.basic import BASIC_INDEX
 from graphc.ops.indexing.gather import GATHER, is_adjacent
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.op import Printing
+from graphc.ir.graph.op import Printing
 
 
 def scan_numpy(

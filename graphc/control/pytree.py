@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.types import is_inexact
 
 

@@ -18,12 +18,10 @@ from graphc.control.loop_cse import together
 from graphc.control.predicated_writes import masked_writes
 from graphc.control.print_loops import print_growing, print_scan
 from graphc.control.scan_records import PerChunk, Replay
-from graphc.ir.build import body_input, cast
-from graphc.ir.dims import Size, Symbol, less_equal
-from graphc.ir.graph import Node, Params, Value
-from graphc.ir.inner import BodyCall, close
-from graphc.ir.namespace import F, enroll
-from graphc.ir.op import (
+from graphc.ir.graph.bodies import BodyCall, close
+from graphc.ir.graph.build import body_input, cast
+from graphc.ir.graph.nodes import Node, Params, Value
+from graphc.ir.graph.op import (
     Array,
     Opaque,
     Primitive,
@@ -32,9 +30,11 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
-from graphc.ir.replay import region_between
+from graphc.ir.graph.replay import region_between
+from graphc.ir.graph.walk import operands
+from graphc.ir.namespace import F, enroll
+from graphc.ir.sizes.dims import Size, Symbol, less_equal
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
-from graphc.ir.walk import operands
 from graphc.ops.common.padding import PaddedValue, Padding
 
 StepResult = tuple[list[Value], list[Value]]

@@ -5,7 +5,7 @@ Each is a param of the scan, and leaves what it computes as it is.
 
 from typing import NamedTuple
 
-from graphc.ir.dims import Size
+from graphc.ir.sizes.dims import Size
 
 
 class Replay(NamedTuple):

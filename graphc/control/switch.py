@@ -10,10 +10,10 @@ from typing import Any
 from graphc.control.carries import fresh
 from graphc.control.checks import BodyCheck, checked, held, taken_out
 from graphc.control.scan import used_between
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body, BodyCall, close
-from graphc.ir.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.graph.bodies import Body, BodyCall, close
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from graphc.control.carries import carried_views
-from graphc.ir.build import body_input
-from graphc.ir.dims import Size, Symbol, maximum, minimum, symbol_dim
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body, BodyCall, close
+from graphc.ir.graph.bodies import Body, BodyCall, close
+from graphc.ir.graph.build import body_input
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, Opaque, Printing, op, require_equal
 from graphc.ir.namespace import enroll
-from graphc.ir.op import Array, Opaque, Printing, op, require_equal
+from graphc.ir.sizes.dims import Size, Symbol, maximum, minimum, symbol_dim
 from graphc.ir.types import TensorType
 
 StepResult = tuple[list[Value], list[Value]]

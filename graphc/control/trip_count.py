@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from graphc.ir.build import as_size
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, op, type_error, views_of_inputs
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, Shared
 from graphc.ops.common.padding import PaddedValue, Padding

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.control.carries import fresh
-from graphc.ir.build import cast, default_dtype, strong
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import cast, default_dtype, strong
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between
 from graphc.ir.primitives import OP
-from graphc.ir.replay import region_between
 from graphc.ir.types import TensorType
 from graphc.ops.common.broadcasting import common_dtype
 

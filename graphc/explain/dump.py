@@ -6,11 +6,18 @@ from typing import Any, Protocol, runtime_checkable
 
 from graphc.backends.names import Hints
 from graphc.errors import graph_error
-from graphc.ir.build import INPUT
-from graphc.ir.graph import Graph, Value
-from graphc.ir.text import Writer, to_text
-from graphc.ir.walk import ancestors
-from graphc.transform.plan import Check, HostNode, Plan, PlanStep, Read, Segment
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.text.printer import Writer, to_text
+from graphc.transform.planning.plan import (
+    Check,
+    HostNode,
+    Plan,
+    PlanStep,
+    Read,
+    Segment,
+)
 
 
 @runtime_checkable
@@ -26,8 +33,8 @@ def dump(x: Any) -> str:
     """The text of a value, a graph, a plan or a compiled function.
 
     Values bear the names that they have in the user's program, and each line tells
-    where it was written. `graphc.ir.reader.parse_graph` reads the text of a graph; the
-    text of a function is its source. Raises GraphError for anything else.
+    where it was written. `graphc.ir.text.reader.parse_graph` reads the text of a
+    graph; the text of a function is its source. Raises GraphError for anything else.
 
     >>> import graphc, graphc.tensor as gt
     >>> y = gt.tanh(gt.tensor("x", "float32", ("n", 3)))

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from graphc.errors import SourceLocation
-from graphc.ir.dims import Symbol
-from graphc.ir.dims_names import shown_name
-from graphc.ir.graph import Guard, Node
-from graphc.transform.plan import (
+from graphc.ir.graph.nodes import Guard, Node
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.transform.planning.plan import (
     Check,
     Glue,
     HostNode,

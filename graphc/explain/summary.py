@@ -6,11 +6,18 @@
 from collections.abc import Iterable
 
 from graphc.analysis.pinned import pinned
-from graphc.ir.build import INPUT
-from graphc.ir.dims import Symbol
-from graphc.ir.dims_names import shown_name
-from graphc.ir.graph import Value
-from graphc.transform.plan import Check, Plan, PythonLoop, Read, Segment, SlicesOfStacks
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.transform.planning.plan import (
+    Check,
+    Plan,
+    PythonLoop,
+    Read,
+    Segment,
+    SlicesOfStacks,
+)
 
 
 def summary(plan: Plan, backend: str) -> str:

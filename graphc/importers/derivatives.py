@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from graphc.importers.decorated import Decorated
 from graphc.runtime.tracebacks import hiding
-from graphc.transform import gradients
-from graphc.transform.gradients import Disconnected
+from graphc.transform.derivatives import gradients
+from graphc.transform.derivatives.gradients import Disconnected
 
 Numbers = int | tuple[int, ...]
 Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]

@@ -7,18 +7,18 @@ from functools import wraps
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import Casting
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph.build import Casting
+from graphc.ir.graph.nodes import Graph, Value
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.rule import Rules
+from graphc.rewriting.engine.rule import Rules
 from graphc.runtime import ragged as examples
-from graphc.runtime.arguments import Backend
+from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options
 from graphc.runtime.ragged import check_packing
 from graphc.runtime.tracebacks import hiding
 from graphc.transform import block as blocks
-from graphc.transform import checkpoint as checkpoints
-from graphc.transform import vectorize
+from graphc.transform.derivatives import checkpoint as checkpoints
+from graphc.transform.derivatives import vectorize
 from graphc.transform.policies import Pad
 
 

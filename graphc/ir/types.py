@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import graph_error, user_place
-from graphc.ir.dims import Dim, Size
+from graphc.ir.sizes.dims import Dim, Size
 
 DType = np.dtype[Any]
 BOOL = np.dtype("bool")

@@ -3,9 +3,9 @@
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.ir.build import as_shape
-from graphc.ir.dims import less_equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_shape
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import less_equal
 from graphc.ops.effects.assertions import at_most
 from graphc.pytensor.registry import NotConverted, rule, stated
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.ir.dims import equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import equal
 from graphc.pytensor.convert import convert_node, converted
 from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
-from graphc.transform.vectorize import vmap
+from graphc.transform.derivatives.vectorize import vmap
 
 
 @rule("OpFromGraph")

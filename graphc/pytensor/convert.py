@@ -14,8 +14,8 @@ from pytensor.tensor.type import TensorType
 
 import graphc.tensor as gt
 from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
-from graphc.ir.build import constant
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Graph, Value
 from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.lazy import BranchPath, LazyBranch, by_place, is_choice, taken_by
 from graphc.pytensor.registry import NotConverted, convert_op, stated

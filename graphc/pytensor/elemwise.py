@@ -9,14 +9,14 @@ import numpy as np
 from pytensor.graph.basic import Constant
 
 import graphc.tensor as gt
-from graphc.ir.build import constant, literal_of
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import constant, literal_of
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import BOOL, dtype_of, is_inexact
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
-from graphc.transform.recomputed import kept
+from graphc.transform.derivatives.recomputed import kept
 
 special = gt.special
 

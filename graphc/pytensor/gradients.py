@@ -7,12 +7,12 @@ import pytensor
 from pytensor.graph.traversal import io_toposort
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph.nodes import Graph, Value
 from graphc.pytensor.convert import convert
 from graphc.pytensor.lazy import inner_graphs
 from graphc.pytensor.linker import mode
 from graphc.pytensor.registry import RULES
-from graphc.transform.gradients import grad
+from graphc.transform.derivatives.gradients import grad
 
 # Ops that give what they get, and something else for its gradient.
 GRADIENT_OPS = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.pytensor.registry import NotConverted, rule, stated
 
 la = gt.linalg

@@ -10,8 +10,8 @@ from pytensor.configdefaults import config
 from graphc.control.carries import fresh
 from graphc.errors import GraphError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
-from graphc.ir.graph import Value
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.replay import region_between, replayed
 
 _DISPATCH = "pytensor.link.jax.dispatch.basic"
 OWN = ("pytensor.", "pymc.")  # how modules are named whose Ops are known by name

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 
 try:
     from graphc.pytensor.of_jax import OWN, function_of, has_function, of_jax

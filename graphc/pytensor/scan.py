@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.ir.build import as_shape
-from graphc.ir.dims import less_equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_shape
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import less_equal
 from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import rule

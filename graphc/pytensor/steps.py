@@ -16,7 +16,7 @@ from pytensor.tensor.type_other import SliceType
 
 from graphc.errors import CallError, ForkError, GraphError
 from graphc.ir.forks import in_forked_children
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph.nodes import Graph, Value
 from graphc.pytensor.convert import (
     Conversion,
     Values,
@@ -28,8 +28,8 @@ from graphc.pytensor.lazy import choose
 from graphc.pytensor.of_jax import has_function
 from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
+from graphc.runtime.driver.programs import Programs
 from graphc.runtime.function import Function
-from graphc.runtime.programs import Programs
 
 VariableStorage = dict[Variable, Any]
 PROGRAMS = Programs()  # PyMC makes functions anew that are as those before

@@ -1,18 +1,18 @@
 """The rules that are applied unless others are asked for."""
 
-from graphc.rewriting.accelerators import ACCELERATORS
-from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.contraction import CONTRACTION
-from graphc.rewriting.lifting import LIFTING
-from graphc.rewriting.lookup import LOOKUP
+from graphc.rewriting.engine.rule import LIBRARY, Rules
 from graphc.rewriting.loops.fuse_consumers import HOISTING
-from graphc.rewriting.loops.roll import ROLLING
-from graphc.rewriting.masks import MASKS
-from graphc.rewriting.reduction import REDUCTION
-from graphc.rewriting.rule import LIBRARY, Rules
-from graphc.rewriting.selection import SELECTION
+from graphc.rewriting.loops.roll.chains import ROLLING
+from graphc.rewriting.rules.accelerators import ACCELERATORS
+from graphc.rewriting.rules.cleanup import CLEANUP
+from graphc.rewriting.rules.contraction import CONTRACTION
+from graphc.rewriting.rules.lifting import LIFTING
+from graphc.rewriting.rules.lookup import LOOKUP
+from graphc.rewriting.rules.masks import MASKS
+from graphc.rewriting.rules.reduction import REDUCTION
+from graphc.rewriting.rules.selection import SELECTION
+from graphc.rewriting.rules.stability import STABILITY
 from graphc.rewriting.sharing.share import SHARING
-from graphc.rewriting.stability import STABILITY
 
 NONE = Rules()
 # Attention is one op before its parts are made in tiles; steps are done together once

@@ -7,23 +7,23 @@ from typing import Any
 
 from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error
-from graphc.ir.dims_names import naming
-from graphc.runtime import stance
-from graphc.runtime.ahead import OnlySegment, is_wide, structs_of
-from graphc.runtime.arguments import Backend, Signature
-from graphc.runtime.devices import Target
-from graphc.runtime.export import Contents, contents_of, written
-from graphc.runtime.exporter import Exporter, platforms_of
-from graphc.runtime.failure import Program
-from graphc.runtime.generations import Generation
-from graphc.runtime.log import Compilation, Log
-from graphc.runtime.lowering import Lowering, executables_of
+from graphc.ir.sizes.names import naming
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.call.arguments import Backend, Signature
+from graphc.runtime.driver import stance
+from graphc.runtime.driver.ahead import OnlySegment, is_wide, structs_of
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.log import Compilation, Log
+from graphc.runtime.driver.programs import LoadedProgram
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.prepared import Prepared
-from graphc.runtime.programs import LoadedProgram
-from graphc.runtime.whole_files import write_whole
-from graphc.transform.forecast import SizesGiven
-from graphc.transform.plan import Plan
+from graphc.runtime.save.export import Contents, contents_of, written
+from graphc.runtime.save.exporter import Exporter, platforms_of
+from graphc.runtime.save.lowering import Lowering, executables_of
+from graphc.runtime.variants.generations import Generation
+from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.plan import Plan
 
 
 class AheadOfCalls:

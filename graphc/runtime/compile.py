@@ -8,18 +8,16 @@ from typing import Any
 from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
-from graphc.ir.build import Casting, check_casting, config
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.garbage import young_garbage
-from graphc.ir.graph import Graph
-from graphc.ir.proofs import remembering
+from graphc.ir.graph.build import Casting, check_casting, config
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.sizes.proofs import remembering
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.loops.roll import NAME
-from graphc.rewriting.rule import Rule, Rules
-from graphc.runtime.arguments import Backend
-from graphc.runtime.decided import inputs_of
-from graphc.runtime.decisions import SavedDecisions, decisions_of
-from graphc.runtime.devices import Target, target_of
+from graphc.rewriting.engine.rule import Rule, Rules
+from graphc.rewriting.loops.roll.chains import NAME
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.driver.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
 from graphc.runtime.making import Making
@@ -27,10 +25,12 @@ from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tracebacks import hiding
-from graphc.transform.budget import check_dims
+from graphc.runtime.variants.decided import inputs_of
+from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
+from graphc.transform.derivatives.rolled_gradients import as_compiled
 from graphc.transform.loops.bounds_checks import watched
-from graphc.transform.rolled_gradients import as_compiled
-from graphc.transform.stretching import Resolved, axes_maybe_one, dims_of
+from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
+from graphc.transform.planning.budget import check_dims
 
 
 @hiding

@@ -19,13 +19,13 @@ from graphc.errors import (
     shortened,
     user_level,
 )
-from graphc.ir.build import INPUT, Casting, as_value, is_body_input, strong
-from graphc.ir.dims import Dim, Symbol, symbol_dim
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import has_inner
-from graphc.ir.replay import region_between
-from graphc.ir.walk import operands
-from graphc.transform.grouping import printed
+from graphc.ir.graph.bodies import has_inner
+from graphc.ir.graph.build import INPUT, Casting, as_value, is_body_input, strong
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import region_between
+from graphc.ir.graph.walk import operands
+from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.transform.printed_sizes import printed
 
 Unused = Literal["ignore", "warn", "error"]
 

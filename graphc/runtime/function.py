@@ -10,18 +10,15 @@ from graphc.backends.program import entry, segment_text
 from graphc.errors import CallError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
-from graphc.ir.dims_names import naming
-from graphc.rewriting.engine import Application, applied
-from graphc.runtime import alarms, stance, xla
-from graphc.runtime.adapt import Change
-from graphc.runtime.ahead import OnlySegment, only_segment
+from graphc.ir.sizes.names import naming
+from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
-from graphc.runtime.arguments import Signature
-from graphc.runtime.call_lines import CallSite
-from graphc.runtime.copying import are_small, on_copies, on_lent, on_small_copies
-from graphc.runtime.decided import decided
-from graphc.runtime.decisions import SavedDecisions
-from graphc.runtime.dispatch import (
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.call import alarms
+from graphc.runtime.call.arguments import Signature
+from graphc.runtime.call.copying import are_small, on_copies, on_lent, on_small_copies
+from graphc.runtime.call.dispatch import (
     ANY,
     CALL,
     LEND,
@@ -31,26 +28,30 @@ from graphc.runtime.dispatch import (
     kept_by,
     taking,
 )
-from graphc.runtime.failure import (
+from graphc.runtime.call.lines import CallSite
+from graphc.runtime.call.planned_calls import PlannedCalls
+from graphc.runtime.driver import stance, xla
+from graphc.runtime.driver.ahead import OnlySegment, only_segment
+from graphc.runtime.driver.failure import (
     Program,
     ProgramCallError,
     call_error,
     not_pickled,
     running,
 )
-from graphc.runtime.generations import Generation, Generations
-from graphc.runtime.log import Compilation, Log, Stats
+from graphc.runtime.driver.log import Compilation, Log, Stats
+from graphc.runtime.driver.programs import loader
+from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.planned_calls import PlannedCalls
-from graphc.runtime.prepared import Prepared
-from graphc.runtime.programs import loader
-from graphc.runtime.remedies import remedy
-from graphc.runtime.tiering import Tiers
-from graphc.runtime.whole_files import write_whole
-from graphc.runtime.xla import EVENTS
-from graphc.transform.forecast import SizesGiven, sizes_of_calls
-from graphc.transform.plan import Plan
+from graphc.runtime.save.remedies import remedy
+from graphc.runtime.variants.adapt import Change
+from graphc.runtime.variants.decided import decided
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.runtime.variants.generations import Generation, Generations
+from graphc.runtime.variants.tiering import Tiers
+from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
+from graphc.transform.planning.plan import Plan
 
 
 class Function(AheadOfCalls):

@@ -9,15 +9,15 @@ import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.errors import graph_error
-from graphc.ir.build import constant
-from graphc.ir.graph import Graph
-from graphc.ir.inner import within
-from graphc.ir.reader import parse_graph
-from graphc.ir.replay import substituted
-from graphc.ir.text import has_text, to_text
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.replay import substituted
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.text.printer import has_text, to_text
+from graphc.ir.text.reader import parse_graph
 from graphc.runtime.examine import Input
-from graphc.runtime.exporter import lifted
+from graphc.runtime.save.exporter import lifted
 from graphc.transform.policies import key_names
 
 Arrays = list["np.ndarray[Any, Any]"]

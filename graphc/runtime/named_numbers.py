@@ -8,8 +8,8 @@ import warnings
 
 from graphc.analysis.pinned import OneNumber, pinned
 from graphc.errors import SizeWarning, user_level
-from graphc.ir.dims import Size, equal, is_declared, symbol_dim
-from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.sizes.dims import Size, equal, is_declared, symbol_dim
 from graphc.runtime.examine import Unused
 
 _STATED = ("specify_shape", "assert_")  # by which users say that it is so

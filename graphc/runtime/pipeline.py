@@ -17,33 +17,41 @@ from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import graph_error, standing_at, user_place
-from graphc.ir.build import Casting, config
-from graphc.ir.dims import Symbol
-from graphc.ir.dims_names import SHOWN, naming
-from graphc.ir.graph import Graph, Value
-from graphc.ir.inner import runs_in_python
-from graphc.ir.proofs import remembering
-from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.engine import Application, Rewritten, finished, rewritten, settled
-from graphc.rewriting.rule import Rules
-from graphc.runtime import program_cache
-from graphc.runtime.adapt import Adapter, Compile, LeftToCalls
-from graphc.runtime.advice import Advisor, Overseer
-from graphc.runtime.arguments import Backend
-from graphc.runtime.devices import Target
-from graphc.runtime.graph_key import key_of
-from graphc.runtime.prepared import Prepared
-from graphc.runtime.rehearsal import rehearsed
-from graphc.runtime.tiering import require_both
-from graphc.runtime.watching import Watcher, Watching
-from graphc.transform.budget import Budget, PlanOf, Spending, spending
-from graphc.transform.forecast import Forecast, SizesGiven
-from graphc.transform.grouping import UNDIVIDED, CostModel
+from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.build import Casting, config
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import SHOWN, naming
+from graphc.ir.sizes.proofs import remembering
+from graphc.rewriting.engine.fixpoint import (
+    Application,
+    Rewritten,
+    finished,
+    rewritten,
+    settled,
+)
+from graphc.rewriting.engine.rule import Rules
+from graphc.rewriting.rules.cleanup import CLEANUP
+from graphc.runtime.cache import program_cache
+from graphc.runtime.cache.graph_key import key_of
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.variants.adapt import Adapter, Compile, LeftToCalls
+from graphc.runtime.variants.advice import Advisor, Overseer
+from graphc.runtime.variants.rehearsal import rehearsed
+from graphc.runtime.variants.tiering import require_both
+from graphc.runtime.variants.watching import Watcher, Watching
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
-from graphc.transform.padding import padded
-from graphc.transform.partition import partition
-from graphc.transform.plan import Check, Plan, needs_device, own_names
+from graphc.transform.padding.pad import padded
+from graphc.transform.planning.budget import Budget, PlanOf, Spending, spending
+from graphc.transform.planning.forecast import Forecast, SizesGiven
+from graphc.transform.planning.grouping import UNDIVIDED, CostModel
+from graphc.transform.planning.partition import partition
+from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
+from graphc.transform.planning.taking_apart import taken_apart
+from graphc.transform.planning.true_sizes import kept_true, price, told
 from graphc.transform.policies import (
     Policy,
     adapting,
@@ -51,8 +59,6 @@ from graphc.transform.policies import (
     names_of,
     policies_of,
 )
-from graphc.transform.taking_apart import taken_apart
-from graphc.transform.true_sizes import kept_true, price, told
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]

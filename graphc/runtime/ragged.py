@@ -17,21 +17,21 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.ir.build import Casting
-from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
-from graphc.ir.graph import Graph, Value
+from graphc.ir.graph.build import Casting
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.engine import rewritten
-from graphc.rewriting.rule import Rules
-from graphc.runtime.alarms import with_true_alarms
-from graphc.runtime.arguments import Backend
+from graphc.rewriting.engine.fixpoint import rewritten
+from graphc.rewriting.engine.rule import Rules
+from graphc.runtime.call.alarms import with_true_alarms
+from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
 from graphc.runtime.tracebacks import hiding
+from graphc.transform.padding.ragged import RaggedGraph, batched
+from graphc.transform.padding.stretching import axes_maybe_one
 from graphc.transform.policies import Pad
-from graphc.transform.ragged import RaggedGraph, batched
-from graphc.transform.stretching import axes_maybe_one
 
 
 @dataclass(frozen=True)

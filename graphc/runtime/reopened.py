@@ -3,9 +3,9 @@
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import constant
-from graphc.ir.reader import parse_graph
-from graphc.ir.replay import substituted
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.replay import substituted
+from graphc.ir.text.reader import parse_graph
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc_serving import model

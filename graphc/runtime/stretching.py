@@ -15,16 +15,16 @@ from graphc.errors import (
     graph_error,
     user_place,
 )
-from graphc.ir.dims import Dim, Symbol, evaluate, symbol_dim
-from graphc.ir.dims_names import naming
-from graphc.ir.graph import Graph, Value
-from graphc.ir.inner import within
-from graphc.ir.walk import ancestors
-from graphc.runtime.ahead import structs_of
-from graphc.runtime.decisions import SavedDecisions
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.sizes.names import naming
+from graphc.runtime.driver.ahead import structs_of
+from graphc.runtime.driver.log import Compilation, Stats
 from graphc.runtime.function import Function
-from graphc.runtime.log import Compilation, Stats
-from graphc.transform.stretching import (
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.padding.stretching import (
     InputAxis,
     Resolved,
     axes_maybe_one,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
-from graphc.ir.build import as_shape, check_shape, config, no_device, variable
-from graphc.ir.dims import Size, fresh_axis
-from graphc.ir.dims_reader import parse
-from graphc.ir.graph import Value, origins
+from graphc.ir.graph.build import as_shape, check_shape, config, no_device, variable
+from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
+from graphc.ir.sizes.dims import Size, fresh_axis
+from graphc.ir.sizes.reader import parse
 from graphc.ir.types import DTYPES, TensorType, dtype_of
 
 newaxis = None

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphc.errors import TooManyCompilationsError, graph_error
-from graphc.runtime.stance import CompilationLimit, require_functions, within
+from graphc.runtime.driver.stance import CompilationLimit, require_functions, within
 
 
 @contextmanager

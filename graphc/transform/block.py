@@ -18,10 +18,10 @@ from graphc.errors import (
     user_place,
     within_block,
 )
-from graphc.ir.graph import Node, Value
-from graphc.ir.replay import region_between
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between
+from graphc.ir.graph.walk import depth_first, operands
 from graphc.ir.types import TensorType
-from graphc.ir.walk import depth_first, operands
 from graphc.rewriting.sharing.structure import params_structure
 
 MOST_TOLD = 100  # characters of a param

@@ -7,16 +7,16 @@ from itertools import accumulate
 from typing import Any
 
 from graphc.errors import at_its_caller, graph_error, shortened
-from graphc.ir.build import SIZE_OP, as_size
-from graphc.ir.dims import Dim, Symbol, less_equal, symbol_dim
-from graphc.ir.dims_names import CAPACITY, distinct
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import bodies, within_sized
+from graphc.ir.graph.bodies import bodies, within_sized
+from graphc.ir.graph.build import SIZE_OP, as_size
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import misspelled
+from graphc.ir.sizes.dims import Dim, Symbol, less_equal, symbol_dim
+from graphc.ir.sizes.names import CAPACITY, distinct
 from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
-from graphc.transform.grouping import printed
+from graphc.transform.printed_sizes import printed
 
 
 @dataclass(frozen=True)

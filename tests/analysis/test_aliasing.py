@@ -12,9 +12,9 @@ import graphc
 import graphc.tensor as gt
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.source import PrintedBody
-from graphc.ir.graph import Graph
-from graphc.ir.op import PRIMITIVES, no_views
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.op import PRIMITIVES, no_views
+from graphc.ir.graph.walk import ancestors
 from tests.ops.sampling import Batch, Trial, flat, trial
 from tests.ops.test_samples import FAMILIES, telling
 

@@ -4,13 +4,13 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.analysis.cost import COSTS, CPU, GPU, TPU, DeviceCosts, costs_of, here
-from graphc.ir.graph import Graph
-from graphc.ir.inner import has_inner
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import has_inner
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import blocking, default, hoisting, rolling, scan_in_chunks
-from graphc.rewriting.engine import finished, rewritten
-from graphc.rewriting.loops import strip_mine
-from graphc.rewriting.rule import Rules
+from graphc.rewriting.engine.fixpoint import finished, rewritten
+from graphc.rewriting.engine.rule import Rules
+from graphc.rewriting.loops.tile import strip_mine
 
 
 def loops_on(costs, inputs, output, rules=default):

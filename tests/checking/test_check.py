@@ -9,13 +9,13 @@ import graphc.tensor as gt
 from graphc.analysis.cost import GPU
 from graphc.checking import check as checking
 from graphc.checking.graphs import FUNCTIONS
-from graphc.ir.build import cast
-from graphc.ir.dims import Dim
+from graphc.ir.graph.build import cast
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import dtype_of
 from graphc.rewrites import check, p, v
-from graphc.rewriting.accelerators import ACCELERATORS
 from graphc.rewriting.default import ALL
+from graphc.rewriting.rules.accelerators import ACCELERATORS
 from tests.rewriting.builds import BUILDS
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "1"))

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from graphc.transform.plan import Read
+from graphc.transform.planning.plan import Read
 
 from .cases import CASES
 from .later import LATER

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphc.transform.plan import Check, Read
+from graphc.transform.planning.plan import Check, Read
 
 from .cases import CASES
 from .programs import PROGRAMS

@@ -5,10 +5,10 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.inner import bodies
-from graphc.ir.verify import verify
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import bodies
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
+from graphc.ir.graph.walk import ancestors
 
 X = gt.tensor("x", "float64", ("n", 40))
 OUT = gt.tensor("out", "float64", (40, 500))

@@ -27,7 +27,7 @@ NO_ARRAYS = set(  # they are about dtypes, shapes or functions
 )
 CUMSUM = """\
 cumsum(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) \
--> graphc.ir.graph.Value
+-> graphc.ir.graph.nodes.Value
     Running sums along `axis` (of the flattened array by default).
 
     With `reverse`, from the last element to the first.

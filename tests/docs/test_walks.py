@@ -20,7 +20,7 @@ OTHERS = ("tests/", "docs/", "examples/", "benchmarks/")
 
 
 def rooms(text):
-    """The modules and folders that a text names, as `ir/dims` or `tests/docs`."""
+    """The modules and folders that a text names, as `ir/sizes/dims` or `tests/docs`."""
     return [name.removeprefix("graphc/") for name in NAME.findall(text)]
 
 

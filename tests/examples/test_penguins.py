@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.transform.grouping import weight
+from graphc.transform.planning.grouping import weight
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "penguins.py"
 

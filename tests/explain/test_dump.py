@@ -6,9 +6,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import to_text
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.text.printer import to_text
+from graphc.ir.text.reader import parse_graph
 
 
 def model():

@@ -8,8 +8,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.dims import Symbol
-from graphc.ir.dims_names import distinct
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import distinct
 from tests.errors.messages import both, ones, refused
 
 x = gt.vector("x")

@@ -16,7 +16,7 @@ import scipy.special
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.dims import may_be_one, substitute
+from graphc.ir.sizes.dims import may_be_one, substitute
 
 DTYPES = ("float64", "float32", "int64", "int32", "bool", "uint8", "complex64")
 SIZES = (0, 1, 2, 3, 4)

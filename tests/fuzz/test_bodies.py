@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.verify import verify
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
 from tests.fuzz.nested_bodies import (
     EARLY,
     LATE,

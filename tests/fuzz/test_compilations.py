@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.ir.dims import Dim
-from graphc.runtime.xla import EVENTS
+from graphc.ir.sizes.dims import Dim
+from graphc.runtime.driver.xla import EVENTS
 from tests.fuzz.generator import arguments_at, generate, made_of, tolerance
 from tests.fuzz.more_steps import MORE
 

@@ -15,8 +15,8 @@ import pytest
 
 import graphc
 from graphc.checking.compare import same_bits
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, default, everything, none, p, rewritten, v
 from tests.fuzz.generator import generate, run, tolerance
 from tests.fuzz.more_steps import MORE

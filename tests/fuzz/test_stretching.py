@@ -12,8 +12,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.dims import Dim
-from graphc.ir.replay import substituted
+from graphc.ir.graph.replay import substituted
+from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import is_float
 from tests.fuzz.generator import generate
 from tests.fuzz.more_steps import MORE

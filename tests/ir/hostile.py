@@ -9,12 +9,12 @@ from functools import cache
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.inner import within
-from graphc.ir.op import PRIMITIVES
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import has_text, to_text
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.text.printer import has_text, to_text
+from graphc.ir.text.reader import parse_graph
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
 

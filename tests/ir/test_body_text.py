@@ -5,10 +5,10 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import to_text
-from graphc.ir.verify import verify
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
+from graphc.ir.text.printer import to_text
+from graphc.ir.text.reader import parse_graph
 
 X, K = gt.tensor("x", "float32", ("n",)), gt.tensor("k", "int32", ())
 

@@ -11,8 +11,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from graphc.errors import GraphError
-from graphc.ir import dims, proofs
-from graphc.ir.dims import (
+from graphc.ir.sizes import dims, proofs
+from graphc.ir.sizes.dims import (
     Dim,
     Size,
     Symbol,
@@ -30,8 +30,8 @@ from graphc.ir.dims import (
     substitute,
     symbol_dim,
 )
-from graphc.ir.dims_reader import parse
-from graphc.ir.polynomials import Atom, Poly
+from graphc.ir.sizes.polynomials import Atom, Poly
+from graphc.ir.sizes.reader import parse
 
 n, m, k = axis("n"), axis("m"), axis("k")
 count = symbol_dim(Symbol("count", origin="nonzero", lower=0, upper=n))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from graphc.ir.dims import (
+from graphc.ir.sizes.dims import (
     Dim,
     Size,
     Symbol,
@@ -17,7 +17,7 @@ from graphc.ir.dims import (
     minimum,
     symbol_dim,
 )
-from graphc.ir.dims_growth import grows
+from graphc.ir.sizes.growth import grows
 from tests.ir.test_dims import (
     ASSIGNMENTS,
     DIMS,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.ir.dims import (
+from graphc.ir.sizes.dims import (
     Size,
     Symbol,
     clip,
@@ -16,7 +16,7 @@ from graphc.ir.dims import (
     minimum,
     symbol_dim,
 )
-from graphc.ir.dims_ranges import (
+from graphc.ir.sizes.ranges import (
     UNKNOWN,
     SizeRange,
     SizeRanges,

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.ir.dims import Size, Symbol, clip, evaluate, maximum, minimum, symbol_dim
-from graphc.ir.exactness import (
+from graphc.ir.params.exactness import (
     MOST,
     Range,
     _ranges,
@@ -15,7 +14,16 @@ from graphc.ir.exactness import (
     saturates,
     wrapped,
 )
-from graphc.ir.polynomials import calls_in
+from graphc.ir.sizes.dims import (
+    Size,
+    Symbol,
+    clip,
+    evaluate,
+    maximum,
+    minimum,
+    symbol_dim,
+)
+from graphc.ir.sizes.polynomials import calls_in
 from graphc.ir.types import dtype_of
 from tests.ir.test_dims import (
     ASSIGNMENTS,

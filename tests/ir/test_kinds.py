@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import Data
-from graphc.ir.dims import Dim, axis
-from graphc.ir.graph import Graph
-from graphc.ir.kinds import ParamKinds, Text, is_record, kind_of
-from graphc.ir.op import PRIMITIVES, Opaque
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import to_text
+from graphc.ir.graph.build import Data
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.op import PRIMITIVES, Opaque
+from graphc.ir.params.kinds import ParamKinds, Text, is_record, kind_of
+from graphc.ir.sizes.dims import Dim, axis
+from graphc.ir.text.printer import to_text
+from graphc.ir.text.reader import parse_graph
 from graphc.ir.types import TensorType
 from tests.ir.hostile import PIECES, canary, mutated, outcome, quoted, seeds, spliced
 

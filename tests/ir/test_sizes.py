@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import as_size, as_value, size_value
-from graphc.ir.graph import origins
+from graphc.ir.graph.build import as_size, as_value, size_value
+from graphc.ir.graph.nodes import origins
 
 
 def weighted(names):

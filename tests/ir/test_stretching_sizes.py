@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphc.ir.dims import (
+from graphc.ir.sizes.dims import (
     Size,
     axis,
     bounds,
@@ -20,8 +20,8 @@ from graphc.ir.dims import (
     stretch,
     substitute,
 )
-from graphc.ir.dims_growth import grows
-from graphc.ir.dims_reader import parse
+from graphc.ir.sizes.growth import grows
+from graphc.ir.sizes.reader import parse
 
 b, c, n = axis("b?"), axis("c?"), axis("n")
 B, C, N = (size.symbols[0] for size in (b, c, n))

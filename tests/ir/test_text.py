@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import constant
-from graphc.ir.dims import axis
-from graphc.ir.graph import Graph
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import to_text
-from graphc.ir.verify import verify
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
+from graphc.ir.sizes.dims import axis
+from graphc.ir.text.printer import to_text
+from graphc.ir.text.reader import parse_graph
 from tests.fuzz.generator import generate
 
 
@@ -195,8 +195,8 @@ def sizes(names):
             | pair.map(lambda p: p[0] - p[1])
             | st.tuples(inner, divisor).map(lambda p: p[0] // p[1])
             | st.tuples(inner, divisor).map(lambda p: p[0] % p[1])
-            | pair.map(lambda p: graphc.ir.dims.minimum(*p))
-            | pair.map(lambda p: graphc.ir.dims.maximum(*p))
+            | pair.map(lambda p: graphc.ir.sizes.dims.minimum(*p))
+            | pair.map(lambda p: graphc.ir.sizes.dims.maximum(*p))
         )
 
     return st.recursive(atoms, larger, max_leaves=6)
@@ -205,14 +205,14 @@ def sizes(names):
 X = gt.tensor("x", "float32", ("n", "m"))
 K = gt.iscalar("k")
 COUNT = gt.count_nonzero(X)
-INTEGERS = [axis("n"), axis("m"), *(graphc.ir.build.as_size(v) for v in (K, COUNT))]
+INTEGERS = [axis("n"), axis("m"), *map(graphc.ir.graph.build.as_size, (K, COUNT))]
 
 
 @settings(max_examples=200, deadline=None)
 @given(sizes(INTEGERS))
 @example(INTEGERS[2] - 3 * (INTEGERS[2] // 3) + INTEGERS[3] % 2)
 def test_any_size(size):
-    length = graphc.ir.dims.maximum(size, 0)
+    length = graphc.ir.sizes.dims.maximum(size, 0)
     assert_round_trip(graph([X, K], gt.zeros(length), COUNT))
 
 

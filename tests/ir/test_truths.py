@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from graphc.ir.dims import Symbol, equal, evaluate, maximum, minimum, symbol_dim
-from graphc.ir.truths import at_most, below, choose
+from graphc.ir.sizes.dims import Symbol, equal, evaluate, maximum, minimum, symbol_dim
+from graphc.ir.sizes.truths import at_most, below, choose
 
 SYMBOLS = Symbol("n"), Symbol("m")
 N, M = map(symbol_dim, SYMBOLS)

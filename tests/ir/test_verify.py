@@ -8,12 +8,12 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import SIZE, as_size, variable
-from graphc.ir.dims import axis
-from graphc.ir.graph import SERIALS, Graph, Guard, Node, Value
-from graphc.ir.op import PRIMITIVES, Opaque, Primitive
+from graphc.ir.graph.build import SIZE, as_size, variable
+from graphc.ir.graph.nodes import SERIALS, Graph, Guard, Node, Value
+from graphc.ir.graph.op import PRIMITIVES, Opaque, Primitive
+from graphc.ir.graph.verify import verify
+from graphc.ir.sizes.dims import axis
 from graphc.ir.types import TensorType
-from graphc.ir.verify import verify
 from tests.fuzz.generator import generate
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir import dims
-from graphc.ir.dims import Dim
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim
 from tests.ops.sampling import flat
 
 BACKENDS = ("numpy", "jax")

@@ -20,9 +20,9 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.types import is_inexact
-from graphc.ir.walk import ancestors
 from graphc.rewrites import default, none
 from tests.ops.exempting import Exemptions, elsewhere, exempted
 from tests.ops.points import Point

@@ -10,7 +10,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from tests.ops.differentiating import compiled
 from tests.ops.points import Point
 from tests.ops.sampling import close

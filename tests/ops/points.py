@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.ir.build import as_value, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.nodes import Value
 from tests.ops.sampling import REFUSALS, applied, arrays_in, flat, shown
 from tests.samples.spec import VALUES, Array, Call, Sample
 

@@ -11,9 +11,9 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import as_value, strong
-from graphc.ir.dims import Dim, evaluate
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Dim, evaluate
 from graphc.rewrites import none
 from tests.samples.spec import Array, Call, Sample
 

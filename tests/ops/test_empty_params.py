@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 import graphc
-from graphc.ir.build import variable
-from graphc.ir.dims import Dim
-from graphc.ir.op import EMISSION
+from graphc.ir.graph.build import variable
+from graphc.ir.graph.op import EMISSION
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import TensorType
-from graphc.ir.walk import ancestors
 from tests.ops.sampling import Batch, Trial
 from tests.ops.test_samples import EVERY
 

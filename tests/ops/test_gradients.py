@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import GRADIENTS, PRIMITIVES
+from graphc.ir.graph.op import GRADIENTS, PRIMITIVES
 from tests.ops.differentiating import (
     Program,
     Subject,

@@ -10,11 +10,11 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import PRIMITIVES
 from graphc.ir.types import is_inexact
-from graphc.ir.walk import ancestors
-from graphc.transform.recomputed import may_differ
+from graphc.transform.derivatives.recomputed import may_differ
 from tests.ops.differentiating import REFUSAL, weighted
 from tests.ops.points import points
 from tests.ops.test_gradients import FAMILIES

@@ -20,9 +20,9 @@ import pytest
 import graphc
 import graphc.tensor as gt
 import tests.samples
+from graphc.ir.graph.op import EMISSION, PRIMITIVES
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import FUNCTIONS
-from graphc.ir.op import EMISSION, PRIMITIVES
-from graphc.ir.walk import ancestors
 from tests.ops.sampling import Batch, Trial, arrays_in, close, problems
 from tests.samples.spec import ALL, Call, Sample, a, call, sample
 

@@ -12,10 +12,10 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import as_value, strong
-from graphc.ir.graph import Graph
+from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import is_inexact
-from graphc.transform.stretching import axes_maybe_one, resolved
+from graphc.transform.padding.stretching import axes_maybe_one, resolved
 from tests.ops.sampling import applied, arrays_in, flat, shown
 from tests.ops.test_samples import AT_LENGTH, FAMILIES
 

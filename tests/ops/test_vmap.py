@@ -3,7 +3,7 @@
 import pytest
 
 import graphc.tensor as gt
-from graphc.ir.op import BATCHING, PRIMITIVES
+from graphc.ir.graph.op import BATCHING, PRIMITIVES
 from tests.ops.mapping import apart, mapped, on_jax
 from tests.ops.points import Point, points
 from tests.ops.test_gradients import FAMILIES, shown, telling, tried

@@ -5,7 +5,7 @@ import pytensor
 import pytensor.tensor as pt
 
 import graphc.pytensor
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.walk import ancestors
 
 
 def pinned(output, *inputs):

@@ -15,7 +15,7 @@ xr = pytest.importorskip("xarray")
 import graphc  # noqa: E402
 import graphc.pymc  # noqa: E402
 import graphc.pytensor  # noqa: E402
-from graphc.runtime.xla import EVENTS  # noqa: E402
+from graphc.runtime.driver.xla import EVENTS  # noqa: E402
 from tests.pytensor.pymc_models import MODELS, apart, reference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")

@@ -6,8 +6,8 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.selection import SELECTION
+from graphc.rewriting.rules.cleanup import CLEANUP
+from graphc.rewriting.rules.selection import SELECTION
 from tests.rewriting.builds_lifting import LIFTED
 
 SIMPLER = CLEANUP + SELECTION

@@ -7,7 +7,7 @@ made already comes early.
 import re
 from collections import Counter
 
-from graphc.ir.text import to_text
+from graphc.ir.text.printer import to_text
 
 BODY = re.compile(r"^  \w+ = body\(.*\n(?:    .*\n)*  }\n", re.MULTILINE)
 OPAQUE = re.compile(r"opaque\((\"\w+\"), (?:\([^)]*\)|\w+)\)")

@@ -7,11 +7,11 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.text import to_text
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.text.printer import to_text
 from graphc.rewrites import Rules, none
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.engine import rewritten
+from graphc.rewriting.engine.fixpoint import rewritten
 
 Build = Callable[..., Any]
 Shape = tuple[Any, ...]

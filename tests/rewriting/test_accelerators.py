@@ -9,7 +9,7 @@ import graphc.tensor as gt
 from graphc.analysis.cost import CPU, GPU, TPU
 from graphc.rewrites import default
 from graphc.runtime import compile as compiling
-from graphc.runtime.devices import Target
+from graphc.runtime.driver.devices import Target
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 X = gt.tensor("x", "float32", ("n", 8))

@@ -9,7 +9,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import CPU, GPU, DeviceCosts
 from graphc.runtime import compile as compiling
-from graphc.runtime.devices import Target
+from graphc.runtime.driver.devices import Target
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.ir.primitives import OP
-from graphc.rewriting.loops.access import Tile
-from graphc.rewriting.loops.axis_rules import (
+from graphc.rewriting.loops.find.access import Tile
+from graphc.rewriting.loops.find.axis_rules import (
     AXES,
     TILE_AXES,
     is_placed_tile,

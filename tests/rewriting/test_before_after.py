@@ -13,13 +13,13 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import GPU
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, everything, rewritten
-from graphc.rewriting.accelerators import ACCELERATORS
-from graphc.rewriting.cleanup import CLEANUP
-from graphc.rewriting.contraction import CONTRACTION
-from graphc.rewriting.selection import SELECTION
+from graphc.rewriting.rules.accelerators import ACCELERATORS
+from graphc.rewriting.rules.cleanup import CLEANUP
+from graphc.rewriting.rules.contraction import CONTRACTION
+from graphc.rewriting.rules.selection import SELECTION
 from tests.rewriting.ordered import ordered
 from tests.rewriting.written import FAMILIES, VARIABLES
 
@@ -31,9 +31,9 @@ INPUTS = {name: gt.tensor(name, *given) for name, given in VARIABLES.items()}
 
 
 def family(name):
-    folders = {"hoisting": "loops.fuse_consumers", "rolling": "loops.roll"}
+    folders = {"hoisting": "loops.fuse_consumers", "rolling": "loops.roll.chains"}
     folders["sharing"] = "sharing.share"
-    module = folders.get(name, name)
+    module = folders.get(name, f"rules.{name}")
     module = importlib.import_module(f"graphc.rewriting.{module}")
     return getattr(module, name.upper())
 

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import graphc.tensor as gt
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.graph.walk import ancestors, operands
 from graphc.rewrites import Rules
 from graphc.rewriting.default import ALL
 from tests.rewriting.test_before_after import SIMPLER, graph_of

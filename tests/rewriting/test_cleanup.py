@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
+from graphc.ir.graph.nodes import Graph
 from graphc.rewrites import Rules, default, rewritten
-from graphc.rewriting.cleanup import BINARY, CLEANUP, FOLDED
+from graphc.rewriting.rules.cleanup import BINARY, CLEANUP, FOLDED
 
 X = gt.tensor("x", "float32", ("n", 3))
 

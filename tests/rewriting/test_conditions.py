@@ -5,7 +5,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import CPU, GPU
-from graphc.ir.graph import Graph
+from graphc.ir.graph.nodes import Graph
 from graphc.rewrites import default, rewritten
 
 X = gt.tensor("x", "float32", ("n", 3))

@@ -5,8 +5,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.rewriting.contraction import CONTRACTION
-from graphc.rewriting.lookup import LOOKUP
+from graphc.rewriting.rules.contraction import CONTRACTION
+from graphc.rewriting.rules.lookup import LOOKUP
 from tests.rewriting.sides import (
     agree,
     arrays_of,

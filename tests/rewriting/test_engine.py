@@ -7,13 +7,13 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
-from graphc.ir.verify import verify
-from graphc.ir.walk import ancestors
 from graphc.rewrites import Rules, default, none, once, p, rewritten, v
-from graphc.rewriting import engine
-from graphc.rewriting.pattern import matches
+from graphc.rewriting.engine import fixpoint
+from graphc.rewriting.match.pattern import matches
 
 
 def graph_of(inputs, *outputs):
@@ -24,7 +24,7 @@ def graph_of(inputs, *outputs):
 @pytest.fixture(autouse=True)
 def verified(monkeypatch):
     """What a rule gives is a valid graph each time."""
-    check = engine._check
+    check = fixpoint._check
 
     def checked(rule, old, new):
         check(rule, old, new)
@@ -32,7 +32,7 @@ def verified(monkeypatch):
         inputs = [x for x in inputs if x.node.primitive.name == "input"]
         verify(graph_of(inputs, new))
 
-    monkeypatch.setattr(engine, "_check", checked)
+    monkeypatch.setattr(fixpoint, "_check", checked)
 
 
 @graphc.rewrite(p.exp(p.log(v.x)), exact=False)

@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.walk import ancestors
 from tests.rewriting.test_blocking import peak
 from tests.rewriting.test_hoisting import agree, scans
 

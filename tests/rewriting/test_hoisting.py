@@ -6,8 +6,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.control.loop_cse import merged
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import default, hoisting, none, rewritten
 
 WIDTH = 3

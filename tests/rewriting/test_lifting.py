@@ -6,10 +6,10 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import default, none
-from graphc.rewriting.lifting import LIFTING
-from graphc.transform.plan import Check, Read, Segment
+from graphc.rewriting.rules.lifting import LIFTING
+from graphc.transform.planning.plan import Check, Read, Segment
 
 x = gt.tensor("x", "float64", ("n",))
 table = gt.tensor("table", "float64", ("n", "d"))

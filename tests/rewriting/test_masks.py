@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.walk import ancestors
 from graphc.rewriting.default import ALL
 
 x = gt.tensor("x", "float64", ("n",))

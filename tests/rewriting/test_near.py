@@ -13,7 +13,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.checking.compare import close
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.rewrites import Rules, everything, none
 from tests.rewriting.near import changed
 from tests.rewriting.sides import made

@@ -8,7 +8,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.reduction import REDUCTION
+from graphc.rewriting.rules.reduction import REDUCTION
 from tests.rewriting.sides import (
     agree,
     arrays_of,

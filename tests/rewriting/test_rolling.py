@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, rewritten, rolling
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "25"))

@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.rewriting.selection import SELECTION
+from graphc.rewriting.rules.selection import SELECTION
 from tests.rewriting.sides import (
     agree,
     arrays_of,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.inner import within
-from graphc.ir.verify import verify
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
+from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, default, rewritten, sharing
 from graphc.rewriting.sharing.parts import _Tainted, alike_parts
 

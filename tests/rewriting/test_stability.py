@@ -7,7 +7,7 @@ import scipy.special
 import graphc
 import graphc.tensor as gt
 from graphc.rewrites import none
-from graphc.rewriting.stability import STABILITY
+from graphc.rewriting.rules.stability import STABILITY
 from tests.rewriting.sides import agree, before_after, made, rules_used
 
 VECTOR = {"x": ("n",)}

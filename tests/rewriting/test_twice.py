@@ -9,12 +9,12 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.build import size_value
-from graphc.ir.dims import fresh_axis
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.build import size_value
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import fresh_axis
 from graphc.rewrites import Rules, p, v
-from graphc.rewriting import engine
+from graphc.rewriting.engine import fixpoint
 from tests.fuzz.generator import generate, tolerance
 from tests.fuzz.more_steps import MORE
 
@@ -87,7 +87,7 @@ def test_rules_see_what_another_graph_holds_already():
     x = gt.vector("x")
     older = gt.cos(gt.arange(3.0))
     graph = Graph((x,), (gt.sin(x),), ("x",), ("",))
-    walk = engine._RewritePass(Rules((sin_beside_numbers, cos_to_exp)), graph, {})
+    walk = fixpoint._RewritePass(Rules((sin_beside_numbers, cos_to_exp)), graph, {})
     made = walk.run()
     assert walk._uses[older] == 1
     names = {node.primitive.name for node in ancestors(made.outputs)}

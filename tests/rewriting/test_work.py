@@ -18,7 +18,7 @@ import graphc
 import graphc.tensor as gt
 from benchmarks.families import FAMILIES
 from benchmarks.gradients import CASES, variables
-from graphc.ir.dims import Dim, substitute
+from graphc.ir.sizes.dims import Dim, substitute
 from graphc.rewrites import default, none
 from tests.fuzz.generator import generate
 from tests.fuzz.loop_steps import LOOPS, REDUCTIONS

@@ -5,8 +5,8 @@ float32[3], `s` float32[k, k], `pairs` float32[8, 3], `table` float32[2, 8], `ma
 float32[70] and `i` int64[70].
 """
 
-from graphc.rewriting.cleanup import BINARY
-from graphc.rewriting.reduction import INCREASING
+from graphc.rewriting.rules.cleanup import BINARY
+from graphc.rewriting.rules.reduction import INCREASING
 
 VARIABLES = {
     "x": ("float32", ("n", 3)),

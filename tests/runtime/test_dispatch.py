@@ -14,7 +14,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.importers.jax import jit_function
-from graphc.runtime import dispatch, function
+from graphc.runtime import function
+from graphc.runtime.call import dispatch
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 X = gt.tensor("x", "float32", ("n",))

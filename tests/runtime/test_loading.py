@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime.loading import loaded
+from graphc.runtime.driver.loading import loaded
 
 
 def codes(code):

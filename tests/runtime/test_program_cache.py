@@ -18,7 +18,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime import cache_room, program_cache
+from graphc.runtime.cache import cache_room, program_cache
 from graphc.runtime.pipeline import Pipeline
 from tests.fuzz.generator import generate
 
@@ -359,9 +359,9 @@ def size_of(path):
 
 WRITING = """
 import sys
-from graphc.ir.build import config
+from graphc.ir.graph.build import config
 from graphc.runtime import cache_room, program_cache
-from graphc.runtime.prepared import ProgramFacts
+from graphc.runtime.cache.prepared import ProgramFacts
 
 directory, name = sys.argv[1:]
 config.cache_bytes, cache_room.PAUSE = 40_000, -1.0

@@ -8,8 +8,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime.failure import Program
-from graphc.runtime.programs import Programs
+from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.programs import Programs
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 

@@ -16,9 +16,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime import whole_files
-from graphc.runtime.program_cache import PROGRAMS
-from graphc.runtime.whole_files import write_whole
+from graphc.runtime.cache import whole_files
+from graphc.runtime.cache.program_cache import PROGRAMS
+from graphc.runtime.cache.whole_files import write_whole
 
 X = gt.tensor("x", "float32", ("n",))
 KILLS = 5 * int(os.environ.get("GRAPHC_EXAMPLES", 2))

@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime import xla
+from graphc.runtime.driver import xla
 from tests.transform.alike import alike
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc
 from graphc.runtime import pipeline
-from graphc.transform.padding import padded
+from graphc.transform.padding.pad import padded
 
 PAD = graphc.Pad(minimum=4, growth=1.3)  # 4, 6, 8, 11: nearly all sizes get padding
 RNG = np.random.default_rng(0)

@@ -9,8 +9,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import GRADIENTS, PRIMITIVES
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.op import GRADIENTS, PRIMITIVES
+from graphc.ir.graph.walk import ancestors
 
 
 def value(outputs, given):

@@ -5,7 +5,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.dims import (
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.sizes.dims import (
     Dim,
     axis,
     clip,
@@ -15,10 +16,9 @@ from graphc.ir.dims import (
     minimum,
     substitute,
 )
-from graphc.ir.dims_growth import grows
-from graphc.ir.graph import Graph
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import to_text
+from graphc.ir.sizes.growth import grows
+from graphc.ir.text.printer import to_text
+from graphc.ir.text.reader import parse_graph
 
 X = gt.vector("x", "float32")
 

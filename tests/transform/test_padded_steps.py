@@ -8,8 +8,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.primitives import OP
-from graphc.ir.walk import ancestors
 from tests.transform.dirty import dirty_function
 
 pytestmark = pytest.mark.usefixtures("wide", "compiled_quickly")

@@ -5,7 +5,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.plan import Read
+from graphc.transform.planning.plan import Read
 
 x = gt.tensor("x", "float64", ("n",))
 m = gt.tensor("m", "int64", ("n",))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.backends.sizes import Arithmetic, needed
-from graphc.ir import dims
+from graphc.ir.sizes import dims
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

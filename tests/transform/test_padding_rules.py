@@ -12,7 +12,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import PADDING, PRIMITIVES
+from graphc.ir.graph.op import PADDING, PRIMITIVES
 from graphc.rewrites import none
 from tests.ops.differentiating import checked, listed, subjects
 from tests.ops.points import points

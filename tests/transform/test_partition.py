@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.walk import ancestors
-from graphc.transform.plan import Check, HostNode, Read, Segment
+from graphc.ir.graph.walk import ancestors
+from graphc.transform.planning.plan import Check, HostNode, Read, Segment
 
 NONE = graphc.rewrites.none  # plans of programs as they are written
 

@@ -14,7 +14,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.analysis import cost
 from graphc.rewrites import Rules
-from graphc.transform.plan import SlicesOfStacks
+from graphc.transform.planning.plan import SlicesOfStacks
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "8"))
 COUNT = 4

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import CPU
-from graphc.ir.graph import Graph
-from graphc.ir.walk import ancestors
-from graphc.rewriting.loops import roll
-from graphc.transform import rolled_gradients
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
+from graphc.rewriting.loops.roll import chains
+from graphc.transform.derivatives import rolled_gradients
 
 NONE = graphc.rewrites.none
 COUNT = 5
@@ -32,7 +32,7 @@ def any_chain(monkeypatch):
 
     def always(graph, _, for_gradients):
         assert for_gradients
-        return roll.rolled_chains(graph, least_saved=0, costs=free)
+        return chains.rolled_chains(graph, least_saved=0, costs=free)
 
     monkeypatch.setattr(rolled_gradients, "rolled_chains", always)
 

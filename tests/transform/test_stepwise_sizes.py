@@ -8,7 +8,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 
 pytestmark = pytest.mark.usefixtures("wide", "compiled_quickly")
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "jax"])

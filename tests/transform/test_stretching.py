@@ -12,12 +12,12 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.reader import parse_graph
-from graphc.ir.text import to_text
-from graphc.ir.verify import verify
-from graphc.ir.walk import ancestors
-from graphc.transform.stretching import axes_maybe_one, resolved
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.verify import verify
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.text.printer import to_text
+from graphc.ir.text.reader import parse_graph
+from graphc.transform.padding.stretching import axes_maybe_one, resolved
 from tests.transform.alike import alike
 
 SHAPES = (("b?", "n"), ("m", "n"), ("c?", "n"))

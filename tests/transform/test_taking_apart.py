@@ -12,7 +12,7 @@ import graphc.tensor as gt
 from graphc.analysis import cost
 from graphc.analysis.cost import least_slices, worth_taking_apart
 from graphc.rewrites import Rules
-from graphc.transform.plan import SlicesOfStacks
+from graphc.transform.planning.plan import SlicesOfStacks
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 X = gt.tensor("x", "float32", (5, 3))

@@ -7,9 +7,9 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.op import EMISSION, PRIMITIVES
-from graphc.runtime import tiering
-from graphc.runtime.tiering import LEAST, PRIOR, TRIAL, Costs
+from graphc.ir.graph.op import EMISSION, PRIMITIVES
+from graphc.runtime.variants import tiering
+from graphc.runtime.variants.tiering import LEAST, PRIOR, TRIAL, Costs
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
 from tests.conformance.runs import CHECKED, planned_calls

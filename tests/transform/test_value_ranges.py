@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.dims import Dim, evaluate, symbol_dim
-from graphc.ir.dims_ranges import SizeRange
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, evaluate, symbol_dim
+from graphc.ir.sizes.ranges import SizeRange
 from graphc.rewrites import none
-from graphc.transform.value_ranges import ValueRanges
+from graphc.transform.padding.value_ranges import ValueRanges
 
 x, i = gt.tensor("x", "float64", ("n",)), gt.tensor("i", "int64", (4,))
 n, three, zero = x.shape[0], gt.asarray(3), gt.asarray(0)

@@ -7,8 +7,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
-from graphc.ir.op import BATCHING, PRIMITIVES
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.op import BATCHING, PRIMITIVES
 
 A = np.arange(24.0).reshape(2, 3, 4) / 7 - 1
 

@@ -8,13 +8,19 @@ import jax
 import jax.export
 
 from graphc.errors import graph_error
-from graphc.importers.jax.recorder import NoNumbers, Undecided
-from graphc.importers.jax.tracing import Spec, SpecShape, imported, inputs_of, traced
-from graphc.importers.jax.unsupported import Unsupported
-from graphc.ir.build import INPUT
-from graphc.ir.dims import Size, axis, expression, symbol_dim
-from graphc.ir.graph import Graph, Value
-from graphc.ir.polynomials import Symbol
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.trace.recorder import NoNumbers, Undecided
+from graphc.importers.jax.trace.tracing import (
+    Spec,
+    SpecShape,
+    imported,
+    inputs_of,
+    traced,
+)
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Size, axis, expression, symbol_dim
+from graphc.ir.sizes.polynomials import Symbol
 from graphc.runtime.tracebacks import hiding
 
 

@@ -9,7 +9,27 @@ import jax
 from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, NoCompileError, graph_error
-from graphc.importers.jax.arguments import (
+from graphc.importers.jax.call.export import asked, contents, jax_specs
+from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
+from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left
+from graphc.importers.jax.call.program import JaxProgram
+from graphc.importers.jax.call.report import JitStats, stats_of
+from graphc.importers.jax.call.sized import SizedFunction
+from graphc.importers.jax.call.traced_family import JaxFamily
+from graphc.importers.jax.call.typed import (
+    Choices,
+    Decorator,
+    Jitted,
+    NumpyDecorator,
+    P,
+    R,
+    SizedCallable,
+)
+from graphc.importers.jax.call.unread import stand_ins
+from graphc.importers.jax.call.way_out import tell_way_out
+from graphc.importers.jax.read.settings import guards_transfers, runs_plainly
+from graphc.importers.jax.sizes.pattern import shapes_of
+from graphc.importers.jax.trace.arguments import (
     Arguments,
     JaxCall,
     Positional,
@@ -19,39 +39,19 @@ from graphc.importers.jax.arguments import (
     numbers_of,
     texts_of,
 )
-from graphc.importers.jax.choices import Options, check_choices, check_frontend
-from graphc.importers.jax.export import asked, contents, jax_specs
-from graphc.importers.jax.known_calls import KnownCalls, OnLeaves
-from graphc.importers.jax.pattern import shapes_of
-from graphc.importers.jax.placement import is_typed_by_mesh, why_left
-from graphc.importers.jax.program import JaxProgram
-from graphc.importers.jax.report import JitStats, stats_of
-from graphc.importers.jax.settings import guards_transfers, runs_plainly
-from graphc.importers.jax.sized import SizedFunction
-from graphc.importers.jax.traced_family import JaxFamily
-from graphc.importers.jax.tracing import Spec, is_array
-from graphc.importers.jax.typed import (
-    Choices,
-    Decorator,
-    Jitted,
-    NumpyDecorator,
-    P,
-    R,
-    SizedCallable,
-)
-from graphc.importers.jax.unread import stand_ins
-from graphc.importers.jax.way_out import tell_way_out
+from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
+from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.importers.numpy.function import NumpyFunction
-from graphc.ir.graph import Graph
+from graphc.ir.graph.nodes import Graph
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.rule import Rules
-from graphc.runtime import stance
-from graphc.runtime.arguments import Backend
-from graphc.runtime.decisions import decisions_of
-from graphc.runtime.dispatch import Way, dispatcher, kept_by, taking
-from graphc.runtime.export import Contents
+from graphc.rewriting.engine.rule import Rules
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.call.dispatch import Way, dispatcher, kept_by, taking
+from graphc.runtime.driver import stance
+from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide, hiding
-from graphc.transform.forecast import SizesGiven
+from graphc.runtime.variants.decisions import decisions_of
+from graphc.transform.planning.forecast import SizesGiven
 
 Frontend = Literal["jax", "numpy"]
 OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")

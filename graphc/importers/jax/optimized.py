@@ -8,13 +8,13 @@ import jax.export
 import jax.numpy as jnp
 
 from graphc.importers.decorated import Decorated
-from graphc.importers.jax.arguments import Arguments, JaxCall
-from graphc.importers.jax.choices import Options
-from graphc.importers.jax.exact import Exact, exact
-from graphc.importers.jax.pattern import shapes_of
-from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.call.exact import Exact, exact
+from graphc.importers.jax.sizes.pattern import shapes_of
+from graphc.importers.jax.trace.arguments import Arguments, JaxCall
+from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.subject import Subject
 from graphc.rewriting.default import DEFAULT
-from graphc.rewriting.rule import Rules
+from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.compile import check_options
 from graphc.runtime.tracebacks import hiding
 

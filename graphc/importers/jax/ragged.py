@@ -11,22 +11,22 @@ import numpy as np
 from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
 from graphc.importers.decorated import Decorated
-from graphc.importers.jax.arguments import Arguments, JaxCall, arrays
+from graphc.importers.jax.call.program import FunctionRead, read_for, results_of
+from graphc.importers.jax.call.report import JitStats
+from graphc.importers.jax.call.typed import Jitted
 from graphc.importers.jax.jit_function import jit
-from graphc.importers.jax.pattern import (
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
     SizePattern,
     generalised,
     shapes_of,
 )
-from graphc.importers.jax.program import FunctionRead, read_for, results_of
-from graphc.importers.jax.recorder import Recorder
-from graphc.importers.jax.report import JitStats
-from graphc.importers.jax.subject import Subject
-from graphc.importers.jax.tracing import Spec, TracedFunction
-from graphc.importers.jax.typed import Jitted
-from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.trace.arguments import Arguments, JaxCall, arrays
+from graphc.importers.jax.trace.recorder import Recorder
+from graphc.importers.jax.trace.subject import Subject
+from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 from graphc.runtime.tracebacks import hiding
 

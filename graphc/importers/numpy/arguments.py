@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import DTYPES
 
 PYTHON = {int: "int64", float: "float64", complex: "complex128"}

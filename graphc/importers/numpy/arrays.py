@@ -23,9 +23,9 @@ from graphc.importers.numpy.memory import (
     is_symbolic,
     takes_view,
 )
-from graphc.ir.build import as_value
-from graphc.ir.dispatch import apply_function, apply_ufunc
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value
+from graphc.ir.graph.dispatch import apply_function, apply_ufunc
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 
 NUMBER = "a number is never written"

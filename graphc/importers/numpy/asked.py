@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from graphc.errors import GraphError
-from graphc.ir.concrete import no_number
-from graphc.ir.graph import Value, known_sizes
-from graphc.ir.repeating import no_repeating
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.graph.repeating import no_repeating
+from graphc.ir.params.concrete import no_number
 
 
 class _Asked(threading.local):

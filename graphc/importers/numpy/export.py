@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
-from graphc.importers.jax.ahead import sizes_of_examples
-from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.exact_export import Asked
-from graphc.importers.jax.export import (
+from graphc.importers.jax.call.ahead import sizes_of_examples
+from graphc.importers.jax.call.exact_export import Asked
+from graphc.importers.jax.call.export import (
     NamedSizes,
     compiled,
     struct_spec,
 )
-from graphc.importers.jax.pattern import SizePattern
-from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.family import CHECKED
 from graphc.importers.numpy.tracing import NumpyTrace, traced
-from graphc.ir.graph import Graph
-from graphc.runtime.export import Contents
-from graphc.transform.forecast import asked, sizes_of_calls
+from graphc.ir.graph.nodes import Graph
+from graphc.runtime.save.export import Contents
+from graphc.transform.planning.forecast import asked, sizes_of_calls
 
 
 def numpy_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:

@@ -7,17 +7,17 @@ from typing import Any
 import jax
 
 from graphc.errors import SourceLocation
-from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.choices import dims_of, require_names
-from graphc.importers.jax.family import SizeFamily
-from graphc.importers.jax.pattern import ShapesOfCall, SizePattern
-from graphc.importers.jax.tracing import Spec
-from graphc.importers.jax.unsupported import Unsupported
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.family import SizeFamily
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.choices import dims_of, require_names
+from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.runtime.compile import function
-from graphc.runtime.decided import starting
 from graphc.runtime.function import Function
+from graphc.runtime.variants.decided import starting
 from graphc.transform.policies import names_in
 
 CHECKED = 3  # sizes at which a program is compared with a trace of their own

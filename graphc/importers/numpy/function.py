@@ -6,21 +6,21 @@ from typing import Any
 import jax
 
 from graphc.errors import GraphError, NoCompileError
-from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.export import asked
-from graphc.importers.jax.pattern import ShapesOfCall, shapes_of
-from graphc.importers.jax.settings import runs_plainly
-from graphc.importers.jax.sized import SizedFunction
-from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.call.export import asked
+from graphc.importers.jax.call.sized import SizedFunction
+from graphc.importers.jax.read.settings import runs_plainly
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.names_of_jax import tell_names_of_numpy
-from graphc.ir.graph import Graph
-from graphc.runtime.export import Contents
-from graphc.runtime.stance import Refused
+from graphc.ir.graph.nodes import Graph
+from graphc.runtime.driver.stance import Refused
+from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide
-from graphc.transform.forecast import SizesGiven
+from graphc.transform.planning.forecast import SizesGiven
 
 
 class NumpyFunction(SizedFunction[NumpyFamily]):

@@ -12,8 +12,8 @@ from weakref import WeakSet
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import is_integer
 

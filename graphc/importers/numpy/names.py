@@ -30,11 +30,11 @@ from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES
-from graphc.ir.build import as_value, default_float, strong
-from graphc.ir.concrete import words_of_numpy
-from graphc.ir.dispatch import name_of
 from graphc.ir.forks import in_forked_children
+from graphc.ir.graph.build import as_value, default_float, strong
+from graphc.ir.graph.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.params.concrete import words_of_numpy
 
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 OUTSIDE = "an array from outside of the function would be written"

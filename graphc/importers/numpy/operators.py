@@ -6,7 +6,7 @@ from typing import Any
 
 from graphc.importers.numpy.arrays import TracedArray, content_of, wrapped
 from graphc.importers.numpy.asked import is_size, number_by, refuse_repeating
-from graphc.ir.repeating import SEQUENCES
+from graphc.ir.graph.repeating import SEQUENCES
 
 
 def _define_operators() -> None:

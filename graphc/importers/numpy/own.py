@@ -14,10 +14,10 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
-from graphc.ir.build import as_value, cast
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.transform.vectorize import vmap
+from graphc.transform.derivatives.vectorize import vmap
 
 
 def _copy_to(

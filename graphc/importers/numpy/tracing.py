@@ -7,20 +7,20 @@ from typing import Any
 import jax
 
 from graphc.importers.derivatives import Differentiated
-from graphc.importers.jax.arguments import JaxCall
-from graphc.importers.jax.pattern import SizePattern
-from graphc.importers.jax.sizes import JaxSizes
-from graphc.importers.jax.subject import derived, wrt_leaves
-from graphc.importers.jax.tracing import Spec
+from graphc.importers.jax.read.sizes import JaxSizes
+from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.subject import derived, wrt_leaves
+from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.asked import needing_numbers
 from graphc.importers.numpy.draws import no_draws
 from graphc.importers.numpy.libraries import told_of_libraries
 from graphc.importers.numpy.names import numpy_of_values
-from graphc.ir.build import as_value, strong, variable
-from graphc.ir.dims import Size, symbol_dim
-from graphc.ir.graph import Graph, Value
-from graphc.ir.polynomials import Symbol
+from graphc.ir.graph.build import as_value, strong, variable
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Size, symbol_dim
+from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import TensorType
 
 

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
@@ -21,10 +20,11 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, require_at_most, type_error
 from graphc.ir.namespace import F, enroll, enroll_method, public
-from graphc.ir.op import Array, op, require_at_most, type_error
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import common_dtype, require_room, with_room

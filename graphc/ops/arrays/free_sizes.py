@@ -6,10 +6,10 @@ then. A scalar argument of the function is taken for the size itself, so that it
 equal to its other uses, and is refused where it is negative.
 """
 
-from graphc.ir.build import INPUT, Shape, as_size, shape_text, size_value
-from graphc.ir.dims import Dim, Size, less_equal, maximum, symbol_dim
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import INPUT, Shape, as_size, shape_text, size_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Dim, Size, less_equal, maximum, symbol_dim
 from graphc.ir.types import product
 
 

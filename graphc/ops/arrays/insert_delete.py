@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     as_shape,
     as_size,
     as_value,
@@ -16,9 +16,9 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size, less_equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, INT64, is_integer
 from graphc.ops.common.broadcasting import promoted_as_arrays
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     as_shape,
     as_size,
     as_value,
@@ -15,11 +15,18 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Dim, Size, equal, maximum, minimum
-from graphc.ir.graph import Node, Value
-from graphc.ir.kinds import AxisParam, NewAxisParam
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    require_equal,
+    type_error,
+)
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
+from graphc.ir.params.kinds import AxisParam, NewAxisParam
+from graphc.ir.sizes.dims import Dim, Size, equal, maximum, minimum
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     as_size,
     as_value,
     cast,
@@ -15,10 +15,10 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size, equal, less_equal, maximum, minimum
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import BOOL, TensorType, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_room

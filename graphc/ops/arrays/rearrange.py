@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, normal_axis, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, op, views_of_inputs
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast, promoted_as_arrays, summed_to

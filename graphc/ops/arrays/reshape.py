@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ErrorKind, graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_value,
@@ -17,11 +17,8 @@ from graphc.ir.build import (
     shape_text,
     strong,
 )
-from graphc.ir.dims import Dim, Size, equal
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxesParam, NewAxesParam
-from graphc.ir.namespace import F, enroll, enroll_method, public
-from graphc.ir.op import (
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     op,
     require_at_most,
@@ -29,6 +26,9 @@ from graphc.ir.op import (
     type_error,
     views_of_inputs,
 )
+from graphc.ir.namespace import F, enroll, enroll_method, public
+from graphc.ir.params.kinds import AxesParam, NewAxesParam
+from graphc.ir.sizes.dims import Dim, Size, equal
 from graphc.ir.types import TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from graphc.ir import dims
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     INPUT,
     as_size,
     as_value,
@@ -12,9 +11,10 @@ from graphc.ir.build import (
     normal_axes,
     size_value,
 )
-from graphc.ir.dims import Dim, Size
-from graphc.ir.graph import Value, known_sizes
+from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.namespace import public
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import is_integer, product
 
 Known = int | Dim | tuple["Known", ...]

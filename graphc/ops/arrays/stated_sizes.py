@@ -3,11 +3,11 @@
 from typing import Any
 
 from graphc.errors import ErrorKind
-from graphc.ir.build import as_size, as_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, as_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.namespace import enroll, public
-from graphc.ir.op import Array, op, require_equal, type_error, views_of_inputs
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, TensorType, same_size
 from graphc.ops.common.padding import PaddedValue, Padding
 

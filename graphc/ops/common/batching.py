@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
-from graphc.ir.op import Primitive
+from graphc.ir.sizes.dims import Size
 
 Batched = Sequence[bool]
 

@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, config, strong
-from graphc.ir.dims import Dim, Size, equal, may_be_one, stretch
-from graphc.ir.graph import Value, origins
+from graphc.ir.graph.build import as_value, cast, config, strong
+from graphc.ir.graph.nodes import Value, origins
+from graphc.ir.graph.op import require_at_most, require_equal
 from graphc.ir.namespace import F
-from graphc.ir.op import require_at_most, require_equal
+from graphc.ir.sizes.dims import Dim, Size, equal, may_be_one, stretch
 from graphc.ir.types import BFLOAT16, DType, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes

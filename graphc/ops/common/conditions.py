@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import ErrorKind
-from graphc.ir.build import as_value, cast
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import INT32, TensorType, is_integer

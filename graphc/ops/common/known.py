@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import dims
+from graphc.ir.sizes import dims
 
 KnownSizes = Any  # an object array of sizes, or a single one
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import BOOL, DType, is_integer
 

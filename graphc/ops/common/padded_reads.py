@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast
-from graphc.ir.dims import Size, equal, less_equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import INT32
 from graphc.ops.common.padding import Padding
 

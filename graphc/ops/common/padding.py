@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, literal_of
-from graphc.ir.dims import Size
-from graphc.ir.dims_ranges import SizeRange
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import BodyCall
+from graphc.ir.graph.bodies import BodyCall
+from graphc.ir.graph.build import as_value, cast, literal_of
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.ranges import SizeRange
 from graphc.ir.types import (
     INT32,
     DType,

@@ -4,12 +4,9 @@ import builtins
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
-from graphc.ir.build import as_size, as_value, strong
-from graphc.ir.dims import Size, equal, less_equal
-from graphc.ir.graph import Value, known_sizes
-from graphc.ir.kinds import Text
-from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import (
+from graphc.ir.graph.build import as_size, as_value, strong
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.graph.op import (
     Array,
     Printing,
     op,
@@ -17,6 +14,9 @@ from graphc.ir.op import (
     type_error,
     views_of_inputs,
 )
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.kinds import Text
+from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.conditions import first_failure, tells

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from graphc.ir.build import as_value, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
 from graphc.ir.namespace import enroll, public
-from graphc.ir.op import Array, Printing, op, views_of_inputs
 from graphc.ir.types import TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.ir.dims_names import CAPACITY
-from graphc.ir.graph import Value
-from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, type_error
+from graphc.ir.sizes.names import CAPACITY
 from graphc.ir.types import TensorType, is_integer
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.kinds import Text
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Opaque, Printing, op
+from graphc.ir.params.kinds import Text
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, TensorType, is_inexact
 from graphc.ops.common.batching import Batched
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     CONSTANT,
     NUMBERS,
     SIZE_OP,
@@ -31,10 +31,8 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value, known_sizes
-from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import (
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.graph.op import (
     Array,
     Emit,
     Primitive,
@@ -43,7 +41,9 @@ from graphc.ir.op import (
     op,
     type_error,
 )
-from graphc.ir.truths import choose, truth
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.truths import choose, truth
 from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.broadcasting import (
     WEAK_KEYS,

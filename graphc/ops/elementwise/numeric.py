@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, size_value, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, op, type_error, views_of_inputs
+from graphc.ir.sizes import dims
 from graphc.ir.types import (
     BOOL,
     DTYPES,

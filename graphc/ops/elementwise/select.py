@@ -6,10 +6,10 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, literal_of, strong
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import as_value, cast, literal_of, strong
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, op, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, op, type_error
 from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import broadcast, promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling

@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import literal_of
-from graphc.ir.dims import Size, maximum
-from graphc.ir.graph import Node, Value
-from graphc.ir.namespace import FUNCTIONS, F, enroll
-from graphc.ir.op import (
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import (
     PRIMITIVES,
     Array,
     Emit,
@@ -26,7 +24,9 @@ from graphc.ir.op import (
     Vjp,
     type_error,
 )
-from graphc.ir.truths import (
+from graphc.ir.namespace import FUNCTIONS, F, enroll
+from graphc.ir.sizes.dims import Size, maximum
+from graphc.ir.sizes.truths import (
     at_most,
     below,
     both,

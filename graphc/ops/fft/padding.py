@@ -9,10 +9,10 @@ about six times as long as one of n points, and are as exact up to rounding.
 
 import numpy as np
 
-from graphc.ir.build import Shape, as_value, cast
-from graphc.ir.dims import Size, equal, maximum, minimum
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import Shape, as_value, cast
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal, maximum, minimum
 from graphc.ir.types import INT64
 from graphc.ops.common.padded_reads import is_known, number, places, read
 from graphc.ops.common.padding import PaddedValue, Padding

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
@@ -24,11 +24,11 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Dim, Size, equal, minimum
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxesParam
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op, require_at_most, type_error
+from graphc.ir.params.kinds import AxesParam
+from graphc.ir.sizes.dims import Dim, Size, equal, minimum
 from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import require_room

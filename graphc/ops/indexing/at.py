@@ -3,11 +3,11 @@
 from typing import Any
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.build import as_value, cast, strong
-from graphc.ir.concrete import shown
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.operators import Operators
 from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
-from graphc.ir.operators import Operators
+from graphc.ir.params.concrete import shown
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import (
     GATHER,

@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Dim, Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
 from graphc.ir.namespace import F, enroll
-from graphc.ir.op import Array, Printing, op, views_of_inputs
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.known import KnownSizes, is_symbolic

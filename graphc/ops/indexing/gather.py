@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     INPUT,
     as_size,
     as_value,
@@ -24,11 +24,8 @@ from graphc.ir.build import (
     literal_of,
     strong,
 )
-from graphc.ir.dims import Size, less_equal
-from graphc.ir.graph import Node, Value, origins
-from graphc.ir.kinds import AxesParam, AxisParam
-from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import (
+from graphc.ir.graph.nodes import Node, Value, origins
+from graphc.ir.graph.op import (
     Array,
     Printing,
     op,
@@ -36,6 +33,9 @@ from graphc.ir.op import (
     type_error,
     views_of_inputs,
 )
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.kinds import AxesParam, AxisParam
+from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import INT32, INT64, TensorType, is_integer
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast
-from graphc.ir.dims import Dim, Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import nonempty, number, read
 from graphc.ops.common.padding import PaddedValue, Padding

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_size, as_value, cast, literal_of, strong
-from graphc.ir.concrete import shown
-from graphc.ir.dims import Dim, Size
-from graphc.ir.graph import Value, origins
-from graphc.ir.kinds import Letters
+from graphc.ir.graph.build import as_size, as_value, cast, literal_of, strong
+from graphc.ir.graph.nodes import Value, origins
+from graphc.ir.graph.op import require_at_most
 from graphc.ir.namespace import F
-from graphc.ir.op import require_at_most
+from graphc.ir.params.concrete import shown
+from graphc.ir.params.kinds import Letters
 from graphc.ir.primitives import OP
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import BOOL, INT32, is_integer
 
 SliceBound = Size | None

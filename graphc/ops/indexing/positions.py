@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir import dims
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
@@ -16,9 +15,10 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, is_integer, product
 
 Layout = Literal["C", "F"]

@@ -1,9 +1,9 @@
 """Single rows of arrays in loops: one is read, or written, where there must be one."""
 
-from graphc.ir.build import size_value
-from graphc.ir.dims import less_equal, maximum
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import size_value
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import less_equal, maximum
 from graphc.ir.types import same_shape
 
 

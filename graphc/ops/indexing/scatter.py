@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import INPUT, as_value, cast, is_body_input, size_value
-from graphc.ir.dims import Size, equal
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxesParam
+from graphc.ir.graph.build import INPUT, as_value, cast, is_body_input, size_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, enroll
-from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.params.kinds import AxesParam
+from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import TensorType, product
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_stretchable, summed_to

@@ -3,8 +3,8 @@
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_shape, as_value, normal_axis, size_value, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_shape, as_value, normal_axis, size_value, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ops.indexing.parse import FULL
 

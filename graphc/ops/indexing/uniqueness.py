@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphc.ir.build import literal_of
-from graphc.ir.dims import Size, less_equal, may_be_one
-from graphc.ir.graph import Node, Value, known_sizes
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.nodes import Node, Value, known_sizes
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, less_equal, may_be_one
 
 AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 

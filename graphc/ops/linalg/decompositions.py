@@ -17,12 +17,12 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Primitive, Printing, op, require_equal
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
     DType,
     TensorType,

@@ -7,9 +7,9 @@ have as well: it is right there too (JAX gives zeros for some of them).
 from functools import partial
 from typing import Any, NamedTuple
 
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, op
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.linalg import gradients as rules

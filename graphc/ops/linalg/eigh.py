@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op
 from graphc.ir.types import DType, TensorType
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.broadcasting import broadcast

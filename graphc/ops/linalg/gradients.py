@@ -11,10 +11,10 @@ eigenvalues or singular values are equal; that of the values alone is.
 
 from typing import Any
 
-from graphc.ir import dims
-from graphc.ir.build import cast
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import cast
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes import dims
 
 
 def conjugate(x: Value) -> Value:

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_size, as_value, cast
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, as_value, cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, op, require_equal, type_error, views_of_inputs
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.common.batching import Batched, batch_behind, spread
 from graphc.ops.linalg import gradients as rules

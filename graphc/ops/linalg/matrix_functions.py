@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Emit, Printing, op, require_equal, views_of_inputs
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Emit, Printing, op, require_equal, views_of_inputs
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import batch_behind, lined_up
 from graphc.ops.common.broadcasting import broadcast, promoted, summed_to

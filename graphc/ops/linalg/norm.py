@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxisParam
+from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_inputs
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most, views_of_inputs
+from graphc.ir.params.kinds import AxisParam
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, dtype_of, is_inexact
 from graphc.ops.common.batching import batch_behind, batch_with_axes
 from graphc.ops.linalg import gradients as rules

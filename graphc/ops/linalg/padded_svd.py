@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.ir import dims
+from graphc.ir.graph.op import Array, Primitive, Printing, op
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Primitive, Printing, op
+from graphc.ir.sizes import dims
 from graphc.ir.types import TensorType
 from graphc.ops.common.padded_reads import is_known, number
 from graphc.ops.common.padding import PaddedValue, Padding

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
-from graphc.ir.op import Primitive
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.common.padding import PaddedValue, Padding
 

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.namespace import F, public
-from graphc.ir.op import (
+from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     Primitive,
     Printing,
     op,
     require_equal,
 )
+from graphc.ir.namespace import F, public
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_behind, lined_up
 from graphc.ops.common.broadcasting import broadcast, summed_to

@@ -13,8 +13,15 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, config, normal_axes, normal_axis, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import (
+    as_value,
+    cast,
+    config,
+    normal_axes,
+    normal_axis,
+    strong,
+)
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer
 from graphc.ops.common.broadcasting import common_dtype, promoted

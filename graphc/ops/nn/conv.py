@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_size, size_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, size_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
+    Array,
+    Printing,
+    op,
+    require_at_most,
+    require_equal,
+    type_error,
+)
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_at_most, require_equal, type_error
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted
@@ -32,6 +39,7 @@ from graphc.ops.nn.windows import (
     pads,
     sizes,
     spaced,
+    transposed_pads,
     window_pads,
 )
 
@@ -435,25 +443,6 @@ for _axes in (1, 2, 3):
     _of_axes(_axes)
 
 
-def _transposed_pads(
-    padding: Any, window: Shape, stride: Shape, name: str
-) -> tuple[Shape, Shape]:
-    """Around the spread input: what is left of the window beyond the padding."""
-    named, low, high = pads(padding, len(window), name)
-    if not named:
-        pairs = zip(window, low, high, strict=True)
-        both = [(w - 1 - a, w - 1 - b) for w, a, b in pairs]
-        return tuple(a for a, _ in both), tuple(b for _, b in both)
-    before, after = [], []
-    for w, s in zip(window, stride, strict=True):
-        total = w + s - 2
-        half = dims.ceil_div(total, 2) if named == "SAME" else total // 2
-        first = dims.minimum(w - 1, half)
-        before.append(first)
-        after.append(total - first)
-    return tuple(before), tuple(after)
-
-
 @public(name="nn.conv_transpose")
 def conv_transpose(
     x: Any,
@@ -485,7 +474,7 @@ def conv_transpose(
         raise graph_error(problem, op=op_name, got=str(weights.type))
     pairs = zip(points, apart, strict=True)
     window = tuple(extent(k, d) for k, d in pairs)
-    low, high = _transposed_pads(padding, window, step, op_name)
+    low, high = transposed_pads(padding, window, step, op_name)
     result = _conv(
         value,
         _turned(weights, parts),

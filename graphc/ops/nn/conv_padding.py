@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.op import Array, Printing, op, type_error
+from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.types import BOOL, TensorType, is_float, same_size
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     as_size,
     as_value,
     cast,
@@ -20,9 +20,9 @@ from graphc.ir.build import (
     normal_axis,
     strong,
 )
-from graphc.ir.dims import equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, dtype_of, is_integer, same_size
 from graphc.ops.common.broadcasting import common_dtype, promoted, with_room
 from graphc.ops.nn.activations import AxisArgument, number, real, widened

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, size_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Primitive, Printing, type_error
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.broadcasting import common_dtype

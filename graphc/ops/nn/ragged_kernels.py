@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphc.ir.dims import Size
-from graphc.ir.op import Array, Printing, op
+from graphc.ir.graph.op import Array, Printing, op
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 from graphc.ops.nn.conv import CONV, conv_numpy
 from graphc.ops.nn.windows import Pads, Shape, padding_text

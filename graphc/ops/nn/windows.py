@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_size, as_value
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.op import Printing, require_at_most
+from graphc.ir.graph.build import as_size, as_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Printing, require_at_most
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ops.common.padded_reads import is_known, moved, number
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -57,6 +57,25 @@ def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
         raise graph_error(problem, op=name, got=f"{padding!r}")
     pairs = [_pair(p, name) for p in padding]
     return "", tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+
+
+def transposed_pads(
+    padding: Any, window: Shape, stride: Shape, name: str
+) -> tuple[Shape, Shape]:
+    """Around the spread input: what is left of the window beyond the padding."""
+    named, low, high = pads(padding, len(window), name)
+    if not named:
+        pairs = zip(window, low, high, strict=True)
+        both = [(w - 1 - a, w - 1 - b) for w, a, b in pairs]
+        return tuple(a for a, _ in both), tuple(b for _, b in both)
+    before, after = [], []
+    for w, s in zip(window, stride, strict=True):
+        total = w + s - 2
+        half = dims.ceil_div(total, 2) if named == "SAME" else total // 2
+        first = dims.minimum(w - 1, half)
+        before.append(first)
+        after.append(total - first)
+    return tuple(before), tuple(after)
 
 
 def _pair(padding: Any, name: str) -> tuple[Size, Size]:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, normal_axis, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import (
+from graphc.ir.graph.build import as_value, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     Primitive,
     Printing,
@@ -22,6 +20,8 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.namespace import F, enroll, public
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import (

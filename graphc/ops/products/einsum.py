@@ -8,12 +8,19 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import cast
-from graphc.ir.dims import Size, may_be_one, stretch
-from graphc.ir.graph import Node, Value
-from graphc.ir.kinds import Letters
+from graphc.ir.graph.build import cast
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import (
+    Array,
+    Printing,
+    op,
+    require_equal,
+    type_error,
+    views_of_inputs,
+)
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op, require_equal, type_error, views_of_inputs
+from graphc.ir.params.kinds import Letters
+from graphc.ir.sizes.dims import Size, may_be_one, stretch
 from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import is_one, promoted

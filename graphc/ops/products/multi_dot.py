@@ -5,9 +5,9 @@ from functools import reduce
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import Size
 from graphc.ops.common.broadcasting import promoted
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, size_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, is_inexact
 from graphc.ops.common.broadcasting import promoted_as_arrays
 

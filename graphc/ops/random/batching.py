@@ -12,11 +12,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from graphc.ir.build import Shape, variable
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
-from graphc.ir.kinds import Letters
-from graphc.ir.op import (
+from graphc.ir.graph.build import Shape, variable
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import (
     EMISSION,
     Emit,
     Primitive,
@@ -25,6 +23,8 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.params.kinds import Letters
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 from graphc.ops.random import padding
 

@@ -4,13 +4,9 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import Shape, as_size, as_value, normal_axis, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxisOf
-from graphc.ir.namespace import F, public
-from graphc.ir.op import (
+from graphc.ir.graph.build import Shape, as_size, as_value, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     Printing,
     op,
@@ -18,6 +14,10 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.namespace import F, public
+from graphc.ir.params.kinds import AxisOf
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, TensorType, is_integer, product
 from graphc.ops.random import numpy_discrete as helpers
 from graphc.ops.random.batching import mapped

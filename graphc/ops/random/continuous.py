@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_value,
@@ -44,9 +44,9 @@ from graphc.ir.build import (
     literal_of,
     strong,
 )
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, type_error
 from graphc.ir.types import DType, TensorType, dtype_of, is_integer
 from graphc.ops.random import numpy_samplers as helpers
 from graphc.ops.random.batching import mapped

@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_value,
     cast,
     literal_of,
 )
-from graphc.ir.graph import Value
-from graphc.ir.namespace import F, public
-from graphc.ir.op import (
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     Printing,
     op,
 )
+from graphc.ir.namespace import F, public
 from graphc.ir.types import (
     BOOL,
     DType,

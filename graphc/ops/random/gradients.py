@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import Shape
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import Shape
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import GRADIENTS, PRIMITIVES, Primitive
 from graphc.ir.namespace import F
-from graphc.ir.op import GRADIENTS, PRIMITIVES, Primitive
 from graphc.ir.types import DType
 from graphc.ops.common.broadcasting import summed_to
 from graphc.ops.random.batching import Levels, from_keys, missing_axes

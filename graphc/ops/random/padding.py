@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import Shape, as_value, cast
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import Shape, as_value, cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
-from graphc.ir.op import Primitive
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import product, same_size
 from graphc.ops.common.padded_reads import (
     at_flat_places,

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_value,
@@ -16,9 +15,8 @@ from graphc.ir.build import (
     config,
     shape_text,
 )
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.op import (
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     Primitive,
     Printing,
@@ -26,6 +24,8 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
     FLOAT64,
     INT64,

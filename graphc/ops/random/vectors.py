@@ -3,10 +3,10 @@
 from typing import Any, Literal, get_args
 
 from graphc.errors import graph_error
-from graphc.ir.build import Shape, as_shape, as_value, cast
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import Shape, as_shape, as_value, cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.types import DType, TensorType
 from graphc.ops.random import numpy_discrete, numpy_samplers
 from graphc.ops.random.batching import mapped

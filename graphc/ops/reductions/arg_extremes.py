@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from graphc.ir.build import as_value, normal_axis, strong
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxisParam
+from graphc.ir.graph.build import as_value, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Primitive, Printing, require_at_most
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, Primitive, Printing, require_at_most
+from graphc.ir.params.kinds import AxisParam
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.monoids import least, most

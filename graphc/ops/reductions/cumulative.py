@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, normal_axis, size_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxisParam
+from graphc.ir.graph.build import as_value, cast, normal_axis, size_value, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Primitive, Printing, op, require_equal, type_error
+from graphc.ir.params.kinds import AxisParam
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT32, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, normal_axes, normal_axis, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, is_inexact, is_integer
 

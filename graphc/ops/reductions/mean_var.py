@@ -3,8 +3,8 @@
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, normal_axes, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_float
 from graphc.ops.reductions.reduce import AxisArgument, where_mask

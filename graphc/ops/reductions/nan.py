@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir.build import as_value, cast, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import DType, dtype_of, is_inexact
 

@@ -6,10 +6,17 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir import dims
-from graphc.ir.build import as_value, cast, constant, literal_of, normal_axes, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import (
+    as_value,
+    cast,
+    constant,
+    literal_of,
+    normal_axes,
+    strong,
+)
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes import dims
 from graphc.ir.types import BOOL, INT64, DType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import common_dtype
 

@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, normal_axes, strong
-from graphc.ir.dims import bounds
-from graphc.ir.graph import Node, Value
-from graphc.ir.kinds import AxesParam
-from graphc.ir.namespace import FUNCTIONS, F, enroll, public
-from graphc.ir.op import (
+from graphc.ir.graph.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import (
     Array,
     NamedRange,
     Primitive,
@@ -21,7 +18,10 @@ from graphc.ir.op import (
     require_at_most,
     type_error,
 )
-from graphc.ir.truths import both, either
+from graphc.ir.namespace import FUNCTIONS, F, enroll, public
+from graphc.ir.params.kinds import AxesParam
+from graphc.ir.sizes.dims import bounds
+from graphc.ir.sizes.truths import both, either
 from graphc.ir.types import (
     BOOL,
     INT64,

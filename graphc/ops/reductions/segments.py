@@ -6,11 +6,18 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, literal_of, size_value, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import (
+    as_size,
+    as_value,
+    cast,
+    literal_of,
+    size_value,
+    strong,
+)
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Printing, op, require_equal, type_error
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import common_dtype

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, normal_axes, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, dtype_of, is_inexact, same_shape
 from graphc.ops.common.broadcasting import common_dtype
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import PRIMITIVES, Array, Printing, op, type_error
+from graphc.ir.graph.replay import SETTLING
 from graphc.ir.namespace import enroll
-from graphc.ir.op import PRIMITIVES, Array, Printing, op, type_error
-from graphc.ir.replay import SETTLING
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import (

@@ -8,7 +8,7 @@ Of bfloat16, NumPy compares NaN as it happens: float32 has the same order.
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.ir.op import Printing
+from graphc.ir.graph.op import Printing
 from graphc.ir.types import BFLOAT16
 
 

@@ -6,12 +6,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, normal_axis, strong
-from graphc.ir.dims import Size, minimum
-from graphc.ir.graph import Value
-from graphc.ir.kinds import AxisParam
-from graphc.ir.namespace import F, public
-from graphc.ir.op import (
+from graphc.ir.graph.build import as_size, as_value, cast, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import (
     Array,
     Primitive,
     Printing,
@@ -20,6 +17,9 @@ from graphc.ir.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.namespace import F, public
+from graphc.ir.params.kinds import AxisParam
+from graphc.ir.sizes.dims import Size, minimum
 from graphc.ir.types import DTYPES, INT64, DType, TensorType, is_float
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.monoids import least

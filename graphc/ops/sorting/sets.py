@@ -7,11 +7,11 @@ rest compiled.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from graphc.ir.build import as_value, cast, normal_axis, strong
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, normal_axis, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.op import Array, op, type_error
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.padding import PaddedValue, Padding

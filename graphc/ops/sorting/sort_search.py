@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     as_size,
     as_value,
     cast,
@@ -14,11 +14,11 @@ from graphc.ir.build import (
     size_value,
     strong,
 )
-from graphc.ir.dims import Size, less_equal
-from graphc.ir.graph import Node, Value
-from graphc.ir.kinds import AxisParam
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import BATCHING, Array, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, enroll, enroll_method, public
-from graphc.ir.op import BATCHING, Array, Printing, op, require_equal, type_error
+from graphc.ir.params.kinds import AxisParam
+from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted

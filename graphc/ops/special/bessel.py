@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import public
-from graphc.ir.op import Array, Printing, op
 from graphc.ir.types import TensorType
 from graphc.ops.special import bessel_series as series
 from graphc.ops.special.functions import (

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, strong
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Emit, Primitive, Printing, TypeRule, type_error
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.op import Array, Emit, Primitive, Printing, TypeRule, type_error
 from graphc.ir.types import FLOAT64, DType, TensorType, is_integer
 from graphc.ops.common.broadcasting import broadcast, common_dtype, loop_dtypes
 from graphc.ops.special.gradients import NOT_FOR, REFUSED, VJP

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Vjp
 from graphc.ir.namespace import FUNCTIONS, F
-from graphc.ir.op import Vjp
 
 Cotangents = tuple[Value | None, ...]
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)

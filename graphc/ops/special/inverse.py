@@ -5,7 +5,7 @@ as it: mostly to 100 units, to a few thousand where the function is as flat. Res
 that are subnormal are 0 there. 2F1 is SciPy's there too, called back on the host.
 """
 
-from graphc.ir.op import PRIMITIVES, Printing
+from graphc.ir.graph.op import PRIMITIVES, Printing
 from graphc.ops.special import inverse_series as series
 from graphc.ops.special.functions import special
 

@@ -11,25 +11,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from graphc.errors import standing_at
-from graphc.ir.build import as_value
-from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.graph.build import as_value
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ops.effects.assertions import ASSERT
-from graphc.rewriting.loops.consumers import Consumers, flag_of
-from graphc.rewriting.loops.fuse_producers import PRODUCERS
-from graphc.rewriting.loops.last_rows import LAST_ROWS
-from graphc.rewriting.loops.per_chunk import scan_of_chunks
-from graphc.rewriting.loops.producers import Producers, Resolve, UsersOf
-from graphc.rewriting.loops.scan_view import Late, Loop, at_each_loop, with_made
-from graphc.rewriting.loops.stream_reductions import (
+from graphc.rewriting.engine.rule import Replaced, whole_graph
+from graphc.rewriting.loops.find.producers import Producers, Resolve, UsersOf
+from graphc.rewriting.loops.find.scan_view import Late, Loop, at_each_loop, with_made
+from graphc.rewriting.loops.fuse.consumers import Consumers, flag_of
+from graphc.rewriting.loops.fuse.stream_reductions import (
     Carries,
     OwnCarry,
     StreamReduction,
 )
-from graphc.rewriting.loops.strip_mine import does_all, scan_in_chunks
-from graphc.rewriting.loops.tile import blocking
-from graphc.rewriting.rule import Replaced, whole_graph
-from graphc.rewriting.sizes import guarded
+from graphc.rewriting.loops.fuse_producers import PRODUCERS
+from graphc.rewriting.loops.last_rows import LAST_ROWS
+from graphc.rewriting.loops.tile.per_chunk import scan_of_chunks
+from graphc.rewriting.loops.tile.reductions import blocking
+from graphc.rewriting.loops.tile.strip_mine import does_all, scan_in_chunks
+from graphc.rewriting.match.sizes import guarded
 
 
 class _Hoist:

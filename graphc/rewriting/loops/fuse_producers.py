@@ -10,17 +10,22 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.analysis.cost import here
 from graphc.control.scan_records import Replay
-from graphc.ir.build import as_value
-from graphc.ir.graph import Graph, Node, Value
+from graphc.ir.graph.build import as_value
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import region_between, substituted
+from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
-from graphc.ir.replay import region_between, substituted
 from graphc.ir.types import is_inexact, product
-from graphc.ir.walk import operands
-from graphc.rewriting.loops.affine_reads import Stream, View
-from graphc.rewriting.loops.axis_rules import REDUCTIONS
-from graphc.rewriting.loops.producers import LIGHT, Producers, UsersOf
-from graphc.rewriting.loops.scan_view import Loop, at_each_loop, has_rows, with_made
-from graphc.rewriting.rule import Replaced, Rules, whole_graph
+from graphc.rewriting.engine.rule import Replaced, Rules, whole_graph
+from graphc.rewriting.loops.find.affine_reads import Stream, View
+from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
+from graphc.rewriting.loops.find.producers import LIGHT, Producers, UsersOf
+from graphc.rewriting.loops.find.scan_view import (
+    Loop,
+    at_each_loop,
+    has_rows,
+    with_made,
+)
 
 SequenceSlices = Mapping[Value, Value]  # of sequences
 BuildSlices = Callable[

@@ -2,14 +2,14 @@
 for both. Without it, the rows need not be kept where nothing else reads them.
 """
 
-from graphc.ir.dims import equal, less_equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import equal, less_equal
 from graphc.ops.indexing.basic import basic
-from graphc.rewriting.loops.access import items_of, picked
-from graphc.rewriting.loops.scan_view import Loop, has_rows
-from graphc.rewriting.pattern import p, v
-from graphc.rewriting.rule import Rules, rewrite
+from graphc.rewriting.engine.rule import Rules, rewrite
+from graphc.rewriting.loops.find.access import items_of, picked
+from graphc.rewriting.loops.find.scan_view import Loop, has_rows
+from graphc.rewriting.match.pattern import p, v
 
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.analysis.cost import worth_sharing
-from graphc.ir.build import CONSTANT
-from graphc.ir.dims import Dim, Symbol
-from graphc.ir.graph import Node, Value, origins
-from graphc.ir.inner import runs_in_python
-from graphc.ir.op import EMISSION
+from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.build import CONSTANT
+from graphc.ir.graph.nodes import Node, Value, origins
+from graphc.ir.graph.op import EMISSION
+from graphc.ir.graph.walk import operands
+from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import is_integer
-from graphc.ir.walk import operands
-from graphc.rewriting.loops.repeats import place_of
+from graphc.rewriting.loops.roll.repeats import place_of
 from graphc.rewriting.sharing.structure import params_structure
 
 ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike

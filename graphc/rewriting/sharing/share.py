@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from graphc.analysis.cost import worth_sharing
 from graphc.control.call import CALL, call
 from graphc.errors import standing_at
-from graphc.ir.build import body_input
-from graphc.ir.dims import Size
-from graphc.ir.graph import Graph, Node, Value, origins
-from graphc.ir.inner import Body, close
-from graphc.ir.op import rebuild
-from graphc.ir.replay import renewed
-from graphc.ir.walk import operands
-from graphc.rewriting.rule import Replaced, Rule, Rules, whole_graph
+from graphc.ir.graph.bodies import Body, close
+from graphc.ir.graph.build import body_input
+from graphc.ir.graph.nodes import Graph, Node, Value, origins
+from graphc.ir.graph.op import rebuild
+from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.walk import operands
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
 from graphc.rewriting.sharing.parts import (
     AlikeParts,
     Counterparts,

@@ -3,10 +3,10 @@
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from graphc.ir.dims import Dim, Symbol, expression
-from graphc.ir.graph import Node, Value
-from graphc.ir.inner import Body
-from graphc.ir.op import Opaque
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Opaque
+from graphc.ir.sizes.dims import Dim, Symbol, expression
 from graphc.ir.types import TensorType
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from graphc.control.carries import in_form, parts
 from graphc.control.pytree import unflatten
 from graphc.errors import graph_error
-from graphc.ir.build import (
+from graphc.ir.graph.build import (
     as_size,
     as_value,
     cast,
@@ -23,11 +23,11 @@ from graphc.ir.build import (
     normal_axis,
     size_value,
 )
-from graphc.ir.dims import Dim, Size, maximum, substitute
-from graphc.ir.dims_growth import grows
-from graphc.ir.graph import Value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import require_equal
 from graphc.ir.namespace import F, public
-from graphc.ir.op import require_equal
+from graphc.ir.sizes.dims import Dim, Size, maximum, substitute
+from graphc.ir.sizes.growth import grows
 from graphc.ir.types import FLOAT64
 from graphc.transform.loops.scan_api import scan
 

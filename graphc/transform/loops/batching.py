@@ -13,13 +13,13 @@ from graphc.control.scan import (
     parts_of,
     run_scan,
 )
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.inner import Body
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.common.batching import Batched, spread, where_each
-from graphc.transform.vectorize import vmap
+from graphc.transform.derivatives.vectorize import vmap
 
 
 @SCAN.batch

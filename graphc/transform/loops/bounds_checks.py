@@ -11,10 +11,10 @@ from dataclasses import replace
 from graphc.control.scan import OPTIONS, SCAN, StepResult, parts_of, run_scan
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.errors import standing_at
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Body
-from graphc.ir.replay import renewed
-from graphc.ir.walk import ancestors, operands
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.walk import ancestors, operands
 from graphc.ops.common.conditions import BOUNDS
 from graphc.ops.effects.assertions import asserted
 

@@ -8,12 +8,12 @@ gives results of that size; results of branches not taken are cut or padded to i
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.ir import dims
-from graphc.ir.build import SIZE, as_size, as_value, cast, size_value
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value, origins
+from graphc.ir.graph.build import SIZE, as_size, as_value, cast, size_value
+from graphc.ir.graph.nodes import Value, origins
+from graphc.ir.graph.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Printing, op, type_error, views_of_inputs
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding

@@ -16,12 +16,12 @@ from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
 from graphc.control.switch import Branch, run_switch
 from graphc.errors import graph_error
-from graphc.ir.build import as_value, cast, variable
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import as_value, cast, variable
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
-from graphc.ir.replay import region_between, replayed
 from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
-from graphc.ir.walk import ancestors
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.effects.foreign import FOREIGN
 from graphc.transform.loops.branch_sizes import fit, size_of_branch

@@ -15,13 +15,13 @@ from graphc.control.pytree import unflatten
 from graphc.control.scan import StepResult, run_scan
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, at_least
-from graphc.ir.dims import Size, bounds, maximum
-from graphc.ir.graph import Value, origins
+from graphc.ir.graph.build import as_size, as_value, at_least
+from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import Size, bounds, maximum
+from graphc.transform.derivatives.vectorize import vmap
 from graphc.transform.loops.checkpointing.nested import in_chunks
 from graphc.transform.loops.scan_api import length_of, scan
-from graphc.transform.vectorize import vmap
 
 
 @public()

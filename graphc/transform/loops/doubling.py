@@ -22,16 +22,16 @@ from graphc.control.print_loops import rows_of, rows_on_device
 from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
 from graphc.control.trip_count import STEPS
 from graphc.errors import standing_at
-from graphc.ir.build import SIZE_OP
-from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.graph import Graph, Node, Value, origins
-from graphc.ir.inner import Body, runs_in_python, with_bodies
+from graphc.ir.graph.bodies import Body, runs_in_python, with_bodies
+from graphc.ir.graph.build import SIZE_OP
+from graphc.ir.graph.nodes import Graph, Node, Value, origins
+from graphc.ir.graph.op import Array, Printing, op, rebuild, views_of_inputs
+from graphc.ir.graph.replay import for_sizes, renewed
+from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
-from graphc.ir.op import Array, Printing, op, rebuild, views_of_inputs
 from graphc.ir.primitives import OP
-from graphc.ir.replay import for_sizes, renewed
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.types import TensorType
-from graphc.ir.walk import operands
 
 Replacements = dict[Value, Value]
 

@@ -29,18 +29,18 @@ from graphc.control.scan import (
 )
 from graphc.control.scan_records import Replay
 from graphc.control.trip_count import steps_size
-from graphc.ir.build import variable
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Params, Value, origins
-from graphc.ir.inner import Body
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.build import variable
+from graphc.ir.graph.nodes import Node, Params, Value, origins
+from graphc.ir.graph.op import Opaque
+from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
-from graphc.ir.op import Opaque
-from graphc.ir.replay import region_between, replayed
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import is_inexact
-from graphc.ir.walk import operands
 from graphc.ops.indexing.row_access import read, readable
-from graphc.transform.autodiff import pull
-from graphc.transform.custom_vjp import with_rule
+from graphc.transform.derivatives.autodiff import pull
+from graphc.transform.derivatives.custom_vjp import with_rule
 from graphc.transform.loops.checkpointing.nested import has_chunks, nested
 from graphc.transform.loops.checkpointing.segments import Chunks, Store
 from graphc.transform.loops.checkpointing.treeverse import Treeverse

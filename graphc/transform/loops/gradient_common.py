@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from graphc.control.carries import fresh
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.inner import Body
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between, replayed
-from graphc.transform.autodiff import pull
+from graphc.ir.sizes.dims import Size
+from graphc.transform.derivatives.autodiff import pull
 
 
 def pulled(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from graphc.control.carries import fresh
 from graphc.control.predicated_writes import WRITES, chain, read_where_written
-from graphc.ir.dims import Dim, evaluate
-from graphc.ir.graph import Value, origins
+from graphc.ir.graph.nodes import Value, origins
+from graphc.ir.graph.replay import region_between
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between
+from graphc.ir.sizes.dims import Dim, evaluate
 
 TYPICAL = 1000  # a symbolic size, where only an idea of it is needed
 MUCH_LESS = 8

@@ -21,14 +21,14 @@ from graphc.control.predicated_writes import (
 )
 from graphc.control.scan import GROWING, SCAN, StepResult, parts_of, run_scan
 from graphc.errors import standing_at
-from graphc.ir.build import body_input
-from graphc.ir.dims import Size
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Body, runs_in_python, with_bodies
+from graphc.ir.graph.bodies import Body, runs_in_python, with_bodies
+from graphc.ir.graph.build import body_input
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import region_between, renewed, replayed
+from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between, renewed, replayed
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
-from graphc.ir.walk import ancestors, operands
 from graphc.ops.indexing.scatter import SCATTER
 from graphc.transform.loops.store_forwarding import OneStep, forwarded, read_states
 

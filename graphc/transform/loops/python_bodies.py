@@ -1,8 +1,8 @@
 """Bodies of loops that run in Python, as graphs of their own."""
 
-from graphc.ir.dims import Symbol
-from graphc.ir.graph import Graph, Node, Value
-from graphc.ir.inner import Body, runs_in_python
+from graphc.ir.graph.bodies import Body, runs_in_python
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.sizes.dims import Symbol
 from graphc.transform.loops.doubling import grown
 
 

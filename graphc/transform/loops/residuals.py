@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from graphc.analysis.cost import here
 from graphc.control.scan import used_between
-from graphc.ir.dims import Size
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
-from graphc.ir.walk import operands
-from graphc.rewriting.loops.work import HEAVY, typical, work_of
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.loops.find.work import HEAVY, typical, work_of
 from graphc.transform.loops.inverse_writes import varies
 
 _EXTREMES = (OP.max, OP.min, OP.max_from, OP.min_from, OP.peak)

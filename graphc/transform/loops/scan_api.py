@@ -24,10 +24,10 @@ from graphc.control.scan import StepFunction, StepResult, first_row, run_scan
 from graphc.control.trip_count import steps_size
 from graphc.control.weak_carries import FirstCarry, started
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value
-from graphc.ir.dims import Size, equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, as_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public, user_op
+from graphc.ir.sizes.dims import Size, equal
 
 Last = Callable[[list[Value], list[Value]], Value]  # after a step
 

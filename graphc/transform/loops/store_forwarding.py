@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphc.control.predicated_writes import WRITES
-from graphc.ir.build import cast
-from graphc.ir.graph import Node, Value
+from graphc.ir.graph.build import cast
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between, renewed
+from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
-from graphc.ir.replay import region_between, renewed
 from graphc.ir.types import INT64
-from graphc.ir.walk import operands
 from graphc.ops.indexing.gather import GATHER
 from graphc.ops.indexing.scatter import SCATTER
 

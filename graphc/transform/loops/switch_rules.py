@@ -3,12 +3,12 @@
 from typing import Any
 
 from graphc.control.switch import SWITCH, Branch, run_switch
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
-from graphc.ir.inner import Body
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size
 from graphc.ops.common.batching import Batched, spread, where_each
+from graphc.transform.derivatives.vectorize import vmap
 from graphc.transform.loops.gradient_common import pulled
-from graphc.transform.vectorize import vmap
 
 
 @SWITCH.vjp

@@ -8,10 +8,10 @@ import numpy as np
 
 from graphc.control.carries import value_of
 from graphc.errors import graph_error
-from graphc.ir.build import as_value
-from graphc.ir.dims import equal, maximum
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import equal, maximum
 from graphc.transform.loops.scan_api import scan
 
 _OP = "scan_taps"

@@ -9,10 +9,10 @@ from typing import Any
 
 from graphc.control.pytree import Compound
 from graphc.errors import graph_error
-from graphc.ir.build import as_size, as_value, cast, config, size_value, strong
-from graphc.ir.dims import Size, equal
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size, as_value, cast, config, size_value, strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import INT32, dtype_of, is_integer
 from graphc.ops.effects.assertions import asserted
 

@@ -18,10 +18,10 @@ from graphc.control.scan import StepResult, run_scan
 from graphc.control.trip_count import steps_size
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
-from graphc.ir.build import as_size
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_size
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import Size
 from graphc.transform.loops.scan_api import first_steps, run_stopping
 
 

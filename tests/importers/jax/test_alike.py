@@ -8,8 +8,8 @@ from jax import lax
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.jax.alike import alike
-from graphc.ir.graph import Graph
+from graphc.importers.jax.call.alike import alike
+from graphc.ir.graph.nodes import Graph
 
 LARGE = np.arange(200, dtype="float32")
 

@@ -8,8 +8,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.rewriting.loops.roll import rolling
-from graphc.rewriting.rule import Rules
+from graphc.rewriting.engine.rule import Rules
+from graphc.rewriting.loops.roll.chains import rolling
 
 ALWAYS = Rules((rolling(least_saved=0, least_work=0),))
 WAYS = {"jit": jax.jit, "checkpoint": jax.checkpoint}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax.captured import Snapshot
+from graphc.importers.jax.trace.captured import Snapshot
 
 W = np.ones(3, "float32")
 LARGE = np.ones(100, "float32")

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax import traced_family
-from graphc.importers.jax.dimensions import DIMENSION, WATCHED
-from graphc.importers.jax.traced_family import MOST_PROGRAMS
+from graphc.importers.jax.call import traced_family
+from graphc.importers.jax.call.traced_family import MOST_PROGRAMS
+from graphc.importers.jax.trace.dimensions import DIMENSION, WATCHED
 from tests.importers.jax.comparing import agrees, same, vector
 
 
@@ -357,7 +357,7 @@ def test_an_audit_compares_each_size(monkeypatch):
 
 
 def test_an_audit_is_asked_for_by_the_environment():
-    code = "from graphc.importers.jax.traced_family import AUDITS; print(AUDITS)"
+    code = "from graphc.importers.jax.call.traced_family import AUDITS; print(AUDITS)"
     run = subprocess.run(
         [sys.executable, "-c", code],
         env={"GRAPHC_AUDIT": "1", "PYTHONPATH": ":".join(sys.path)},

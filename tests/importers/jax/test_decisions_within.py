@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax.dimensions import DIMENSION
-from graphc.importers.jax.recorder import RECORDING
+from graphc.importers.jax.trace.dimensions import DIMENSION
+from graphc.importers.jax.trace.recorder import RECORDING
 from tests.importers.jax.comparing import MANY_SIZES, agrees, same, vector
 
 

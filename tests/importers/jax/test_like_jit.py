@@ -11,8 +11,8 @@ import pytest
 from jax import lax
 
 import graphc
-from graphc.importers.jax.family import FallbackWarning
-from graphc.importers.jax.subject import Subject
+from graphc.importers.jax.sizes.family import FallbackWarning
+from graphc.importers.jax.trace.subject import Subject
 
 SIZES = 3, 4, 5, 6
 

@@ -10,8 +10,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import NOWHERE, is_library
-from graphc.ir.inner import within
-from graphc.ir.walk import ancestors
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.walk import ancestors
 from tests.importers.jax.table import ROWS
 
 KEY = jax.random.key(0)

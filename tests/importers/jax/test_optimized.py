@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 
 import graphc
-from graphc.importers.jax.jaxprs import equations
+from graphc.importers.jax.read.jaxprs import equations
 from tests.importers.jax.test_derivatives import close, doubled
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.jax import recipe
-from graphc.importers.jax.alike import alike
+from graphc.importers.jax.call.alike import alike
+from graphc.importers.jax.read import recipe
 
 TABLE = np.arange(100, dtype="float32")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax.pattern import SizePattern, generalised
+from graphc.importers.jax.sizes.pattern import SizePattern, generalised
 
 
 def arrays(shapes):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from jax.extend.core import primitives
 
-from graphc.importers.jax import tracing
-from graphc.importers.jax.rules import PRIMITIVES, RulesByName
-from graphc.importers.jax.sizes import JaxSizes
-from graphc.importers.jax.unsupported import Unsupported
-from graphc.ir.dims import axis, equal, maximum, minimum
+from graphc.importers.jax.read.rules import PRIMITIVES, RulesByName
+from graphc.importers.jax.read.sizes import JaxSizes
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.trace import tracing
+from graphc.ir.sizes.dims import axis, equal, maximum, minimum
 
 EXPORTED = [getattr(primitives, n) for n in dir(primitives) if n.endswith("_p")]
 

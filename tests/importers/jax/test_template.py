@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 import graphc
-from graphc.importers.jax.formulas import Formula, fitted
+from graphc.importers.jax.sizes.formulas import Formula, fitted
 
 SIZES = (4, 5, 8, 3, 6, 12)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.importers.jax.way_out import WAY_OUT
+from graphc.importers.jax.call.way_out import WAY_OUT
 
 X = np.array([1, -1, 2], "float32")
 

@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.plan import HostNode, Read
+from graphc.transform.planning.plan import HostNode, Read
 from tests.ops.test_samples import share
 
 BACKENDS = ("jax", "numpy")

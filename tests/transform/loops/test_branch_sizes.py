@@ -7,7 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.transform.plan import Read
+from graphc.transform.planning.plan import Read
 
 pytestmark = pytest.mark.usefixtures("wide")
 BACKENDS = pytest.mark.parametrize("backend", ["numpy", "jax"])

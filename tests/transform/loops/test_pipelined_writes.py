@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir.graph import Graph
+from graphc.ir.graph.nodes import Graph
 from graphc.rewrites import none
 from graphc.transform.loops.pipelined_writes import in_place
 

@@ -8,8 +8,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import CPU, GPU, TPU, weighing
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.primitives import OP
-from graphc.ir.walk import ancestors
 
 T, B, W = 6, 16, 32
 RNG = np.random.default_rng(0)

@@ -10,11 +10,11 @@ from typing import Any
 
 from graphc.control.checkpoint_policy import in_chunks_of
 from graphc.control.scan import StepFunction, StepResult, parts_of, run_scan
-from graphc.ir.build import size_value
-from graphc.ir.dims import Size
-from graphc.ir.graph import Params, Value
-from graphc.ir.inner import Body
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.build import size_value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 
 
 def has_chunks(params: Params) -> bool:

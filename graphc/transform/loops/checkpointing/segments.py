@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 from graphc.control.scan import run_scan
 from graphc.control.scan_records import PerChunk
-from graphc.ir.build import as_value, cast, size_value
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 

@@ -20,10 +20,10 @@ from math import comb, isqrt
 import numpy as np
 
 from graphc.control.scan import run_scan
-from graphc.ir.build import constant
-from graphc.ir.dims import Size
-from graphc.ir.graph import Value
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 from graphc.transform.loops.checkpointing.segments import (

@@ -1,0 +1,108 @@
+"""Whether two graphs compute the same, by their structure."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from graphc.importers.jax.read.foreign import JaxFunction
+from graphc.ir.graph.bodies import Body, axes_of
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.op import Opaque
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Symbol, substitute, symbol_dim
+from graphc.ops.effects.foreign import FOREIGN
+from graphc.rewriting.engine.fixpoint import rewritten
+from graphc.rewriting.rules.cleanup import CLEANUP
+
+_NORMALISING = CLEANUP.exact()
+
+
+def alike(a: Graph, b: Graph) -> bool:
+    """Whether two graphs are proved to compute the same from the same inputs.
+
+    They do if their outputs are the same nodes, as they stand or after rewriting both
+    by rules that change no value.
+    """
+    return _are_same(a, b) or _are_same(
+        *(rewritten(graph, _NORMALISING).graph for graph in (a, b))
+    )
+
+
+def _are_same(a: Graph, b: Graph) -> bool:
+    numbers = _Numbers()
+    outputs = [numbers.of(graph.inputs, graph.outputs) for graph in (a, b)]
+    return outputs[0] == outputs[1]
+
+
+class _Numbers:
+    """Numbers for what nodes compute: two that have the same number compute the same.
+
+    A number is that of a primitive, its params, and the numbers of its inputs; inputs
+    of a graph are numbered by their positions.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, int] = {}
+        self._sizes: dict[Symbol, Dim] = {}  # of bodies
+        self._by_position: dict[int, Dim] = {}
+
+    def of(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> tuple[int, ...]:
+        """The numbers of the outputs of a graph."""
+        found = {v: self._number(i, str(v.type)) for i, v in enumerate(inputs)}
+        for node in ancestors(outputs):
+            if all(v in found for v in node.outputs):
+                continue
+            operands = tuple(found[v] for v in node.inputs)
+            if node.primitive.for_gradients:  # which have been taken
+                found.update(zip(node.outputs, operands, strict=False))
+                continue
+            params = self._params(node)
+            for v in node.outputs:
+                kind = node.primitive.name, v.index, v.type.dtype, v.type.weak
+                found[v] = self._number(kind, operands, params)
+        return tuple(found[v] for v in outputs)
+
+    def _number(self, *key: Hashable) -> int:
+        return self._known.setdefault(key, len(self._known))
+
+    def _params(self, node: Node) -> Hashable:
+        called = _called(node)
+        if called is None:
+            return tuple(self._param(p) for p in node.params.items())
+        function, sizes = called
+        return function.told(sizes), node.params["shapes"]
+
+    def _param(self, param: Any) -> Hashable:
+        if isinstance(param, tuple):
+            return tuple(map(self._param, param))
+        if isinstance(param, Opaque):
+            return self._param(param.content)
+        if isinstance(param, Body):
+            return self._body(param)
+        if isinstance(param, Dim):
+            return substitute(param, self._sizes)
+        if isinstance(param, Node):
+            return "a node"  # that computes a part of the same: no value depends on it
+        # 1 is no True, nor 1.0, and 0.0 no -0.0.
+        exact = repr(param) if isinstance(param, (float, complex)) else param
+        return type(param), exact
+
+    def _body(self, body: Body) -> tuple[int, ...]:
+        """The numbers of a body's outputs; its sizes are numbered by position, too."""
+        axes = sorted(axes_of(body.inputs) - {*body.size_params}, key=_serial)
+        for i, symbol in enumerate((*body.size_params, *axes)):
+            size = self._by_position.setdefault(i, symbol_dim(Symbol(f"size_{i}")))
+            self._sizes[symbol] = size
+        return self.of(body.inputs, body.outputs)
+
+
+def _called(node: Node) -> tuple[JaxFunction, tuple[int, ...]] | None:
+    """The function that JAX runs, and the numbers of its sizes, if the node is one."""
+    if node.primitive is not FOREIGN:
+        return None
+    function, sizes = node.params["function"].content, node.params["sizes"]
+    known = isinstance(function, JaxFunction) and all(type(n) is int for n in sizes)
+    return (function, sizes) if known else None
+
+
+def _serial(symbol: Symbol) -> int:
+    return symbol.serial

@@ -1,0 +1,109 @@
+"""One call of a function at sizes that are numbers, as JAX compiles it.
+
+Where a loop can be rewritten so that it stacks less, or a large array need not be made,
+the program of the rewritten graph takes the place of JAX's trace. Otherwise the trace
+is compiled as it is, and gives the results of `jax.jit` to the bit.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend.core import jaxpr_as_fun
+
+from graphc.errors import GraphError
+from graphc.importers.jax.call.program import restored
+from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
+from graphc.importers.jax.read.unsupported import Unsupported, reading
+from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.subject import Subject
+from graphc.importers.jax.trace.tracing import Spec, TracedFunction, inputs_of, traced
+from graphc.rewriting.loops.fuse_consumers import HOISTING
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+
+LARGE = 2**22  # elements of an array for which it is worth to look for better
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The compiled program of one call: its trace, or a rewritten program."""
+
+    traced: TracedFunction
+    rewritten: Function | None
+    captured: tuple[Any, ...]
+    reason: str  # why it could not be read as a graph, "" where it was or need not be
+    foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """The results of a call, in their structure."""
+        if self.rewritten is None:
+            found = jaxpr_as_fun(self.traced.jaxpr)(*leaves)
+        else:
+            arrays = [*map(words_of, leaves), *self.captured]
+            with jax.enable_x64(True):  # dtypes are those of the trace, not of the mode
+                given = self.rewritten.jax_callable(*arrays)
+            found = restored(given, self.traced)
+        return jax.tree.unflatten(self.traced.tree, found)
+
+    @property
+    def source(self) -> str:
+        """The text of the compiled program."""
+        return (
+            str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
+        )
+
+    def compilations(self) -> list[str]:
+        """A text for each: it is one, by `jax.jit`."""
+        return [""]
+
+    def told(self, full: bool) -> Iterator[str]:
+        """Lines about how it is compiled."""
+        yield "as JAX traces it" if self.rewritten is None else "rewritten"
+        if self.reason:
+            yield f"  it was not read as a graph: {self.reason}"
+        if self.rewritten is not None:
+            yield from (f"  {a}" for a in self.rewritten.rewrites)
+            yield from (f"  run by JAX in it: {reason}" for reason in self.foreign)
+
+
+def exact(
+    subject: Subject,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+) -> Exact:
+    """Compile a call with these arguments."""
+    found = traced(subject.flat, specs)
+    here = subject.differentiated is not None
+    if not here and not any(map(_may_gain, equations(found.inner))):
+        return Exact(found, None, (), "")
+    try:
+        inputs = inputs_of(found, {}, names)
+        read = subject.read(specs) if here else found
+        with reading():
+            source = subject.graph(read, {}, inputs)
+        graph = source.graph
+        made = function(
+            list(graph.inputs),
+            list(graph.outputs),
+            jit=False,
+            rewrites=options.rewrites,
+            unused="ignore",
+        )
+    except (Unsupported, GraphError) as error:
+        return Exact(found, None, (), str(error).splitlines()[0])
+    gains = here or any(a.rule.name in HOISTING for a in made.rewrites)
+    if not gains:
+        return Exact(found, None, (), "")
+    return Exact(found, made, source.captured, "", source.foreign)
+
+
+def _may_gain(eqn: Any) -> bool:
+    """Whether an equation is one that rewriting might do without."""
+    if eqn.primitive.name == "scan":
+        return True
+    types = [v.aval for v in eqn.outvars if is_array_type(v.aval)]
+    return any(math.prod(type.shape) >= LARGE for type in types)

@@ -1,0 +1,207 @@
+"""Functions of JAX in files, a program for each size, as it is compiled exactly."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from graphc.errors import graph_error
+from graphc.importers.jax.call.exact import Exact, exact
+from graphc.importers.jax.call.structures import parameters_of, structure_of_results
+from graphc.importers.jax.call.way_out import tell_way_out
+from graphc.importers.jax.read.jaxprs import is_key, opened
+from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.subject import Subject
+from graphc.importers.jax.trace.tracing import Spec
+from graphc.runtime.save.export import Contents
+from graphc.runtime.save.exporter import LEAST, ExportedModule, exported, kinds_of
+from graphc_serving.kinds import DTYPES
+
+NDArray = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A function that is to be exported, and the types of its arguments."""
+
+    function: Callable[..., Any]
+    call: JaxCall
+    specs: list[Spec]
+    pattern: SizePattern
+    options: Options
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the inputs."""
+        return self.call.names(self.function)
+
+    @property
+    def subject(self) -> Subject:
+        """The function of the leaves of its arguments."""
+        leaves = [None] * len(self.call.leaves)
+        return Subject(self.function, replace(self.call, leaves=leaves))
+
+    def at(self, sizes: Mapping[str, int]) -> list[Spec]:
+        """The types at sizes that are numbers."""
+        return [spec.at(sizes) for spec in self.pattern.specs(self.specs)]
+
+    def inputs(self) -> list[list[Any]]:
+        """Names, dtypes and axes, as a file tells them."""
+        triples = zip(self.names, self.specs, self.pattern.shapes, strict=True)
+        return [[n, s.dtype.name, list(map(str, axes))] for n, s, axes in triples]
+
+    def dress(self, made: Contents, tree: Any) -> None:
+        """Have arguments and results in the structures of the function."""
+        made.parameters = parameters_of(self.call, self.function)
+        made.structure = structure_of_results(tree)
+
+
+@dataclass
+class SharedConstants:
+    """Large arrays that functions take from outside; equal ones are kept once."""
+
+    arrays: list[NDArray] = field(default_factory=list)
+    _known: dict[Any, int] = field(default_factory=dict)
+
+    def place(self, array: Any) -> int | None:
+        """The position of an array; None where it is too small to be shared."""
+        if is_key(array.dtype) or np.dtype(array.dtype).name not in DTYPES:
+            return None
+        if array.nbytes < LEAST:
+            return None
+        own = np.asarray(array)
+        key = own.dtype.name, own.shape, sha256(own.tobytes()).digest()
+        if key not in self._known:
+            self._known[key] = len(self.arrays)
+            self.arrays.append(own)
+        return self._known[key]
+
+    def structs(self) -> list[Any]:
+        """Their types."""
+        return [_struct(Spec(a.shape, a.dtype)) for a in self.arrays]
+
+
+@dataclass(frozen=True)
+class SizedProgram:
+    """A function for one call, of leaves and of the shared constants behind them."""
+
+    exact: Exact
+    places: list[int | None]
+
+    @classmethod
+    def of(cls, one: Exact, constants: SharedConstants) -> "SizedProgram":
+        """The program of what is compiled for a call."""
+        return cls(one, list(map(constants.place, _constants(one))))
+
+    def __call__(self, leaves: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+        """The leaves of the results."""
+        pairs = zip(_constants(self.exact), self.places, strict=True)
+        own = [c if place is None else shared[place] for c, place in pairs]
+        found: list[Any] = jax.tree.leaves(_with_constants(self.exact, own)(leaves))
+        return found
+
+    @property
+    def tree(self) -> Any:
+        """The structure of the results."""
+        return self.exact.traced.tree
+
+
+def _constants(one: Exact) -> Sequence[Any]:
+    return one.traced.consts if one.rewritten is None else one.captured
+
+
+def _with_constants(one: Exact, arrays: list[Any]) -> Exact:
+    if one.rewritten is not None:
+        return replace(one, captured=tuple(arrays))
+    inner, _ = opened(one.traced.jaxpr)
+    return replace(one, traced=replace(one.traced, jaxpr=ClosedJaxpr(inner, arrays)))
+
+
+def one_by_one(
+    asking: Asked, calls: Sequence[Mapping[str, int]], platforms: Sequence[str]
+) -> Contents:
+    """The contents of a file: a program for each of the sizes."""
+    constants = SharedConstants()
+    found = [SizedProgram.of(_exact(asking, sizes), constants) for sizes in calls]
+    programs: dict[str, ExportedModule] = {}
+    for sizes, program in zip(calls, found, strict=True):
+        entry = _exported(asking, sizes, program, constants, platforms)
+        _require_alike(sizes, (found[0], program), (entry, *programs.values()))
+        programs[str(entry[0])] = entry
+    (_, _, _, outputs), _ = next(iter(programs.values()))
+    first = len(asking.specs) + len(constants.arrays)
+    return Contents(
+        jax=jax.__version__,
+        platforms=platforms,
+        wide=True,
+        casting="safe",
+        inputs=asking.inputs(),
+        structure=structure_of_results(found[0].tree),
+        served=[[[list(s.shape) for s in asking.at(n)], {}] for n in calls],
+        programs=list(programs.values()),
+        steps=[["run", 0, list(range(first)), []]],
+        results=list(range(first, first + len(outputs))),
+        arguments=constants.arrays,
+        parameters=parameters_of(asking.call, asking.function),
+    )
+
+
+def _exact(asking: Asked, sizes: Mapping[str, int]) -> Exact:
+    try:
+        return exact(asking.subject, asking.at(sizes), asking.names, asking.options)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError) as error:
+        tell_way_out(error)
+        raise
+
+
+def _exported(
+    asking: Asked,
+    sizes: Mapping[str, int],
+    program: SizedProgram,
+    constants: SharedConstants,
+    platforms: Sequence[str],
+) -> ExportedModule:
+    """The program for some sizes, as a file holds it."""
+    structs, count = list(map(_struct, asking.at(sizes))), len(asking.specs)
+    run = lambda *arrays: program(arrays[:count], arrays[count:])  # noqa: E731
+    made = exported(jax.jit(run), platforms, (*structs, *constants.structs()))
+    require_dtypes(made.out_avals)
+    kinds = map(kinds_of, (made.in_avals, made.out_avals))
+    return [0, [], *kinds], bytes(made.serialize())
+
+
+def require_dtypes(avals: Sequence[Any]) -> None:
+    """Raise GraphError for results of dtypes that a file has not."""
+    for i, aval in enumerate(avals):
+        if aval.dtype.name not in DTYPES:
+            problem = f"a file has no results of this dtype: number {i}"
+            raise graph_error(problem, op="export", got=aval.dtype)
+
+
+def _struct(spec: Spec) -> Any:
+    make: Any = jax.ShapeDtypeStruct
+    return make(spec.shape, spec.dtype, weak_type=spec.weak)
+
+
+def _require_alike(
+    sizes: Mapping[str, int],
+    programs: tuple[SizedProgram, SizedProgram],
+    entries: tuple[ExportedModule, ...],
+) -> None:
+    """Raise GraphError where results for these sizes are others than for the first."""
+    types = [[(dtype, len(shape)) for _, dtype, shape in e[0][3]] for e in entries]
+    if programs[0].tree == programs[1].tree and types[0] == types[-1]:
+        return
+    shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+    raise graph_error(
+        "a file holds results of one structure, and of one dtype and rank each",
+        op="export",
+        got=f"others for {shown} than for the sizes before",
+        hint="export these sizes to a file of their own",
+    )

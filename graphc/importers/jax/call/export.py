@@ -1,0 +1,187 @@
+"""Functions of `graphc.jit` as models in files: one program per size, or one for all.
+
+Each size is exported as it is compiled exactly, whatever Python decides by it. Where
+sizes are to be padded, there is one program, which has room for more sizes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.dtypes
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.call.ahead import sizes_of_examples
+from graphc.importers.jax.call.exact_export import Asked, one_by_one, require_dtypes
+from graphc.importers.jax.call.program import FunctionRead, read_for
+from graphc.importers.jax.read.jaxprs import is_key, words_of
+from graphc.importers.jax.read.settings import is_wide
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.family import CHECKED
+from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.sizes.words import pattern_of
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.recorder import Recorder
+from graphc.importers.jax.trace.tracing import Imported, Spec
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.replay import substituted
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+from graphc.runtime.save.export import Contents
+from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
+from graphc_serving.kinds import DTYPES
+
+NamedSizes = Mapping[str, SizesGiven]
+ONE_BY_ONE = None, "auto", "specialize"  # dims by which each size has a program
+
+
+def asked(
+    called: Callable[..., Any],
+    call: JaxCall,
+    specs: list[Spec],
+    shapes: Any,
+    options: Options,
+) -> Asked:
+    """A function to export; types may name sizes, or else words for the axes do."""
+    for name, spec in zip(call.names(called), specs, strict=True):
+        if getattr(spec.dtype, "name", "") not in DTYPES:
+            hint = "take jax.random.key_data(key), and wrap it inside the function"
+            raise graph_error(
+                f"a file has no arguments of this dtype: {name}",
+                op="export",
+                got=spec.dtype,
+                hint=hint if is_key(spec.dtype) else "",
+            )
+    own = tuple(tuple(s.shape) for s in specs)
+    pattern = SizePattern(own)
+    if shapes is not None and not pattern.names:
+        numbers = tuple(tuple(map(int, shape)) for shape in own)
+        pattern = pattern_of(shapes, call.form, numbers)
+    return Asked(called, call, specs, pattern, options)
+
+
+def struct_spec(leaf: Any) -> Spec | None:
+    """The type that a `jax.ShapeDtypeStruct` tells; None for anything else.
+
+    Its sizes may have names: those of `jax.export.symbolic_shape`, or text.
+    """
+    if not isinstance(leaf, jax.ShapeDtypeStruct):
+        return None
+    sizes = [n if isinstance(n, int) else str(n) for n in leaf.shape]
+    for n in sizes:
+        if isinstance(n, str) and not n.isidentifier():
+            problem = "an axis of an exported function is a number or a name"
+            raise graph_error(problem, op="export", got=n)
+    dtype = leaf.dtype if is_key(leaf.dtype) else np.dtype(leaf.dtype)
+    return Spec(tuple(sizes), dtype, bool(leaf.weak_type))
+
+
+def jax_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+    """The types of the leaves, as JAX takes them. Raises GraphError for others."""
+    specs = []
+    for name, leaf in zip(call.names(function), call.leaves, strict=True):
+        try:
+            spec = struct_spec(leaf) or Spec.of(leaf)
+        except TypeError:
+            problem = f"the argument {name} is no array, and no type of one"
+            hint = "say static_argnames for an argument that stays as it is"
+            got = type(leaf).__name__
+            raise graph_error(problem, op="export", got=got, hint=hint) from None
+        wide = is_key(spec.dtype) or is_wide()
+        narrow = spec.dtype if wide else jax.dtypes.canonicalize_dtype(spec.dtype)
+        specs.append(replace(spec, dtype=narrow))
+    return specs
+
+
+def contents(
+    asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
+) -> tuple[Contents, Graph | None]:
+    """The contents of a file of a function of JAX; its graph, if that is asked for."""
+    known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
+    calls = sizes_of_calls(asking.pattern.names, known, "export")
+    if not calls:
+        raise graph_error("there are no sizes", op="export", got=str(sizes))
+    whole: Graph | None = None
+    if asking.options.dims not in ONE_BY_ONE:
+        whole, tree = graph_of_all(asking, calls, f"dims={asking.options.dims!r}")
+        made = compiled(whole, asking.options).contents(known, platforms)
+        asking.dress(made, tree)
+    else:
+        made = one_by_one(asking, calls, platforms)
+        if graph:
+            whole, _ = graph_of_all(asking, calls, "graph=True")
+    made.least = asking.pattern.least
+    return made, whole if graph else None
+
+
+def graph_of_all(
+    asking: Asked, calls: Sequence[Mapping[str, int]], why: str
+) -> tuple[Graph, Any]:
+    """The graph for all sizes, and the structure of its results.
+
+    Raises GraphError where there are several graphs, or none.
+    """
+    words = asking.pattern.axes(asking.names)
+    try:
+        for answers_jax in (False, True):
+            recorder = Recorder(calls[0], words, answers_jax)
+            try:
+                read = _read(asking, recorder)
+                break
+            except Unsupported:
+                if answers_jax or not recorder.was_silent:
+                    raise
+    except Unsupported as error:
+        raise _no_graph(why, str(error)) from None
+    decisions = read.decisions
+    if decisions.taken or decisions.opaque:
+        facts = decisions.told(decisions.taken) or [f"one asked at {decisions.opaque}"]
+        raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
+    for sizes in calls[:CHECKED]:
+        direct = asking.subject.read(asking.at(sizes))
+        if not read.agrees(direct, sizes):
+            shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+            raise _no_graph(why, f"a function that is traced otherwise for {shown}")
+    results = asking.subject.results(direct, asking.at(sizes))
+    require_dtypes([v.aval for v in results.inner.outvars])
+    return with_constants(read.source), results.tree
+
+
+def _read(asking: Asked, recorder: Recorder) -> FunctionRead:
+    called = asking.subject, asking.pattern, asking.specs, asking.names, recorder
+    return read_for(*called)
+
+
+def _no_graph(why: str, got: str) -> GraphError:
+    return graph_error(
+        f"{why} needs one program for all sizes",
+        op="export",
+        got=got,
+        hint="leave it out: each of the sizes that you list has a program then",
+    )
+
+
+def with_constants(source: Imported) -> Graph:
+    """A graph whose captured arrays are constants again."""
+    graph, count = source.graph, len(source.graph.inputs) - len(source.captured)
+    arrays = [constant(np.asarray(words_of(a))) for a in source.captured]
+    new = dict(zip(graph.inputs[count:], arrays, strict=True))
+    outputs = tuple(substituted(graph.outputs, new, {}))
+    names = graph.input_names[:count]
+    return Graph(graph.inputs[:count], outputs, names, graph.output_names)
+
+
+def compiled(graph: Graph, how: Options) -> Function:
+    """The function of a graph, as `jit` was told; it takes what models take."""
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        dims=how.dims,
+        rewrites=how.rewrites,
+        unused="ignore",
+        casting="safe",
+    )

@@ -1,0 +1,361 @@
+"""One compiled program for all sizes of a pattern."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.dtypes
+import numpy as np
+from jax.extend.core.primitives import convert_element_type_p
+
+from graphc.errors import GraphError, SourceLocation
+from graphc.importers.jax.call.alike import alike
+from graphc.importers.jax.call.known_calls import OnLeaves
+from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
+from graphc.importers.jax.read.unsupported import Unsupported, raised, reading
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
+from graphc.importers.jax.sizes.template import Template, template
+from graphc.importers.jax.trace.arguments import JaxCall, arrays
+from graphc.importers.jax.trace.choices import Options, dims_of
+from graphc.importers.jax.trace.decisions import Decisions
+from graphc.importers.jax.trace.dimensions import recording
+from graphc.importers.jax.trace.recorder import Recorder
+from graphc.importers.jax.trace.subject import Subject
+from graphc.importers.jax.trace.tracing import (
+    Imported,
+    Spec,
+    TracedFunction,
+    inputs_of,
+    retracing,
+    symbols_of,
+)
+from graphc.ir.sizes.dims import symbol_dim
+from graphc.ir.sizes.polynomials import Symbol
+from graphc.runtime.compile import function
+from graphc.runtime.function import Function
+from graphc.runtime.pipeline import Jit
+from graphc.runtime.variants.decided import starting
+
+
+@dataclass(frozen=True)
+class OfCall:
+    """The numbers of the trace of a call, and the structure of its results."""
+
+    numbers: list[Any]
+    tree: Any
+
+
+Trace = Callable[[], TracedFunction]  # at the sizes of a call
+
+
+@dataclass(frozen=True)
+class FunctionRead:
+    """A function as it is read for many sizes: its trace, its graph, its decisions.
+
+    The `recorder` answers what is asked about the sizes of the trace.
+    """
+
+    subject: Subject
+    traced: TracedFunction
+    source: Imported
+    decisions: Decisions
+    recorder: Recorder
+
+    def agrees(self, direct: TracedFunction, sizes: Mapping[str, int]) -> bool:
+        """Whether it computes at some sizes what JAX traces for them.
+
+        Python code can decide by a size in ways that are not to be seen.
+        """
+        traced = self.traced
+        if (traced.tree, traced.weak) != (direct.tree, direct.weak):
+            return False
+        arguments = self.source.graph.inputs[: len(direct.inner.invars)]
+        names = [v.name for v in arguments]
+
+        def read(trace: TracedFunction, numbers: Mapping[str, int]) -> Imported:
+            # Of inputs of its own: bodies take what is known outside from there.
+            return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
+
+        try:
+            with recording(self.recorder):  # rules of derivatives are called again
+                own = read(traced, sizes)
+            other = read(direct, {})
+        except (GraphError, Unsupported):
+            return False
+        same = _same_arrays(own.captured, other.captured)
+        return same and alike(own.graph, other.graph)
+
+
+@dataclass
+class JaxProgram:
+    """A function for the sizes of a pattern, as a graph and compiled.
+
+    It holds for sizes by which the function takes the same `decisions`, or, as a
+    `template`, for those whose traces it describes. It is `doubted` if it was another
+    than a trace of sizes of which that was not to be seen. The sizes `checked` are
+    those whose own traces it agrees with.
+    """
+
+    pattern: SizePattern
+    read: FunctionRead
+    told: TracedFunction  # of the results
+    compiled: Function
+    template: Template | None = None
+    own: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
+    checked: set[ShapesOfCall] = field(default_factory=set)
+    doubted: bool = False
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions by sizes that the function takes."""
+        return self.read.decisions
+
+    @property
+    def source(self) -> Imported:
+        """The graph that is compiled."""
+        return self.read.source
+
+    @property
+    def facts(self) -> list[str]:
+        """The facts about sizes that it holds for, with the lines that ask for them."""
+        return self.decisions.told(self.decisions.taken)
+
+    @property
+    def opaque(self) -> SourceLocation | None:
+        """The line that asks for more of a size than facts, where one does."""
+        return self.decisions.opaque
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Equations that JAX runs in it, and why."""
+        return self.source.foreign
+
+    def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
+        """The results of a call, in their structure."""
+        return self.runner(call, specs)(call.leaves)
+
+    def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
+        """The function that runs calls like this one, on their leaves."""
+        captured, tree = [*self.source.captured], self.told.tree
+        if self.template is not None:
+            own = self.own[shapes_of(specs)]
+            captured, tree = [*captured, *own.numbers], own.tree
+        told = self.told
+        compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
+        takes_arrays = call.are_arrays(specs)
+        gives_arrays = not any(map(_is_restored, told.inner.outvars))
+
+        def run(leaves: list[Any]) -> Any:
+            given = leaves if takes_arrays else arrays(leaves, specs)
+            inputs = [*given, *captured]
+            found = distinct(compiled(*inputs), inputs)
+            return tree.unflatten(found if gives_arrays else restored(found, told))
+
+        return run
+
+    def admits(
+        self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
+    ) -> bool:
+        """Whether the template describes the trace at these sizes."""
+        assert self.template is not None
+        if sizes not in self.own:
+            direct = trace()
+            try:
+                named = self.pattern.sizes(sizes) or {}
+                numbers = self.template.numbers(direct.jaxpr, named)
+            except Unsupported:
+                return False
+            self.own[sizes] = OfCall(numbers, subject.results(direct, specs).tree)
+        return True
+
+
+def _same_arrays(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(map(_same_array, a, b))
+
+
+def _same_array(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
+    same_type = x.dtype == y.dtype and x.shape == y.shape
+    return same_type and x.tobytes() == y.tobytes()
+
+
+def distinct(found: list[Any], given: Sequence[Any]) -> list[Any]:
+    """Results of which each is an array of its own, that its owner may donate."""
+    if len({*map(id, found), *map(id, given)}) == len(found) + len(given):
+        return found
+    taken = set(map(id, given))
+    own = []
+    for x in found:
+        own.append(x.copy() if id(x) in taken else x)
+        taken.add(id(x))
+    return own
+
+
+def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
+    """Results as JAX gives them: weak types, and keys, made of plain arrays."""
+    avals = [v.aval for v in function.inner.outvars]
+    return [_restored(x, aval) for x, aval in zip(found, avals, strict=True)]
+
+
+def _is_restored(result: Any) -> bool:
+    """Whether a result is more than a plain array."""
+    aval = result.aval
+    weak = getattr(aval, "weak_type", False)
+    return weak or is_key(aval.dtype) or aval.dtype == jax.dtypes.float0
+
+
+def _restored(x: Any, aval: Any) -> Any:
+    if aval.dtype == jax.dtypes.float0:
+        return np.zeros(x.shape, jax.dtypes.float0)
+    x = array_of(x, aval)
+    if getattr(aval, "weak_type", False):
+        how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}
+        return convert_element_type_p.bind(x, **how)
+    return x
+
+
+class Pinned(Exception):
+    """Raised where a program would be for one size only, by these facts."""
+
+    def __init__(self, facts: list[str]) -> None:
+        super().__init__(*facts)
+        self.facts = facts
+
+
+def program_for(
+    subject: Subject,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+    recorder: Recorder,
+) -> JaxProgram:
+    """A program for the sizes of a pattern that are decided as those of a call.
+
+    Raises Unsupported where there is none, and Pinned where there are no other sizes.
+    """
+    read = read_for(subject, pattern, specs, names, recorder)
+    pinning = read.decisions.pinning(recorder.sizes)
+    if pinning:
+        raise Pinned(read.decisions.told(pinning))
+    results = results_of(read, pattern, specs)
+    made = compiled(read.source, options, pattern.names)
+    return JaxProgram(pattern, read, results, made)
+
+
+def results_of(
+    read: FunctionRead, pattern: SizePattern, specs: Sequence[Spec]
+) -> TracedFunction:
+    """The trace that tells the results, for sizes that are decided as they are read."""
+    own = [spec.at(read.recorder.sizes) for spec in pattern.specs(specs)]
+    return read.subject.results(read.traced, own)
+
+
+def read_for(
+    subject: Subject,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    recorder: Recorder,
+) -> FunctionRead:
+    """The function for the sizes of a pattern that are decided as those of a call.
+
+    Raises Unsupported where there is none.
+    """
+    try:
+        found = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
+    except Exception as error:  # whatever Python code does with a size that is none
+        raise _untraceable(pattern, error) from error
+    symbols = _symbols(pattern)
+    sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
+    try:
+        # Rules of derivatives are called while it is read.
+        with reading(), recording(recorder):
+            source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+    except (GraphError, Unsupported):
+        raise
+    except Exception as error:  # of such a rule
+        raise _untraceable(pattern, error) from error
+    return FunctionRead(subject, found, source, recorder.decisions(symbols), recorder)
+
+
+def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
+    return Unsupported(f"it cannot be traced at sizes {pattern}: {raised(error)}")
+
+
+def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
+    return {name: Symbol(name, lower=pattern.least) for name in pattern.names}
+
+
+def program_of_samples(
+    subject: Subject,
+    pattern: SizePattern,
+    specs: Sequence[Spec],
+    names: Sequence[str],
+    options: Options,
+    samples: Sequence[Mapping[str, int]],
+) -> JaxProgram:
+    """A program for all sizes of a pattern, by traces at some: see `template`."""
+    own = pattern.specs(specs)
+    traces = [_sampled(subject, [s.at(sizes) for s in own]) for sizes in samples]
+    symbols = symbols_of(pattern.names, pattern.least)
+    with reading():
+        made = template([t.jaxpr for t in traces], samples, symbols)
+    again = retracing(partial(_sampled, subject), own)
+    found = TracedFunction(made.jaxpr, traces[0].tree, again, True, made.fed)
+    known = _symbols(pattern)
+    sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
+    with reading():
+        source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+    program = compiled(source, options, pattern.names)
+    recorder = Recorder(samples[0])
+    decisions = Decisions(known)  # each trace is compared
+    read = FunctionRead(subject, found, source, decisions, recorder)
+    results = results_of(read, pattern, specs)
+    return JaxProgram(pattern, read, results, program, made)
+
+
+def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
+    try:
+        return subject.read(specs)
+    except Exception as error:  # whatever Python code does with a size
+        shown = ", ".join(str(s.shape) for s in specs)
+        reason = f"it cannot be traced for {shown}: {raised(error)}"
+        raise Unsupported(reason) from error
+
+
+def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:
+    """The function of an imported graph, whose sizes have these names.
+
+    Where one size varies `alone`, and nothing is said about it, one segment is best:
+    the size is padded soon, and then whatever does not depend on it is compiled anew
+    for few capacities only.
+    """
+    if not source.graph.outputs:
+        raise Unsupported("it has no results")
+    options = replace(options, dims=dims_of(options.dims, names))
+    if len(names) == 1 and options.dims is None:
+        try:
+            return _compiled(source, options, True)
+        except GraphError:  # something must be read before all can be compiled
+            pass
+    return _compiled(source, options, "auto")
+
+
+def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
+    graph = source.graph
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        jit=jit if options.backend == "jax" else "auto",
+        dims=options.dims,
+        rewrites=options.rewrites,
+        backend=options.backend,
+        unused="ignore",
+        casting="exact",
+        decisions=starting(graph, options.decided),
+    )

@@ -1,0 +1,211 @@
+"""Functions that are compiled when they are called, for their sizes or for many."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Generic, TypeVar
+
+from jax.export import default_export_platform
+
+from graphc.errors import NoCompileError
+from graphc.importers.decorated import Decorated
+from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
+from graphc.importers.jax.call.report import JitStats, explained, source_of, stats_of
+from graphc.importers.jax.sizes.decided import decisions_in, name_of
+from graphc.importers.jax.sizes.family import SizeFamily
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
+from graphc.importers.jax.trace.arguments import Arguments, JaxCall
+from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.graph.nodes import Graph
+from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.driver.stance import Refused, lifted, refusing
+from graphc.runtime.save.export import Contents, written
+from graphc.runtime.save.exporter import platforms_of
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.planning.forecast import SizesGiven
+
+FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
+
+
+class SizedFunction(Decorated, Generic[FamilyT]):
+    """A function that is compiled when it is called.
+
+    Calls that differ in sizes alone are of one family, and may share a program.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Arguments,
+        shapes: Any,
+        options: Options,
+    ) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self._arguments = arguments
+        self._shapes, self._options = shapes, options
+        if options.decisions is not None:
+            options.decisions.require_function(name_of(function))
+        self._families: dict[Hashable, FamilyT] = {}
+        self._calls = 0
+
+    @abstractmethod
+    def _new_family(self, form: JaxCall, specs: list[Spec]) -> FamilyT:
+        """The family of calls of this form."""
+
+    def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
+        kind = call.kind(specs)
+        found = self._families.get(kind)
+        if found is None:
+            form = JaxCall([None] * len(call.leaves), call.form, call.statics)
+            found = self._families[kind] = self._new_family(form, specs)
+        return found
+
+    @abstractmethod
+    def __call__(self, /, *args: Any, **named: Any) -> Any:
+        """The results for these arguments."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def stats(self) -> JitStats:
+        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        return stats_of(self._calls, self._families.values())
+
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, for other processes; see `jit`."""
+        return decisions_in(self._families.values())
+
+    def explain(self, full: bool = False) -> str:
+        """The compiled programs, their sizes, and the reasons."""
+        return explained(self._function, self._families.values(), full)
+
+    def compiles(self, owner: object) -> bool:
+        """Whether what announces a compilation is this function, or a part of it."""
+        return owner is self or any(
+            function.compiles(owner)
+            for family in self._families.values()
+            for function in family.functions()
+        )
+
+    def _program_at(self, family: FamilyT, sizes: ShapesOfCall) -> Any:
+        """The program for many sizes that does a call of these; None for one alone."""
+        if not family.wants_program(sizes):
+            return None
+        limit = refusing(self)
+        if limit is not None:
+            family.require_ready(sizes, limit)
+        return family.program_at(sizes)
+
+    def _refused(
+        self,
+        error: Refused | NoCompileError,
+        args: tuple[Any, ...],
+        named: Mapping[str, Any],
+    ) -> NoCompileError:
+        """The error of a call that needs a compilation, where there is to be none."""
+        return refusal_of(error, self._function, args, named)
+
+    def compile(
+        self,
+        /,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        **named: Any,
+    ) -> list[str]:
+        """Compile for calls with such arguments now, so that no call has to wait.
+
+        The arguments are as for a call, or their types (`jax.ShapeDtypeStruct`). With
+        `sizes`, it is for all of these, as `{"n": range(1, 1000)}`, by the names that
+        `shapes=` gives to axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)`
+        where `n, = jax.export.symbolic_shape("n")`. Where there are several, one
+        program serves them as far as that is possible, padded unless `dims` says
+        something else. Sizes that depend on data are given so too, by their names.
+        Returns what was compiled, as in `stats()`.
+        """
+        before = len(self.stats().compilations)
+        call = self._arguments.call(args, named)
+        specs = self._specs_ahead(call)
+        ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
+        with lifted():
+            for one in self._ahead(ahead.calls):
+                one.compile(ahead.others)
+        return self.stats().compilations[before:]
+
+    def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Iterable[SizesAhead]:
+        """The programs for calls, and their sizes; what JAX has is compiled now."""
+        programs: dict[int, SizesAhead] = {}
+        family = self._family(*calls[0])
+        if len(calls) > 1:
+            family.expect(shapes_of(calls[0][1]))
+        for call, specs in (*calls[1:], calls[0]):
+            program = self._program_at(family, shapes_of(specs))
+            program = program or self._exactly(family, call, specs)
+            if program is not None:
+                new = SizesAhead(program.compiled)
+                programs.setdefault(id(program), new).add(call.leaves)
+        return programs.values()
+
+    @abstractmethod
+    def _specs_ahead(self, call: JaxCall) -> list[Spec]:
+        """The types of the leaves of a call, which may be types themselves."""
+
+    @abstractmethod
+    def _exactly(self, family: FamilyT, call: JaxCall, specs: list[Spec]) -> Any:
+        """The program for a call of these sizes alone; None where JAX has it now."""
+
+    @abstractmethod
+    def _contents(
+        self,
+        call: JaxCall,
+        sizes: Mapping[str, SizesGiven],
+        platforms: Sequence[str],
+        graph: bool,
+    ) -> tuple[Contents, Graph | None]:
+        """The contents of a file for calls of these types and sizes, and the graph."""
+
+    def export(
+        self,
+        path: Any,
+        /,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        graph: bool = False,
+        platform: str | None = None,
+        platforms: Sequence[str] | None = None,
+        **named: Any,
+    ) -> None:
+        """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
+
+        After the path come arguments of the function, as for a call: arrays, numbers,
+        or types of arrays (`jax.ShapeDtypeStruct`). Static arguments are
+        fixed to what is given, and are no arguments of the model; the others keep their
+        places, names and structures. The model is for the sizes of these arguments, or
+        for those in `sizes`, as `{"n": [8, 16]}`, by the names that `shapes=` gives to
+        axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)` where
+        `n, = jax.export.symbolic_shape("n")`.
+
+        Each size has a program of its own, as the function is compiled for it. With
+        `dims="pad"`, or another policy, there is one program for all that have room.
+        With `graph`, the file holds the graph too, for other sizes. Both need a
+        function that does not decide by a size. `platform` and `platforms` are as for
+        `graphc.function(...).export`. Raises GraphError for what a file cannot hold:
+        results whose structure depends on sizes, arguments and results in containers
+        that are no lists, tuples or dicts, keys, effects.
+        """
+        own = default_export_platform()
+        on = platforms_of(platform, platforms, own)
+        call = self._arguments.call(args, named)
+        made, whole = self._contents(call, sizes or {}, on, graph)
+        write_whole(path, written(made, whole if graph else None))
+
+    @property
+    def source(self) -> str:
+        """The text of the compiled programs: of graphs, or jaxprs."""
+        return source_of(self._families.values())
+
+    def __repr__(self) -> str:
+        return f"<graphc.jit of {self._function!r}>"

@@ -1,0 +1,52 @@
+"""The structures of arguments and results as a file can hold them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from graphc.errors import graph_error
+from graphc.importers.jax.trace.arguments import JaxCall, parameter_names
+from graphc_serving.structures import Structure
+
+
+def parameters_of(call: JaxCall, function: Callable[..., Any]) -> list[list[Any]]:
+    """A name and a structure for each argument that is not static, in their order."""
+    count = len(call.leaves)
+    args, named = jax.tree.unflatten(call.form, range(count))
+    fixed = {where for where, _ in call.statics}
+    names = parameter_names(function, len(args))
+    given = [(names[i], x) for i, x in enumerate(args) if i not in fixed]
+    given += [(n, named[n]) for n in sorted(named) if n not in fixed]
+    return [[name, structure(tree, f"the argument {name}")] for name, tree in given]
+
+
+def structure_of_results(tree: Any) -> Structure:
+    """The structure of results that JAX tells so."""
+    made = jax.tree.unflatten(tree, range(tree.num_leaves))
+    return structure(made, "the result")
+
+
+def structure(tree: Any, what: str) -> Structure:
+    """The structure of a tree whose leaves are numbers.
+
+    Raises GraphError for a container that the reader of a file need not have.
+    """
+    kind = type(tree)
+    if kind is int:
+        return "single"
+    if tree is None:
+        return "none"
+    if kind in (list, tuple):
+        parts = [structure(x, f"{what}[{i}]") for i, x in enumerate(tree)]
+        return [kind.__name__, parts]
+    if kind is dict and all(type(key) is str for key in tree):
+        keys = sorted(tree)
+        return [keys, [structure(tree[key], f"{what}[{key!r}]") for key in keys]]
+    raise graph_error(
+        f"a file cannot hold the structure of {what}",
+        op="export",
+        got=kind.__name__,
+        expected="lists, tuples, dicts with keys of text, None",
+        hint="close over it, if it does not change; else give, or return, its arrays",
+    )

@@ -1,0 +1,310 @@
+"""The calls of a function of JAX that differ in sizes alone, as JAX traces them.
+
+Sizes by which the function decides alike share a program. Others have one of their own,
+up to a limit; what only one size decides so is compiled exactly.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from graphc.importers.jax.call.exact import Exact, exact
+from graphc.importers.jax.call.program import (
+    JaxProgram,
+    Pinned,
+    program_for,
+    program_of_samples,
+)
+from graphc.importers.jax.call.unread import FirstExact
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.trace.captured import Snapshot
+from graphc.importers.jax.trace.choices import require_names
+from graphc.importers.jax.trace.recorder import Recorder
+from graphc.importers.jax.trace.subject import Subject
+from graphc.importers.jax.trace.tracing import TracedFunction
+
+SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
+MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
+
+
+@dataclass
+class JaxFamily(SizeFamily[JaxProgram, Exact]):
+    """The calls of one function of JAX that differ in nothing but sizes.
+
+    A program for many sizes may be `withheld` for a reason.
+    """
+
+    withheld: str = ""
+    keeps: bool = False  # arguments that are donated, which is told once
+    has_many: bool = False  # programs, so that other sizes are exact
+    direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
+    first: FirstExact | None = None
+    otherwise = ", as by jax.jit"
+
+    @property
+    def subject(self) -> Subject:
+        """The function of the leaves of its arguments."""
+        return Subject(self.function, self.call)
+
+    def trace(self, sizes: ShapesOfCall) -> Exact:
+        """Compile one call with JAX, whose sizes are numbers."""
+        captured = Snapshot.of(self.function) if not self.compiled else None
+        found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
+        self.compiled[sizes] = found
+        if captured is not None:
+            self.first = FirstExact(sizes, found, captured)
+        return found
+
+    def first_for(self, program: JaxProgram, sizes: ShapesOfCall) -> FirstExact | None:
+        """The first program, where it does a call of these sizes as well."""
+        first = self.first
+        if first is None or self.options.backend != "jax":
+            return None
+        if not first.serves(program, sizes):
+            return None
+        self.also_for.setdefault(first.sizes, {})[str(program.pattern)] = None
+        return first
+
+    def leave(self, reason: str) -> None:
+        """A call is left to JAX, for a reason that is told once."""
+        if reason not in self.left:
+            self.left.append(reason)
+            self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
+
+    def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
+        """The program for a call of these sizes; None where it is to be exact."""
+        try:
+            return super().program_at(sizes)
+        finally:
+            self.direct = None
+
+    def _fitting(self, sizes: ShapesOfCall) -> JaxProgram | None:
+        program = super()._fitting(sizes)
+        if self.keeps and program is not None:
+            self.keeps = False
+            self._warn(
+                "does not donate its arguments where their sizes vary: they stay as "
+                "they are, and its results take other memory"
+            )
+        return program
+
+    def _direct(self, sizes: ShapesOfCall) -> TracedFunction:
+        """The trace at these very sizes."""
+        if self.direct is None or self.direct[0] != sizes:
+            self.direct = sizes, self.subject.read(self.specs_at(sizes))
+        return self.direct[1]
+
+    def _require(self, sizes: ShapesOfCall) -> None:
+        """Raise the error of the function itself at these sizes, if it has one."""
+        self._direct(sizes)
+
+    def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        """Whether a program is the function at these sizes too.
+
+        It is compared with what JAX traces for them where decisions cannot be seen.
+        """
+        if not super()._serves(program, sizes):
+            return False
+        if program.template is not None:
+            return self._admits(program, sizes)
+        named = program.pattern.sizes(sizes) or {}
+        if not program.decisions.hold(named):
+            return False
+        if not self._is_to_check(program, sizes) or self._agrees(program, sizes):
+            return True
+        if AUDITS and program.decisions.opaque is None:
+            self._warn(f"is traced otherwise for {program.pattern.shown(sizes)}")
+        program.doubted = True
+        return False
+
+    def _admits(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        trace = partial(self._direct, sizes)
+        return program.admits(self.subject, sizes, self.specs_at(sizes), trace)
+
+    def _is_to_check(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        if sizes in program.checked:
+            return False
+        opaque = program.doubted or program.decisions.opaque is not None
+        return opaque or AUDITS or len(program.checked) < CHECKED
+
+    def _agrees(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        """Whether a program is what JAX traces for these very sizes."""
+        direct = self._direct(sizes)
+        agrees = program.read.agrees(direct, program.pattern.sizes(sizes) or {})
+        if agrees:
+            program.checked.add(sizes)
+        return agrees
+
+    def _new_program(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> JaxProgram | None:
+        """The program for a pattern, by the first way that there is."""
+        if self.withheld:
+            raise Unsupported(self.withheld)
+        require_names(self.options.dims, pattern.axes(self.names()))
+        siblings = self._siblings(sizes)
+        for known in (sibling.decisions for sibling in siblings):
+            pinning = known.pinning(pattern.sizes(sizes) or {})
+            if pinning:
+                self.pinned[sizes] = known.told(pinning)
+                return None
+        if len(siblings) >= MOST_PROGRAMS:
+            self._tell_limit(siblings, sizes)
+            return None
+        reasons: list[Unsupported] = []
+        sampled = self.program is not None and self.program.template is not None
+        ways = self._of_symbols, self._of_samples
+        for way in ways[-1:] if sampled else ways:
+            try:
+                program = way(pattern, sizes)
+                self._check_at_known(program, sizes)
+                return self._with_fixed_axes(program, sizes) or program
+            except Pinned as pinned:
+                self.pinned[sizes] = pinned.facts
+                return None
+            except Unsupported as error:
+                reasons.append(error)
+        first = self.shapes is not None and not self.programs
+        said = pattern.names if first else []
+        fixed = self._of_fixed_axes(pattern, sizes, said)
+        if fixed is not None:
+            return fixed
+        why, last = str(reasons[0]), reasons[-1].reason
+        if last in why:
+            raise Unsupported(why)
+        raise Unsupported(f"{why}; traces at several sizes: {last}") from None
+
+    def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
+        """Warn, once, that sizes are exact since there are too many programs."""
+        if self.has_many:
+            return
+        self.has_many = True
+        named = siblings[0].pattern.sizes(sizes) or {}
+        facts = Counter(
+            fact
+            for known in (program.decisions for program in siblings)
+            for fact in known.told(known.otherwise(named)[:1])
+        )
+        why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
+        places = [p.opaque for p in siblings if p.opaque is not None]
+        if places and not why:
+            why = f" {places[0]} asks for the text, the hash or the number of a size."
+        self._warn(
+            f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
+            f"such sizes are compiled once each{self.otherwise}.{why}"
+        )
+
+    def _with_fixed_axes(
+        self, program: JaxProgram, sizes: ShapesOfCall
+    ) -> JaxProgram | None:
+        """A program in the place of one that needs numbers of axes said to vary."""
+        if self.shapes is None or self._siblings(sizes):
+            return None
+        needed = program.decisions.needed()
+        return self._of_fixed_axes(program.pattern, sizes, needed)
+
+    def _of_fixed_axes(
+        self, pattern: SizePattern, sizes: ShapesOfCall, names: Iterable[str]
+    ) -> JaxProgram | None:
+        """The program where one of these axes is fixed that was said to vary, or None.
+
+        A module may have weights of one size for it.
+        """
+        for name in names:
+            size = (pattern.sizes(sizes) or {})[name]
+            if self._takes_another(pattern, sizes, name):
+                continue
+            try:
+                program = self._of_symbols(pattern.fixed(name, size), sizes)
+            except (Pinned, Unsupported):
+                continue
+            if not self._agrees(program, sizes):
+                continue
+            self._warn(
+                f"takes {size} only for the axis {name}, which does not vary: say "
+                f"{size} or _ in `shapes`"
+            )
+            return program
+        return None
+
+    def _takes_another(
+        self, pattern: SizePattern, sizes: ShapesOfCall, name: str
+    ) -> bool:
+        """Whether the function takes a size other than that of the call for an axis."""
+        named = pattern.sizes(sizes) or {}
+        for n in (named[name] + 1, 2 * named[name]):
+            own = {**named, name: n}
+            try:
+                self.subject.read([s.at(own) for s in pattern.specs(self.specs)])
+            except Exception:  # whatever it does with a size that it cannot have
+                continue
+            return True
+        return False
+
+    def _of_symbols(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+        """The program by a trace at symbols.
+
+        JAX's own questions about order are answered if it cannot do without.
+        """
+        recorder = self._recorder(pattern, sizes, answers_jax=False)
+        try:
+            return self._decided(pattern, recorder)
+        except Unsupported:
+            if not recorder.was_silent:
+                raise
+        return self._decided(pattern, self._recorder(pattern, sizes, answers_jax=True))
+
+    def _recorder(
+        self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
+    ) -> Recorder:
+        words = {} if self.shapes is not None else pattern.axes(self.names())
+        return Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+
+    def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
+        names, options = self.names(), self.options_for(pattern)
+        return program_for(self.subject, pattern, self.specs, names, options, recorder)
+
+    def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
+        """The program by traces at single sizes: of this call, of others, and twice."""
+        self.subject.read(self.specs_at(sizes))  # an error of its own is the user's
+        own = pattern.sizes(sizes) or {}
+        samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
+        for seen in self.seen[-SAMPLED:]:
+            known = pattern.sizes(seen)
+            if known and known not in samples and pattern.has(seen):
+                samples.append(known)
+        subject, names = self.subject, self.names()
+        how = self.options_for(pattern)
+        return program_of_samples(subject, pattern, self.specs, names, how, samples)
+
+    def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
+        """Check a program at these sizes, and at those seen that it should serve."""
+        if program.decisions.opaque is not None:
+            self._check(program, sizes)
+            return
+        for known in dict.fromkeys((*self.seen, sizes)):
+            try:
+                self._check(program, known)
+            except Unsupported:
+                raise
+            except Exception:  # of the user's function, at these sizes
+                if known == sizes:
+                    raise
+                self.seen.remove(known)
+
+    def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
+        """Raise Unsupported where the program is not what JAX traces for the sizes."""
+        named = program.pattern.sizes(sizes) or {}
+        if not program.pattern.has(sizes) or not program.decisions.hold(named):
+            return
+        if program.template is not None:
+            if not self._admits(program, sizes):
+                raise Unsupported("its steps depend on the sizes")
+        elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
+            shown = program.pattern.shown(sizes)
+            raise Unsupported(f"JAX traces something else for {shown}")

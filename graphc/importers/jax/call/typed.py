@@ -1,0 +1,119 @@
+"""The types of decorated functions, for type checkers: those of the functions."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
+
+from graphc.importers.jax.call.report import JitStats
+from graphc.importers.jax.trace.arguments import Positional, StaticNames
+from graphc.rewriting.engine.rule import Rules
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.planning.forecast import SizesGiven
+
+P = ParamSpec("P")
+Rest = ParamSpec("Rest")
+R = TypeVar("R")
+Owner = TypeVar("Owner")
+
+
+class Choices(TypedDict, total=False):
+    """The options of `jit`; see there."""
+
+    dims: Any
+    shapes: Any
+    static_argnums: Positional
+    static_argnames: StaticNames
+    rewrites: Rules
+    backend: Backend
+    decisions: Any
+    donate_argnums: Any
+    donate_argnames: Any
+    keep_unused: bool
+    inline: bool
+    in_shardings: Any
+    out_shardings: Any
+    device: Any
+    compiler_options: Any
+
+
+class SizedCallable(Protocol[P, R]):
+    """A function that is compiled when it is called."""
+
+    __wrapped__: Callable[P, R]
+    __name__: str
+
+    def __call__(self, *args: P.args, **named: P.kwargs) -> R:
+        """The results for these arguments."""
+        ...
+
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> "SizedCallable[P, R]": ...
+    @overload
+    def __get__(
+        self: "SizedCallable[Concatenate[Owner, Rest], R]",
+        instance: Owner,
+        owner: Any = None,
+    ) -> "SizedCallable[Rest, R]": ...
+
+    @property
+    def source(self) -> str:
+        """The text of the compiled programs: of graphs, or jaxprs."""
+        ...
+
+    def stats(self) -> JitStats:
+        """Calls and compilations so far, and what is compiled exactly for a reason."""
+        ...
+
+    def compile(
+        self,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        **named: Any,
+    ) -> list[str]:
+        """Compile for calls with such arguments now, so that no call has to wait."""
+        ...
+
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, for other processes; see `jit`."""
+        ...
+
+    def explain(self, full: bool = False) -> str:
+        """The compiled programs, their sizes, and the reasons."""
+        ...
+
+
+class Jitted(SizedCallable[P, R], Protocol[P, R]):
+    """A function of JAX that is compiled when it is called, with what JAX gives it."""
+
+    def lower(self, *args: P.args, **named: P.kwargs) -> Any:
+        """Lower one exact compilation for these arguments, as in JAX."""
+        ...
+
+    def trace(self, *args: P.args, **named: P.kwargs) -> Any:
+        """Trace one exact compilation for these arguments, as in JAX."""
+        ...
+
+    def eval_shape(self, *args: Any, **named: Any) -> Any:
+        """The types of the results for these arguments, as in JAX."""
+        ...
+
+    def clear_cache(self) -> None:
+        """Forget what is compiled, as in JAX, and the sizes that were seen."""
+        ...
+
+
+class Decorator(Protocol):
+    """`jit` with its options, for a function of JAX."""
+
+    def __call__(self, function: Callable[P, R], /) -> Jitted[P, R]:
+        """The function, compiled when it is called."""
+        ...
+
+
+class NumpyDecorator(Protocol):
+    """`jit` with its options, for a function of NumPy."""
+
+    def __call__(self, function: Callable[P, R], /) -> SizedCallable[P, R]:
+        """The function, compiled when it is called."""
+        ...

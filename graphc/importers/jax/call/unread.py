@@ -1,0 +1,78 @@
+"""Sizes that nothing reads: a program for one of them is one for all.
+
+The first call of a function is compiled for its sizes, before anyone can know which
+matter. Where a trace at symbols shows that a size stands in nothing that is computed,
+calls of other sizes run that same program. JAX has compiled it for arguments of the
+first sizes, and reads only the others: so arrays that cost nothing stand in for those
+that are not read.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.importers.jax.call.exact import Exact
+from graphc.importers.jax.call.program import JaxProgram
+from graphc.importers.jax.sizes.pattern import ShapesOfCall
+from graphc.importers.jax.trace.captured import Snapshot
+from graphc.importers.jax.trace.tracing import Spec
+from graphc.transform.policies import symbols_of
+from graphc.transform.printed_sizes import printed
+
+
+@dataclass(frozen=True)
+class FirstExact:
+    """The program for the first sizes of a family, and the arrays captured then."""
+
+    sizes: ShapesOfCall
+    compiled: Exact
+    captured: Snapshot
+
+    def serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
+        """Whether it does what a program for many sizes does for these.
+
+        Code that decides by a size reads it.
+        """
+        pattern, how = program.pattern, program.decisions
+        if program.template is not None or how.taken or how.opaque is not None:
+            return False
+        if program.read.subject.differentiated is not None:
+            return False
+        here, first = pattern.sizes(sizes) or {}, pattern.sizes(self.sizes)
+        if first is None or not pattern.has(self.sizes):
+            return False
+        differing = {name for name, n in here.items() if first[name] != n}
+        if differing & _read(program) or not self.captured.is_current():
+            return False
+        return program.read.agrees(self.compiled.traced, first)
+
+
+def _read(program: JaxProgram) -> set[str]:
+    """The names of the sizes that a program computes with."""
+    graph = program.source.graph
+    symbols = {*symbols_of(graph), *(s for node in graph.nodes for s in printed(node))}
+    return {name for name, s in program.decisions.symbols.items() if s in symbols}
+
+
+def stand_ins(
+    leaves: Sequence[Any], specs: Sequence[Spec], sizes: ShapesOfCall
+) -> dict[int, Any] | None:
+    """Arrays of these sizes for the leaves of others, by position.
+
+    None where JAX would compile anew for them: it looks at where arrays are placed.
+    """
+    made: dict[int, Any] = {}
+    for i, (leaf, spec, shape) in enumerate(zip(leaves, specs, sizes, strict=True)):
+        if tuple(spec.shape) == shape:
+            continue
+        if not isinstance(leaf, (np.ndarray, jax.Array)) or spec.weak:
+            return None
+        if isinstance(leaf, jax.Array) and leaf.committed:
+            return None
+        if not isinstance(leaf.dtype, np.dtype):  # of keys
+            return None
+        made[i] = np.broadcast_to(np.zeros((), leaf.dtype), shape)
+    return made

@@ -1,0 +1,202 @@
+"""Rules of primitives that call functions: what these compute stands in their place."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graphc.importers.jax.read.jaxprs import bound, opened
+from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.build import as_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact
+from graphc.transform.derivatives.checkpoint import checkpoint
+from graphc.transform.derivatives.custom_vjp import SizeTuple, with_rule
+
+
+def called_of(param: str) -> Callable[..., list[Value]]:
+    """The rule of a primitive that calls the jaxpr of a param."""
+
+    def rule(eqn: Equation, *inputs: Value) -> list[Value]:
+        return eqn.body(eqn.params[param], inputs)
+
+    return rule
+
+
+_SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_type"]
+
+
+@PRIMITIVES.define("jit")
+def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
+    """The results of the function; signs are read from bits, which is an op here."""
+    inner, _ = opened(eqn.params["jaxpr"])
+    own = [e.primitive.name for e in inner.eqns]
+    if eqn.params["name"] == "signbit" and own == _SIGNBIT:
+        return [F.signbit(*inputs)]
+    return eqn.body(eqn.params["jaxpr"], inputs)
+
+
+PRIMITIVES.define("closed_call")(called_of("jaxpr"))
+PRIMITIVES.define("core_call")(called_of("call_jaxpr"))
+
+
+@PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
+def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """A function with a derivative rule of its own, by which JAX pulls back."""
+    if eqn.reader.keeps_rules:
+        raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
+    return with_own_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
+
+
+def with_own_rule(
+    eqn: Equation, found: Sequence[Value], inputs: Sequence[Value]
+) -> Sequence[Value]:
+    """The results of an equation; where it differentiates, with its own derivative."""
+    if not eqn.reader.differentiates:
+        return found
+    eqn.need_own_functions()
+
+    def rule(
+        arguments: list[Value],
+        cotangents: list[Value],
+        wanted: list[bool],
+        _: SizeTuple,
+    ) -> list[Value | None]:
+        return _pulled_back(eqn, arguments, cotangents)
+
+    return with_rule(found, inputs, rule, eqn.eqn.primitive.name)
+
+
+def _pulled_back(
+    eqn: Equation, arguments: Sequence[Value], cotangents: Sequence[Value]
+) -> list[Value | None]:
+    """The cotangents of the inputs of an equation, as JAX has them."""
+    floats = [is_inexact(v.dtype) for v in arguments]
+
+    def pull(inputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+        results, pulled = jax.vjp(_applied(eqn), *inputs)
+        pairs = zip(given, results, strict=True)
+        own = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
+        return [g for g, keep in zip(pulled(own), floats, strict=True) if keep]
+
+    given, results = (
+        [struct_of(atom.aval) for atom in part]
+        for part in (eqn.eqn.invars, eqn.eqn.outvars)
+    )
+    rules = eqn.reader.pulled
+    if id(eqn.eqn) not in rules:
+        rules[id(eqn.eqn)] = eqn.eqn, jax.make_jaxpr(pull)(given, results)
+    pulled = iter(eqn.body(rules[id(eqn.eqn)][1], [*arguments, *cotangents]))
+    return [next(pulled) if keep else None for keep in floats]
+
+
+def _applied(eqn: Equation) -> Callable[..., list[Any]]:
+    """The function that an equation calls, rules included."""
+
+    def function(*inputs: Any) -> list[Any]:
+        return bound(eqn.eqn, inputs)
+
+    return function
+
+
+def struct_of(aval: Any) -> Any:
+    """An argument of a function that is traced, of the type of a value of JAX."""
+    make: Any = jax.ShapeDtypeStruct
+    return make(aval.shape, aval.dtype)
+
+
+def _is_float(array: Any) -> bool:
+    return jnp.issubdtype(array.dtype, jnp.inexact)
+
+
+def _no_cotangent(array: Any) -> Any:
+    return np.zeros(array.shape, jax.dtypes.float0)
+
+
+@PRIMITIVES.define("checkpoint", "remat", "remat2")
+def _remat(eqn: Equation, *inputs: Value) -> list[Value]:
+    """A function whose values are made anew for its gradient.
+
+    Where it is done again, its inputs pass a barrier: the same nodes on the same values
+    would be those of the first time, which then had to be kept.
+    """
+    if eqn.reader.differentiates:
+        again = checkpoint(lambda *values: eqn.body(eqn.params["jaxpr"], values))
+        return list(again(*inputs))
+    if not eqn.params.get("differentiated"):
+        return eqn.body(eqn.params["jaxpr"], inputs)
+    after = inputs[-1:]
+    anew = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in inputs]
+    return eqn.body(eqn.params["jaxpr"], anew)
+
+
+@PRIMITIVES.define("optimization_barrier")
+def _optimization_barrier(_: Equation, *inputs: Value) -> list[Value]:
+    """The inputs, once all of them are there."""
+    return [F._barrier(v, *inputs) for v in inputs]
+
+
+@PRIMITIVES.define("custom_linear_solve")
+def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """The solution, by the solver that was given; its derivative is implicit."""
+    if eqn.reader.keeps_rules:
+        raise Unsupported("custom_linear_solve: JAX knows its derivative")
+    counts, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
+    start = counts.matvec + counts.vecmat
+    solver = inputs[start : start + counts.solve]
+    found = eqn.body(jaxprs.solve, [*solver, *inputs[sum(counts) :]])
+    return with_own_rule(eqn, found, inputs)
+
+
+@PRIMITIVES.define("call_hi_primitive")
+def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
+    """The expansion of a primitive into several others, as JAX traces it."""
+    expand = getattr(eqn.params["_prim"], "expand", None)
+    if expand is None:
+        raise Unsupported("call_hi_primitive: it does not say what it expands to")
+    eqn.need_own_functions()
+    given = [struct_of(atom.aval) for atom in eqn.eqn.invars]
+    return eqn.body(jax.make_jaxpr(expand)(*given), inputs)
+
+
+@PRIMITIVES.define("device_put")
+def _device_put(eqn: Equation, *inputs: Value) -> list[Value]:
+    """The values, where they are already."""
+    if any(d is not None for d in eqn.params.get("devices", ())):
+        raise Unsupported("device_put: graphs name no devices")
+    return list(inputs)
+
+
+_COLLECTIVE = ("all_gather", "all_to_all", "axis_index", "pmax", "pmin", "ppermute")
+PRIMITIVES.refuse(
+    "graphs know nothing of several devices",
+    *_COLLECTIVE,
+    *("psum", "ragged_all_to_all", "sharding_constraint", "reduce_scatter"),
+    *("shard_map", "xla_pmap", "pbroadcast", "pvary", "reshard"),
+)
+PRIMITIVES.refuse(
+    "it changes what is outside of the function",
+    *("after_all", "create_token", "get", "swap", "addupdate"),
+    *("debug_callback", "debug_print", "io_callback"),
+)
+PRIMITIVES.refuse("it calls a function of Python", "pure_callback")
+PRIMITIVES.refuse(
+    "it is for transformations of JAX in progress",
+    *("call", "custom_lin", "eval_jaxpr"),
+)
+
+
+@PRIMITIVES.define("platform_index")
+def _platform_index(eqn: Equation) -> Value:
+    """Which of some groups of platforms that is for which programs are compiled."""
+    own = {jax.default_backend()}
+    own |= {"cuda", "rocm"} if "gpu" in own else set()
+    for i, group in enumerate(eqn.params["platforms"]):
+        if group is None or not own.isdisjoint(group):
+            return as_value(np.asarray(i, eqn.result.dtype))
+    raise Unsupported(f"platform_index: nothing is said for {', '.join(own)}")

@@ -1,0 +1,129 @@
+"""Rules of sorting, Fourier transforms and linear algebra."""
+
+from collections.abc import Sequence
+
+from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.build import cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES as OPS
+from graphc.ir.namespace import F
+
+LINALG = F.linalg
+
+
+@PRIMITIVES.define("sort")
+def _sort(eqn: Equation, *arrays: Value) -> list[Value]:
+    """Arrays in the order of the first ones, the first of them first."""
+    axis, count = eqn.params["dimension"], eqn.params["num_keys"]
+    keys = [key for array in arrays[:count] for key in _real_keys(array)]
+    if len(arrays) == len(keys) == 1:
+        return [F.sort(arrays[0], axis)]
+    order = F.lexsort(keys[::-1], axis) if keys[1:] else F.argsort(keys[0], axis)
+    return [F.take_along_axis(v, order, axis) for v in arrays]
+
+
+def _real_keys(x: Value) -> list[Value]:
+    """JAX compares the real parts of complex numbers first, then the imaginary ones."""
+    return [F.real(x), F.imag(x)] if x.dtype.kind == "c" else [x]
+
+
+@PRIMITIVES.define("top_k")
+def _top_k(eqn: Equation, x: Value) -> list[Value]:
+    """The largest elements, and where they are."""
+    axis = eqn.params.get("axis", eqn.params.get("dimension", -1))
+    values, places = F.top_k(x, F.size_value(eqn.size(eqn.params["k"])), axis)
+    return [values, cast(places, eqn.results[1].dtype)]
+
+
+_KINDS = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}
+
+
+@PRIMITIVES.define("fft")
+def _fft(eqn: Equation, x: Value) -> Value:
+    """A transform over the last axes."""
+    kind = getattr(eqn.params["fft_type"], "name", str(eqn.params["fft_type"]))
+    lengths = eqn.shape(eqn.params["fft_lengths"])
+    axes = tuple(range(-len(lengths), 0))
+    transform = getattr(F.fft, _KINDS[kind])
+    return transform(x, s=tuple(map(F.size_value, lengths)), axes=axes)
+
+
+@PRIMITIVES.define("cholesky")
+def _cholesky(eqn: Equation, x: Value) -> Value:
+    """The lower triangular factor."""
+    if eqn.params.get("symmetrize_input"):
+        x = (x + F.conjugate(x.mT)) / F.asarray(2, x.dtype)
+    return LINALG.cholesky(x)
+
+
+@PRIMITIVES.define("triangular_solve")
+def _triangular_solve(eqn: Equation, a: Value, b: Value) -> Value:
+    """The solution of a triangular system, `a` standing on the left or the right."""
+    params = eqn.params
+    lower, unit = params["lower"], params["unit_diagonal"]
+    turned, left = params["transpose_a"], params["left_side"]
+    a = F.conjugate(a) if params["conjugate_a"] else a
+    if left:
+        return LINALG.solve_triangular(a, b, int(turned), lower, unit)
+    found = LINALG.solve_triangular(a, b.mT, int(not turned), lower, unit)
+    return found.mT
+
+
+@PRIMITIVES.define("eigh")
+def _eigh(eqn: Equation, x: Value) -> Sequence[Value]:
+    """Eigenvectors and -values of Hermitian matrices, of which a triangle is read."""
+    eqn.require("subset_by_index")
+    w, v = LINALG.eigh(x, "L" if eqn.params["lower"] else "U")
+    return v, w
+
+
+@PRIMITIVES.define("svd")
+def _svd(eqn: Equation, x: Value) -> Sequence[Value]:
+    """The singular values, and the vectors where they are wanted."""
+    eqn.require("subset_by_index")
+    if not eqn.params["compute_uv"]:
+        return [LINALG.svdvals(x)]
+    u, s, vh = LINALG.svd(x, full_matrices=eqn.params["full_matrices"])
+    return s, u, vh
+
+
+@PRIMITIVES.define("lu")
+def _lu(_: Equation, x: Value) -> Sequence[Value]:
+    """L and U in one matrix, row exchanges in order, and the permutation they make."""
+    found: Sequence[Value] = OPS["lu_factor"](x)
+    return found
+
+
+@PRIMITIVES.define("lu_pivots_to_permutation")
+def _lu_pivots_to_permutation(eqn: Equation, pivots: Value) -> Value:
+    """The order of rows after each was exchanged with the one that its pivot says."""
+    if pivots.type.rank != 1:
+        raise Unsupported("lu_pivots_to_permutation: of many matrices there is no op")
+    size = F.size_value(eqn.size(eqn.params["permutation_size"]))
+    rows = F.arange(size, dtype=eqn.result.dtype)
+
+    def exchanged(i: Value, rows: Value) -> Value:
+        other = pivots[i]
+        return rows.at[i].set(rows[other]).at[other].set(rows[i])
+
+    found: Value = F.fori_loop(0, F.size_value(pivots.type.shape[0]), exchanged, rows)
+    return found
+
+
+@PRIMITIVES.define("qr")
+def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
+    """An orthonormal and an upper triangular factor."""
+    eqn.require("pivoting", False)
+    mode = "complete" if eqn.params["full_matrices"] else "reduced"
+    found: Sequence[Value] = LINALG.qr(x, mode)
+    return found
+
+
+PRIMITIVES.refuse(
+    "there is no op for it here",
+    *("eig", "geqrf", "geqp3", "hessenberg", "householder_product", "ormqr"),
+    *("schur", "symmetric_product", "tridiagonal"),
+    *("tridiagonal_solve", "cholesky_update"),
+)

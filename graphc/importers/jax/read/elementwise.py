@@ -1,0 +1,297 @@
+"""Rules of primitives that work element by element."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphc.importers.jax.read.reader import Equation, elementwise, known_size
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.ir.graph.build import as_value, cast, literal_of, number_constant
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.types import BOOL, is_inexact, is_integer
+
+# Functions of the graph that do as the primitive does, in the dtypes of its inputs.
+_ALIKE: dict[str, Callable[..., Value]] = {
+    "abs": F.absolute,
+    "acos": F.arccos,
+    "acosh": F.arccosh,
+    "and": F.bitwise_and,
+    "asin": F.arcsin,
+    "asinh": F.arcsinh,
+    "atan": F.arctan,
+    "atan2": F.arctan2,
+    "atanh": F.arctanh,
+    "bessel_i0e": F.special.i0e,
+    "bessel_i1e": F.special.i1e,
+    "cbrt": F.cbrt,
+    "ceil": F.ceil,
+    "complex": F._from_parts,
+    "conj": F.conjugate,
+    "cos": F.cos,
+    "cosh": F.cosh,
+    "digamma": F.special.digamma,
+    "erf": F.special.erf,
+    "erf_inv": F.special.erfinv,
+    "erfc": F.special.erfc,
+    "exp": F.exp,
+    "exp2": F.exp2,
+    "expm1": F.expm1,
+    "floor": F.floor,
+    "igamma": F.special.gammainc,
+    "igammac": F.special.gammaincc,
+    "imag": F.imag,
+    "is_finite": F.isfinite,
+    "lgamma": F.special.gammaln,
+    "log": F.log,
+    "log1p": F.log1p,
+    "log2": F.log2,
+    "logistic": F.special.expit,
+    "max": F.maximum,
+    "min": F.minimum,
+    "neg": F.negative,
+    "nextafter": F.nextafter,
+    "not": F.invert,
+    "or": F.bitwise_or,
+    "real": F.real,
+    "regularized_incomplete_beta": F.special.betainc,
+    "sign": F.sign,
+    "sin": F.sin,
+    "sinh": F.sinh,
+    "sqrt": F.sqrt,
+    "square": F.square,
+    "sub": F.subtract,
+    "tan": F.tan,
+    "tanh": F.tanh,
+    "xor": F.bitwise_xor,
+    "zeta": F.special.zeta,
+}
+for _name, _function in _ALIKE.items():
+    PRIMITIVES.define(_name)(elementwise(_function))
+
+PRIMITIVES.refuse(
+    "there is no op for it here",
+    *("clz", "igamma_grad_a", "polygamma", "polynomial", "random_gamma_grad"),
+    "reduce_precision",
+)
+
+
+@PRIMITIVES.define("add", "add_any")
+def _add(_: Equation, x: Value, y: Value) -> Value:
+    """The sum; of integers, 0 adds nothing."""
+    if is_integer(x.dtype):
+        x, y = (y, x) if _is(x, 0) else (x, y)
+        return _stretched(x, y) if _is(y, 0) else F.add(x, y)
+    return F.add(x, y)
+
+
+@PRIMITIVES.define("mul")
+def _mul(_: Equation, x: Value, y: Value) -> Value:
+    """The product; of integers, 1 changes nothing."""
+    if is_integer(x.dtype):
+        x, y = (y, x) if _is(x, 1) else (x, y)
+        return _stretched(x, y) if _is(y, 1) else F.multiply(x, y)
+    return F.multiply(x, y)
+
+
+def _is(x: Value, number: int) -> bool:
+    literal = literal_of(x)
+    return literal is not None and bool((literal == number).all())
+
+
+def _stretched(x: Value, y: Value) -> Value:
+    return F.broadcast_to(x, y.type.shape) if y.type.rank > x.type.rank else x
+
+
+def _comparison(
+    function: Callable[..., Value], proof: Callable[[Size, Size], bool | None]
+) -> Callable[..., Value]:
+    """A rule that decides at once where both sides are known as sizes."""
+
+    def rule(_: Equation, x: Value, y: Value) -> Value:
+        a, b = known_size(x), known_size(y)
+        answer = None if a is None or b is None else proof(a, b)
+        return function(x, y) if answer is None else as_value(answer)
+
+    return rule
+
+
+def _no(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
+
+
+PRIMITIVES.define("eq")(_comparison(F.equal, equal))
+PRIMITIVES.define("ne")(_comparison(F.not_equal, lambda a, b: _no(equal(a, b))))
+PRIMITIVES.define("le")(_comparison(F.less_equal, less_equal))
+PRIMITIVES.define("ge")(_comparison(F.greater_equal, lambda a, b: less_equal(b, a)))
+PRIMITIVES.define("gt")(_comparison(F.greater, lambda a, b: _no(less_equal(a, b))))
+PRIMITIVES.define("lt")(_comparison(F.less, lambda a, b: _no(less_equal(b, a))))
+
+
+@PRIMITIVES.define("lt_to")
+def _lt_to(_: Equation, x: Value, y: Value) -> Value:
+    """Less in the total order: -NaN, numbers with -0 before 0, NaN."""
+    return _before(x, y)
+
+
+@PRIMITIVES.define("le_to")
+def _le_to(_: Equation, x: Value, y: Value) -> Value:
+    """Less or equal in the total order."""
+    return F.logical_not(_before(y, x))
+
+
+@PRIMITIVES.define("eq_to")
+def _eq_to(_: Equation, x: Value, y: Value) -> Value:
+    """Equal in the total order."""
+    return F.logical_not(F.logical_or(_before(x, y), _before(y, x)))
+
+
+def _before(x: Value, y: Value) -> Value:
+    if not is_inexact(x.dtype):
+        return F.less(x, y)
+    one, other = _rank(x), _rank(y)
+    zeros = F.logical_and(F.equal(x, y), F.greater(F.signbit(x), F.signbit(y)))
+    return F.logical_or(F.less(one, other), F.logical_or(F.less(x, y), zeros))
+
+
+def _rank(x: Value) -> Value:
+    """-1 for a NaN with a sign, 1 for another, 0 for numbers."""
+    sign = F.where(F.signbit(x), as_value(np.int8(-1)), as_value(np.int8(1)))
+    return F.where(F.isnan(x), sign, as_value(np.int8(0)))
+
+
+@PRIMITIVES.define("div")
+def _div(_: Equation, x: Value, y: Value) -> Value:
+    """Division; that of integers rounds towards zero, and is -1 by 0."""
+    if is_inexact(x.dtype):
+        return F.true_divide(x, y)
+    found = F.floor_divide(x - F.fmod(x, y), y)
+    ones = F.invert(_like(0, y))
+    return found if _is_not_zero(y) else F.where(F.equal(y, _like(0, y)), ones, found)
+
+
+@PRIMITIVES.define("rem")
+def _rem(_: Equation, x: Value, y: Value) -> Value:
+    """The rest of that division, with the sign of `x`; by 0, `x` itself."""
+    found = F.fmod(x, y)
+    if is_inexact(x.dtype) or _is_not_zero(y):
+        return found
+    return F.where(F.equal(y, _like(0, y)), x, found)
+
+
+def _is_not_zero(x: Value) -> bool:
+    literal = literal_of(x)
+    return literal is not None and bool((literal != 0).all())
+
+
+@PRIMITIVES.define("pow")
+def _pow(_: Equation, x: Value, y: Value) -> Value:
+    """A power of floats; an integer exponent is converted, as XLA does."""
+    return F.power(x, cast(y, x.dtype))
+
+
+@PRIMITIVES.define("integer_pow")
+def _integer_pow(eqn: Equation, x: Value) -> Value:
+    """A constant power by repeated squaring, in the order in which JAX multiplies."""
+    power = eqn.params["y"]
+    if power == 0:
+        return F.ones_like(x)
+    found: Value | None = None
+    square, rest = x, abs(power)
+    while rest:
+        if rest & 1:
+            found = square if found is None else F.multiply(found, square)
+        rest >>= 1
+        square = F.multiply(square, square) if rest else square
+    assert found is not None
+    return F.true_divide(F.ones_like(found), found) if power < 0 else found
+
+
+@PRIMITIVES.define("rsqrt")
+def _rsqrt(_: Equation, x: Value) -> Value:
+    """One over the square root."""
+    return F.true_divide(number_constant(1, x.dtype), F.sqrt(x))
+
+
+@PRIMITIVES.define("one_minus_square")
+def _one_minus_square(_: Equation, x: Value) -> Value:
+    """1 - x*x, as (1 - x)(1 + x): exact where x is close to 1."""
+    one = number_constant(1, x.dtype)
+    return F.multiply(F.subtract(one, x), F.add(one, x))
+
+
+@PRIMITIVES.define("round")
+def _round(eqn: Equation, x: Value) -> Value:
+    """The nearest integer: of two, the even one, or the one away from zero."""
+    if eqn.params["rounding_method"] == 1:
+        return F.rint(x)
+    whole = F.trunc(x)
+    away = F.absolute(x - whole) >= number_constant(0.5, x.dtype)
+    return F.where(away, whole + F.sign(x), whole)
+
+
+@PRIMITIVES.define("clamp")
+def _clamp(_: Equation, low: Value, x: Value, high: Value) -> Value:
+    """Not below `low`, and then not above `high`."""
+    return F.minimum(F.maximum(x, low), high)
+
+
+@PRIMITIVES.define("select_n")
+def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
+    """Per element the case of that number, a bool being 0 or 1."""
+    literal = literal_of(which)
+    if literal is not None and not literal.ndim:
+        return cases[int(literal)]
+    found = cases[0]
+    for i, case in enumerate(cases[1:], 1):
+        chosen = which if which.dtype == BOOL else F.equal(which, _like(i, which))
+        found = F.where(chosen, case, found)
+    return found
+
+
+def _like(number: int, x: Value) -> Value:
+    return number_constant(number, x.dtype)
+
+
+@PRIMITIVES.define("convert_element_type")
+def _convert(eqn: Equation, x: Value) -> Value:
+    """The elements as another dtype; complex numbers lose their imaginary part."""
+    dtype = eqn.result.dtype
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = F.not_equal(x, _like(0, x)) if dtype == BOOL else F.real(x)
+    return cast(x, dtype)
+
+
+@PRIMITIVES.define("shift_left", "shift_right_arithmetic", "shift_right_logical")
+def _shift(eqn: Equation, x: Value, by: Value) -> Value:
+    """Bits moved, to the right with or without the sign."""
+    name = eqn.eqn.primitive.name
+    if name == "shift_left":
+        return F.left_shift(x, by)
+    kind = "i" if name == "shift_right_arithmetic" else "u"
+    shifted = F.right_shift(_as_kind(kind, x), _as_kind(kind, by))
+    return cast(shifted, x.dtype)
+
+
+def _as_kind(kind: str, x: Value) -> Value:
+    """The same bits as signed or unsigned integers."""
+    return cast(x, np.dtype(f"{kind}{x.dtype.itemsize}"))
+
+
+@PRIMITIVES.define("population_count")
+def _population_count(_: Equation, x: Value) -> Value:
+    """How many bits are set."""
+    return cast(F.bitwise_count(_as_kind("u", x)), x.dtype)
+
+
+@PRIMITIVES.define("stop_gradient")
+def _stop_gradient(_: Equation, x: Value) -> Value:
+    """The value itself."""
+    return F.stop_gradient(x)
+
+
+@PRIMITIVES.define("copy", "copy_p", "name")
+def _same(_: Equation, x: Value) -> Value:
+    """The value itself."""
+    return x

@@ -1,0 +1,190 @@
+"""Equations that JAX runs: those of primitives that have no rule here.
+
+At other sizes the equation is that of another trace, at those sizes: params may hold
+functions, in which nobody can put numbers for symbols.
+"""
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import JaxprEqn, jaxprs_in_params
+
+from graphc.importers.jax.read.jaxprs import array_of, bound, equations, words_of
+from graphc.importers.jax.read.settings import is_wide
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.types import TensorType, is_inexact
+from graphc.ops.effects.foreign import ForeignFunction
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+")
+
+
+@dataclass(frozen=True)
+class JaxFunction(ForeignFunction):
+    """A function of arrays that JAX traces wherever a program calls it."""
+
+    @abstractmethod
+    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        """The results, where the sizes that it depends on are these."""
+
+    @abstractmethod
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """The equation that it is made of, where the sizes are these."""
+
+    def told(self, sizes: Sequence[int]) -> Hashable:
+        """All that it is at these sizes: functions that are equal compute the same."""
+        return _text(self.equation(sizes))
+
+    def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        """The results as arrays of NumPy."""
+        with jax.enable_x64(True):  # keeps arrays as they are
+            return [np.asarray(x) for x in self.run(sizes, [*map(jnp.asarray, arrays)])]
+
+    def pulled(
+        self, inputs: Sequence[TensorType], wanted: Sequence[bool]
+    ) -> "JaxFunction":
+        """From inputs, then cotangents of float results, to those of wanted inputs."""
+        own = [type for type, w in zip(inputs, wanted, strict=True) if w]
+        dtypes, ranks = tuple(t.dtype for t in own), tuple(t.rank for t in own)
+        return _Pulled(f"{self.name}_vjp", dtypes, ranks, self, tuple(wanted))
+
+    def batched(self, axes: Sequence[bool]) -> "JaxFunction":
+        """The function for each element of the first axis of some inputs."""
+        ranks = tuple(rank + 1 for rank in self.ranks)
+        return _Batched(self.name, self.dtypes, ranks, self, tuple(axes))
+
+
+@dataclass(frozen=True)
+class _Pulled(JaxFunction):
+    function: JaxFunction
+    wanted: tuple[bool, ...]
+
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """The equation of the function."""
+        return self.function.equation(sizes)
+
+    def told(self, sizes: Sequence[int]) -> Hashable:
+        """As of the function, and which cotangents it gives."""
+        return "vjp", self.wanted, self.function.told(sizes)
+
+    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        inputs = list(arrays[: len(self.wanted)])
+        at = [i for i, w in enumerate(self.wanted) if w]
+
+        def own(*chosen: Any) -> list[Any]:
+            for i, x in zip(at, chosen, strict=True):
+                inputs[i] = x
+            pairs = zip(
+                self.function.run(sizes, inputs), self.function.dtypes, strict=True
+            )
+            return [x for x, dtype in pairs if is_inexact(dtype)]
+
+        _, pull = jax.vjp(own, *[inputs[i] for i in at])
+        return list(pull(list(arrays[len(self.wanted) :])))
+
+
+@dataclass(frozen=True)
+class _Batched(JaxFunction):
+    function: JaxFunction
+    axes: tuple[bool, ...]
+
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """The equation of the function."""
+        return self.function.equation(sizes)
+
+    def told(self, sizes: Sequence[int]) -> Hashable:
+        """As of the function, and which inputs hold many."""
+        return "batched", self.axes, self.function.told(sizes)
+
+    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        def one(*arrays: Any) -> list[Any]:
+            return self.function.run(sizes, arrays)
+
+        found: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(*arrays)
+        return found
+
+
+@dataclass(frozen=True)
+class EquationAt(JaxFunction):
+    """An equation, found by the sizes of its trace."""
+
+    text: str  # two that have the same are the same equation
+    find: Callable[[tuple[int, ...]], JaxprEqn] = field(compare=False)
+    wide: bool = field(compare=False)  # whether x64 is on where it is traced
+
+    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
+        """The one of the trace at these sizes."""
+        return self.find(tuple(sizes))
+
+    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        """The results of the equation."""
+        eqn = self.equation(sizes)
+        pairs = zip(arrays, eqn.invars, strict=True)
+        with jax.enable_x64(self.wide):
+            given = [array_of(x, atom.aval) for x, atom in pairs]
+            return [words_of(x) for x in bound(eqn, given)]
+
+
+def calls_python(eqn: JaxprEqn) -> bool:
+    """Whether a function of the user's own is called where an equation is run."""
+    inner = (e for j in jaxprs_in_params(eqn.params) for e in equations(j))
+    return any("callback" in eqn.primitive.name for eqn in (eqn, *inner))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The jaxpr that a graph is read from, and how to have it at other sizes."""
+
+    jaxpr: Any
+    names: tuple[str, ...]  # of the sizes that are symbols
+    trace: Callable[[Mapping[str, int]], Any]  # at sizes that are numbers
+    sampled: bool  # functions in its params are of the first of several traces
+
+    def foreign(self, eqn: JaxprEqn, results: Sequence[TensorType]) -> EquationAt:
+        """An equation as a function. Raises Unsupported where it cannot be one."""
+        name = eqn.primitive.name
+        if eqn.effects:
+            raise Unsupported(f"{name}: it has side effects")
+        dtypes, ranks = tuple(t.dtype for t in results), tuple(t.rank for t in results)
+        wide = is_wide()
+        find = self._finder(eqn)
+        return EquationAt(name, dtypes, ranks, _text(eqn), find, wide)
+
+    def _finder(self, eqn: JaxprEqn) -> Callable[[tuple[int, ...]], JaxprEqn]:
+        if not self.names:
+            return lambda _: eqn
+        name = eqn.primitive.name
+        alike = _named(self.jaxpr, name)
+        position = next((i for i, e in enumerate(alike) if e is eqn), None)
+        if position is None:
+            raise Unsupported(f"{name}: it is in no trace at sizes that are numbers")
+        found: dict[tuple[int, ...], JaxprEqn] = {}
+
+        def find(sizes: tuple[int, ...]) -> JaxprEqn:
+            if sizes not in found:
+                own = self._at(name, sizes)
+                if len(own) != len(alike):
+                    raise Unsupported(f"{name}: other sizes have more of them, or less")
+                found[sizes] = own[position]
+            return found[sizes]
+
+        return find
+
+    def _at(self, name: str, sizes: tuple[int, ...]) -> list[JaxprEqn]:
+        numbers = dict(zip(self.names, sizes, strict=True))
+        return _named(self.trace(numbers), name)
+
+
+def _named(jaxpr: Any, name: str) -> list[JaxprEqn]:
+    return [eqn for eqn in equations(jaxpr) if eqn.primitive.name == name]
+
+
+def _text(eqn: JaxprEqn) -> str:
+    """All that an equation is but for its inputs."""
+    params = ", ".join(f"{k}={v}" for k, v in sorted(eqn.params.items()))
+    return _ADDRESS.sub("", f"{eqn.primitive.name}({params})")

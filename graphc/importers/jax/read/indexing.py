@@ -1,0 +1,346 @@
+"""Rules of gathers, scatters and slices whose starts are data.
+
+Both kinds are advanced indexing: every axis of which not all is taken gets an array of
+positions. These arrays broadcast over the axes of the given indices, which come first,
+and then over one axis per window. Elements are read, or written, with the indexed axes
+moved to the front, so that NumPy's rule for where the new axes go plays no part.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from jax.lax import GatherScatterMode
+
+from graphc.importers.jax.read.jaxprs import opened
+from graphc.importers.jax.read.reader import Equation, known_size
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.structural import part
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.build import as_value, cast, number_constant
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.graph.op import PRIMITIVES as OPS
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.types import BOOL, DType, dtype_of, is_inexact
+
+CLIP, PROMISED = GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS
+DROPPED = GatherScatterMode.FILL_OR_DROP
+INT64 = dtype_of("int64")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the elements are that a gather reads, or a scatter writes.
+
+    `axes` are those indexed, by `arrays` of rank `points + len(windows)`. `windows` are
+    axes that have an axis in these arrays, after the `points`. `held`: per point,
+    whether it is inside; None where that is known.
+    """
+
+    axes: tuple[int, ...]
+    arrays: tuple[Value, ...]
+    points: int
+    windows: tuple[int, ...]
+    held: Value | None
+
+    @property
+    def rank(self) -> int:
+        """The number of axes that the arrays broadcast to."""
+        return self.points + len(self.windows)
+
+    def front(self, rank: int) -> tuple[int, ...]:
+        """The order of the axes of an array with the indexed ones in front."""
+        return (*self.axes, *self.rest(rank))
+
+    def rest(self, rank: int) -> tuple[int, ...]:
+        """The axes that are not indexed."""
+        return tuple(a for a in range(rank) if a not in self.axes)
+
+
+class Indexing:
+    """A gather's or scatter's numbers of axes, by one name for both."""
+
+    def __init__(
+        self,
+        x: Value,
+        indices: Value,
+        sizes: Sequence[Size],
+        numbers: Any,
+        dropped: Any,
+    ) -> None:
+        self.x, self.indices, self.sizes = x, indices, sizes
+        self.starts = tuple(numbers[0])
+        self.batching, self.along = map(tuple, numbers[1:])
+        self.dropped = {*dropped, *self.batching}
+        self.points = indices.type.rank - 1
+
+    @property
+    def window_axes(self) -> tuple[int, ...]:
+        """The axes of the array that are there in the windows too."""
+        return tuple(a for a in range(self.x.type.rank) if a not in self.dropped)
+
+    def is_whole(self, axis: int) -> bool:
+        """Whether all of an axis is taken, whatever its index says."""
+        return axis not in self.dropped and bool(
+            equal(self.sizes[axis], self.x.type.shape[axis])
+        )
+
+    def start(self, axis: int) -> Value:
+        """The index of an axis, per point."""
+        if axis in self.batching:
+            at = self.along[self.batching.index(axis)]
+            positions = F.arange(F.size_value(self.indices.type.shape[at]))
+            return _on_axis(positions, at, self.points)
+        if axis not in self.starts:
+            return cast(as_value(0), INT64)
+        return F.take(self.indices, self.starts.index(axis), axis=-1)
+
+    def known(self) -> list[Size] | None:
+        """The starts, where there is one point and they are known as sizes."""
+        found = known_sizes(self.indices) if not self.points else None
+        if found is None or self.batching:
+            return None
+        starts = [0] * self.x.type.rank
+        for axis, start in zip(self.starts, found, strict=True):
+            starts[axis] = start
+        for n, start, size in zip(self.x.type.shape, starts, self.sizes, strict=True):
+            if not (less_equal(0, start) and less_equal(start + size, n)):
+                return None
+        return [*starts]
+
+    def places(self, mode: Any) -> Places:
+        """All positions, the starts clipped to where the windows fit."""
+        axes = [a for a in range(self.x.type.rank) if not self.is_whole(a)]
+        windows = tuple(a for a in axes if a not in self.dropped)
+        rank, arrays, held = self.points + len(windows), [], []
+        for axis in axes:
+            start = self.start(axis)
+            if axis in self.starts and mode is not PROMISED:
+                last = F.size_value(self.x.type.shape[axis] - self.sizes[axis])
+                wide = cast(start, INT64) if start.dtype.kind == "i" else start
+                start = F.clip(wide, _like(0, wide), cast(as_value(last), wide.dtype))
+                held.append(F.equal(wide, start))
+            if axis in windows:
+                at = self.points + windows.index(axis)
+                steps = F.arange(F.size_value(self.sizes[axis]), dtype="int64")
+                start = _on_axis_after(start, rank) + _on_axis(steps, at, rank)
+            else:
+                start = _on_axis_after(start, rank)
+            arrays.append(start)
+        inside = reduce(F.logical_and, held) if held and mode is DROPPED else None
+        return Places(tuple(axes), tuple(arrays), self.points, windows, inside)
+
+
+def _like(number: int, x: Value) -> Value:
+    return number_constant(number, x.dtype)
+
+
+def _on_axis(x: Value, axis: int, rank: int) -> Value:
+    """A vector along one of `rank` axes."""
+    return F.expand_dims(x, tuple(a for a in range(rank) if a != axis))
+
+
+def _on_axis_after(x: Value, rank: int) -> Value:
+    """With axes of size 1 at the end, `rank` in all; a scalar stays one."""
+    missing = range(x.type.rank, rank)
+    return F.expand_dims(x, tuple(missing)) if x.type.rank and missing else x
+
+
+@PRIMITIVES.define("gather")
+def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
+    """Windows of an array at given positions."""
+    numbers = eqn.params["dimension_numbers"]
+    sizes = eqn.shape(eqn.params["slice_sizes"])
+    batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    dropped = numbers.collapsed_slice_dims
+    given = Indexing(x, indices, sizes, (numbers.start_index_map, *batching), dropped)
+    mode, known = eqn.params["mode"], given.known()
+    if known is not None:
+        limits = [start + size for start, size in zip(known, sizes, strict=True)]
+        found = part(x, known, limits, [1] * x.type.rank)
+        return F.squeeze(found, tuple(dropped)) if dropped else found
+    places = given.places(mode)
+    found = _read(x, places)
+    if places.held is not None:
+        missing = number_constant(0, found.dtype) if found.dtype == BOOL else None
+        missing = missing or _missing(found.dtype, eqn.params["fill_value"])
+        found = F.where(_on_axis_after(places.held, found.type.rank), found, missing)
+    return F.transpose(found, _order(given, places, numbers.offset_dims, x.type.rank))
+
+
+def _read(x: Value, places: Places) -> Value:
+    """The elements at places: axes of the points, windows, and axes not indexed."""
+    if not places.axes:
+        return F.expand_dims(x, tuple(range(places.points))) if places.points else x
+    ordered = F.transpose(x, places.front(x.type.rank))
+    front = tuple(range(len(places.axes)))
+    arrays = _full_rank(places)
+    inside = (True,) * len(front)
+    return F._gather(ordered, *arrays, axes=front, inside=inside)
+
+
+def _full_rank(places: Places) -> list[Value]:
+    """The arrays of positions, one of which has all axes at least."""
+    first, *rest = places.arrays
+    missing = places.rank - max(v.type.rank for v in places.arrays)
+    return [F.expand_dims(first, tuple(range(missing))) if missing else first, *rest]
+
+
+def _missing(dtype: DType, fill: Any) -> Value:
+    """The element for a position outside: NaN, or an extreme integer."""
+    if fill is None:
+        if is_inexact(dtype):
+            fill = float("nan")
+        else:
+            limits = np.iinfo(dtype)
+            fill = limits.max if dtype.kind == "u" else limits.min
+    return as_value(np.asarray(fill, dtype))
+
+
+def _order(
+    given: Indexing, places: Places, offsets: Sequence[int], rank: int
+) -> tuple[int, ...]:
+    """Where in what was read each axis of the result stands."""
+    after = [*places.windows, *places.rest(rank)]  # axes of x, after the points
+    windows = [after.index(a) + places.points for a in given.window_axes]
+    total = places.points + len(windows)
+    points = iter(range(places.points))
+    found = dict(zip(offsets, windows, strict=True))
+    return tuple(found[i] if i in found else next(points) for i in range(total))
+
+
+@PRIMITIVES.define("dynamic_slice")
+def _dynamic_slice(eqn: Equation, x: Value, *starts: Value) -> Value:
+    """A window of an array, moved inside where it sticks out."""
+    sizes = eqn.shape(eqn.params["slice_sizes"])
+    starts = starts[: x.type.rank]
+    for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        if not equal(size, x.type.shape[axis]):
+            x = _window(x, start, axis, size)
+    return x
+
+
+def _window(x: Value, start: Value, axis: int, size: Size) -> Value:
+    known, n = known_size(start), x.type.shape[axis]
+    if known is not None and _inside(known, size, n):
+        starts: list[Size] = [0] * x.type.rank
+        limits = [*x.type.shape]
+        starts[axis], limits[axis] = known, known + size
+        return part(x, starts, limits, [1] * x.type.rank)
+    if isinstance(size, int):
+        first = start if start.dtype.kind == "u" else F.maximum(start, _like(0, start))
+        return OPS["dynamic_slice"](x, first, axis=axis, length=size)
+    return F.take(x, _positions(start, size, n), axis=axis)
+
+
+def _inside(start: Size, size: Size, n: Size) -> bool:
+    """Whether a window is known to be inside of an axis of `n`."""
+    return bool(less_equal(0, start) and less_equal(start + size, n))
+
+
+def _positions(start: Value, size: Size, n: Size) -> Value:
+    """The positions of a window that is moved inside."""
+    first = F.clip(cast(start, INT64), 0, F.size_value(n - size))
+    return first + F.arange(F.size_value(size), dtype="int64")
+
+
+@PRIMITIVES.define("dynamic_update_slice")
+def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> Value:
+    """An array with a window of it written anew."""
+    sizes, shape = v.type.shape, x.type.shape
+    axes = [a for a in range(x.type.rank) if not equal(sizes[a], shape[a])]
+    if not axes:
+        return v
+    single = [a for a in axes if equal(sizes[a], 1)] if len(axes) == 1 else []
+    if single:
+        (axis,) = axes
+        start = starts[axis]
+        last = F.size_value(shape[axis] - 1)
+        at = F.clip(start, _like(0, start), cast(as_value(last), start.dtype))
+        row = F.squeeze(v, (axis,))
+        return F._scatter(x, row, at, axes=(axis,), how="set", inside=(True,))
+    arrays = [
+        _on_axis(_positions(starts[a], sizes[a], shape[a]), i, len(axes))
+        for i, a in enumerate(axes)
+    ]
+    places = Places(tuple(axes), tuple(arrays), 0, tuple(axes), None)
+    return _write(x, F.transpose(v, places.front(x.type.rank)), places, "set")
+
+
+def _write(x: Value, v: Value, places: Places, how: str) -> Value:
+    """`x` with `v` at places; the axes of `v` are in the order of `_read`."""
+    order = places.front(x.type.rank)
+    arrays = _full_rank(places)
+    if places.held is not None:  # points not held are written past the end: nowhere
+        out = F.size_value(x.type.shape[places.axes[0]])
+        held = _on_axis_after(places.held, places.rank)
+        arrays[0] = F.where(held, cast(arrays[0], INT64), out)
+    inside = tuple(i > 0 or places.held is None for i in range(len(arrays)))
+    front = tuple(range(len(places.axes)))
+    ordered = F.transpose(x, order)
+    made = F._scatter(ordered, v, *arrays, axes=front, how=how, inside=inside)
+    return F.transpose(made, tuple(int(i) for i in np.argsort(order)))
+
+
+def _scatter_rule(how: str) -> Callable[..., Value]:
+    def rule(eqn: Equation, x: Value, indices: Value, v: Value) -> Value:
+        if how == "set" and not _is_second(eqn.params["update_jaxpr"]):
+            raise Unsupported("scatter: it applies a function to elements")
+        numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
+        dropped = numbers.inserted_window_dims
+        batching = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
+        taken = {*dropped, *numbers.operand_batching_dims}
+        kept = [a for a in range(x.type.rank) if a not in taken]
+        sizes: list[Size] = [1] * x.type.rank
+        for axis, at in zip(kept, numbers.update_window_dims, strict=True):
+            sizes[axis] = v.type.shape[at]
+        starts = numbers.scatter_dims_to_operand_dims
+        given = Indexing(x, indices, sizes, (starts, *batching), dropped)
+        known = given.known()
+        if known is not None:
+            return _written_part(x, v, known, sizes, dropped, how)
+        places = given.places(mode)
+        if not places.axes:
+            raise Unsupported("scatter: whole arrays written many times")
+        order = _order(given, places, numbers.update_window_dims, x.type.rank)
+        ordered = F.transpose(v, tuple(int(i) for i in np.argsort(order)))
+        return _write(x, ordered, places, how)
+
+    return rule
+
+
+def _is_second(jaxpr: Any) -> bool:
+    """Whether a jaxpr of an element and what is written there gives the latter."""
+    if jaxpr is None:
+        return True
+    inner, _ = opened(jaxpr)
+    return not inner.eqns and inner.outvars[0] is inner.invars[1]
+
+
+def _written_part(
+    x: Value,
+    v: Value,
+    starts: Sequence[Size],
+    sizes: Sequence[Size],
+    dropped: Sequence[int],
+    how: str,
+) -> Value:
+    """`x` with one window written, whose place is known."""
+    bounds = zip(starts, sizes, strict=True)
+    items = [slice(F.size_value(a), F.size_value(a + n)) for a, n in bounds]
+    new = F.expand_dims(v, tuple(dropped)) if dropped else v
+    return getattr(x.at[tuple(items)], how)(new) if items else new
+
+
+for _name, _how in {
+    "scatter": "set",
+    "scatter-add": "add",
+    "scatter-mul": "multiply",
+    "scatter-min": "min",
+    "scatter-max": "max",
+}.items():
+    PRIMITIVES.define(_name)(_scatter_rule(_how))
+PRIMITIVES.refuse("there is no op for it here", "scatter-sub")

@@ -1,0 +1,91 @@
+"""Rules of products and convolutions."""
+
+import string
+from typing import Any
+
+import jax
+from jax.lax import Precision
+
+from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES as OPS
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
+
+_DEFAULT = Precision.DEFAULT
+
+
+def _require_default(eqn: Equation, *inputs: Value) -> None:
+    """Raise Unsupported where a product is asked for in another precision.
+
+    On CPUs there is one only.
+    """
+    if jax.default_backend() != "cpu":
+        eqn.require("precision", _DEFAULT, (_DEFAULT, _DEFAULT))
+    if any(v.dtype != eqn.result.dtype for v in inputs):
+        name = eqn.eqn.primitive.name
+        raise Unsupported(f"{name}: it gives another dtype than it is given")
+
+
+@PRIMITIVES.define("dot_general")
+def _dot_general(eqn: Equation, x: Value, y: Value) -> Value:
+    """The sum of products over pairs of axes, for each element of others."""
+    _require_default(eqn, x, y)
+    (mine, theirs), (many, others) = eqn.params["dimension_numbers"]
+    mine, theirs, many, others = map(tuple, (mine, theirs, many, others))
+    if not many:
+        if x.type.rank == y.type.rank == 2 and (mine, theirs) == ((1,), (0,)):
+            return F.matmul(x, y)
+        return F.tensordot(x, y, (mine, theirs)) if mine else _outer(x, y)
+    letters = iter(string.ascii_letters)
+    left = [next(letters) for _ in range(x.type.rank)]
+    right = [next(letters) for _ in range(y.type.rank)]
+    for a, b in zip((*many, *mine), (*others, *theirs), strict=True):
+        right[b] = left[a]
+    batch = [left[a] for a in many]
+    rows = [c for a, c in enumerate(left) if a not in (*many, *mine)]
+    columns = [c for b, c in enumerate(right) if b not in (*others, *theirs)]
+    text = f"{''.join(left)},{''.join(right)}->{''.join(batch + rows + columns)}"
+    return F.einsum(text, x, y)
+
+
+def _outer(x: Value, y: Value) -> Value:
+    """Each element of one with each of the other."""
+    new = tuple(range(x.type.rank, x.type.rank + y.type.rank))
+    return F.multiply(F.expand_dims(x, new) if new else x, y)
+
+
+@PRIMITIVES.define("conv_general_dilated")
+def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
+    """A kernel moved over the spatial axes of an array."""
+    _require_default(eqn, x, kernel)
+    eqn.require("batch_group_count", 1)
+    numbers = eqn.params["dimension_numbers"]
+    moved = F.transpose(x, numbers.lhs_spec)
+    turned = F.transpose(kernel, numbers.rhs_spec)
+    found = OPS["conv"](moved, turned, **_conv_params(eqn))
+    order = numbers.out_spec
+    return F.transpose(found, tuple(order.index(i) for i in range(len(order))))
+
+
+def _conv_params(eqn: Equation) -> dict[str, Any]:
+    params = eqn.params
+
+    def sizes(name: str) -> tuple[Size, ...]:
+        return eqn.shape(params[name])
+
+    pads = [eqn.shape(pair) for pair in params["padding"]]
+    return {
+        "stride": sizes("window_strides"),
+        "padding": "",
+        "low": tuple(low for low, _ in pads),
+        "high": tuple(high for _, high in pads),
+        "spread": sizes("lhs_dilation"),
+        "dilation": sizes("rhs_dilation"),
+        "groups": eqn.size(params["feature_group_count"]),
+    }
+
+
+PRIMITIVES.refuse("there is no op for it here", "ragged_dot_general", "scaled_matmul")

@@ -1,0 +1,121 @@
+"""Rules of random numbers. A key is an array of two words, in its last axis.
+
+A draw of floats is made in JAX of random bits: put into the mantissa of a number
+between 1 and 2. Bits cannot be read as floats here, but this number is one more than
+what `gt.random.uniform` draws, exactly.
+"""
+
+from collections.abc import Callable
+
+from graphc.importers.jax.read.reader import Equation, elementwise
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.build import cast, literal_of, number_constant, variable
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.types import TensorType, dtype_of
+from graphc.ops.random.batching import from_keys
+
+UINT32 = dtype_of("uint32")
+_MANTISSAS = {"float32": (9, 0x3F800000), "float64": (12, 0x3FF0000000000000)}
+
+
+def _same(_: Equation, key: Value) -> Value:
+    return key
+
+
+PRIMITIVES.define("random_wrap", "random_unwrap")(_same)
+
+
+def _for_each(key: Value, draw: Callable[[Value], Value]) -> Value:
+    """The draw of a key, or those of several keys."""
+    if key.type.rank == 1:
+        return draw(key)
+    node = draw(_one_of(key, 1)).node
+    found: Value = from_keys(node.primitive, key, *node.inputs[1:], **node.params)
+    return found
+
+
+def _one_of(values: Value, rank: int) -> Value:
+    """A variable for one of several values that have so many axes."""
+    shape = values.type.shape[values.type.rank - rank :]
+    return variable("one", TensorType(values.dtype, shape))
+
+
+@PRIMITIVES.define("random_seed")
+def _random_seed(eqn: Equation, seed: Value) -> Value:
+    """The key of an integer."""
+    if seed.type.rank:
+        raise Unsupported("random_seed: of several seeds at once")
+    return F.random.key(seed)
+
+
+@PRIMITIVES.define("random_split")
+def _random_split(eqn: Equation, key: Value) -> Value:
+    """Several keys of one."""
+    shape = tuple(map(F.size_value, eqn.shape(eqn.params["shape"])))
+    return _for_each(key, lambda one: F.random.split(one, shape))
+
+
+@PRIMITIVES.define("random_fold_in")
+def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
+    """The key of a key and an integer; of several, of one or both, those of each."""
+    data = cast(data, UINT32)
+    ranks = key.type.rank - 1, data.type.rank
+    if not any(ranks):
+        return F.random.fold_in(key, data)
+    if all(ranks) and ranks[0] != ranks[1]:
+        raise Unsupported("random_fold_in: of more axes of one than of the other")
+    node = F.random.fold_in(_one_of(key, 1), _one_of(data, 0)).node
+    level = "".join("1" if rank else "0" for rank in ranks)
+    each, result = (level,) * max(ranks), (*eqn.result.shape,)
+    found: Value = node.primitive(key, data, **node.params, each=each, result=result)
+    return found
+
+
+@PRIMITIVES.define("random_bits")
+def _random_bits(eqn: Equation, key: Value) -> Value:
+    """Unsigned integers."""
+    shape = tuple(map(F.size_value, eqn.shape(eqn.params["shape"])))
+    dtype = eqn.result.dtype
+    return _for_each(key, lambda one: F.random.bits(one, shape, dtype=dtype))
+
+
+@PRIMITIVES.define("bitcast_convert_type")
+def _bitcast(eqn: Equation, x: Value) -> Value:
+    """Random bits with the exponent of 1, read as floats between 1 and 2."""
+    dtype = eqn.result.dtype
+    if {x.dtype.kind, dtype.kind} <= {"i", "u"} and x.dtype.itemsize == dtype.itemsize:
+        return cast(x, dtype)
+    bits = _mantissa(x, *_MANTISSAS.get(dtype.name, (0, 0)))
+    if bits is None:
+        raise Unsupported("bitcast_convert_type: there is no op for it here")
+    key, params = bits.node.inputs[0], bits.node.params
+    shape = tuple(map(F.size_value, params["shape"]))
+    drawn = _for_each(key, lambda one: F.random.uniform(one, shape, dtype=dtype))
+    return drawn + number_constant(1, dtype)
+
+
+def _mantissa(x: Value, shift: int, exponent: int) -> Value | None:
+    """The random bits of which `x` has the first as a mantissa; None without."""
+    if x.node.primitive is not OP.bitwise_or:
+        return None
+    moved, one = x.node.inputs
+    if moved.node.primitive is not OP.right_shift or not _is(one, exponent):
+        return None
+    bits, by = moved.node.inputs
+    random = bits.node.primitive is OP.random_bits
+    return bits if random and _is(by, shift) else None
+
+
+def _is(x: Value, number: int) -> bool:
+    literal = literal_of(x)
+    return literal is not None and not literal.ndim and int(literal) == number
+
+
+PRIMITIVES.define("random_clone")(elementwise(lambda key: key))
+PRIMITIVES.refuse(
+    "there is no op for it here",
+    *("random_gamma", "rng_bit_generator", "rng_uniform", "threefry2x32"),
+)

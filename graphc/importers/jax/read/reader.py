@@ -1,0 +1,337 @@
+"""From a jaxpr to values of a graph: one rule per equation."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import jax.dtypes
+import numpy as np
+from jax.extend import source_info_util
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+
+from graphc.errors import NOWHERE, OWN_FILES, SourceLocation, standing_at, user_place
+from graphc.importers.jax.read.foreign import Origin
+from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened, words_of
+from graphc.importers.jax.read.recipe import Recipes
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.sizes import JaxSizes
+from graphc.importers.jax.read.unsupported import Unsupported, raised
+from graphc.ir.graph.build import constant
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.types import DTYPES, DType, TensorType, dtype_of
+from graphc.ops.effects.foreign import foreign
+
+KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
+source_info_util.register_exclusion(OWN_FILES)  # their lines are none of the user's
+_SUMMARY = re.compile(r"^(.*?):(\d+)(?::\d+)?(?: \((.*)\))?$")
+Found = TypeVar("Found")
+
+
+class _Known(NamedTuple):
+    """The types and the line of an equation, which is kept alive."""
+
+    eqn: JaxprEqn
+    types: list[TensorType]
+    place: SourceLocation
+
+
+PulledRules = dict[int, tuple[JaxprEqn, Any]]  # by equations, which are kept alive
+
+
+class Reader:
+    """Reads jaxprs whose symbolic sizes are those of `sizes`.
+
+    Where it `differentiates`, functions keep derivative rules of their own; where it
+    `keeps_rules`, JAX runs these functions, so that it sees the rules; `pulled` are
+    the traces of rules so far, which call code of the user's. Equations
+    that have no rule are foreign functions, as they stand in the `origin`; `foreign`
+    tells them.
+    """
+
+    def __init__(
+        self,
+        sizes: JaxSizes,
+        differentiates: bool = False,
+        origin: Origin | None = None,
+        keeps_rules: bool = False,
+        pulled: PulledRules | None = None,
+    ) -> None:
+        self.sizes = sizes
+        self.pulled: PulledRules = {} if pulled is None else pulled
+        self.differentiates = differentiates
+        self.origin = origin
+        self.keeps_rules = keeps_rules
+        self.foreign: list[str] = []
+        self.within: tuple[str, ...] = ()  # the functions whose equations are read
+        self.place = user_place()  # where they are called
+        self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
+        self._recipes = Recipes()
+        # of what may be read again, by identity
+        self._known: dict[Any, _Known] = {}
+        self._literals: dict[int, tuple[Literal, Value]] = {}
+
+    def type_of(self, aval: Any) -> TensorType:
+        """The type of a value of JAX here; keys are arrays of words."""
+        if not is_array_type(aval):
+            raise Unsupported(f"a value is no array: {aval}")
+        shape = tuple(self.sizes.of(n) for n in aval.shape)
+        if is_key(aval.dtype):
+            _require_default_keys(aval.dtype)
+            return TensorType(dtype_of("uint32"), (*shape, KEY_WORDS))
+        return TensorType(_dtype_of(aval.dtype), shape)
+
+    def known(self, eqn: JaxprEqn) -> "_Known":
+        """The types of the results of an equation, and its line."""
+        key = id(eqn), self.within, self.place
+        found = self._known.get(key)
+        if found is None:
+            types = [self.type_of(v.aval) for v in eqn.outvars]
+            found = _Known(eqn, types, _place_of(eqn, self.within) or self.place)
+            self._known[key] = found
+        return found
+
+    def read(
+        self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]
+    ) -> list[Value]:
+        """The outputs of a jaxpr, of these values.
+
+        Raises Unsupported, with the user's line, where an equation has no rule and JAX
+        cannot run it in a program either.
+        """
+        known: dict[Var, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
+        known.update(zip(jaxpr.invars, inputs, strict=True))
+
+        def value(atom: Any) -> Value:
+            return self._literal(atom) if isinstance(atom, Literal) else known[atom]
+
+        for eqn in jaxpr.eqns:
+            with standing_at(self.known(eqn).place):
+                values = [value(atom) for atom in eqn.invars]
+            found = self._results(eqn, values)
+            known.update(zip(eqn.outvars, found, strict=True))
+        return [value(atom) for atom in jaxpr.outvars]
+
+    def called(self, jaxpr: Any, inputs: Sequence[Value]) -> list[Value]:
+        """The outputs of a jaxpr with its constants, which may be called again."""
+        inner, consts = opened(jaxpr)
+
+        def read(values: Sequence[Value]) -> list[Value]:
+            return self.read(inner, [self.constant(c) for c in consts], values)
+
+        stands = all(map(_line_of, inner.eqns))  # in lines of its own
+        where = self.within, NOWHERE if stands else self.place
+        return self._recipes.results(jaxpr, where, read, inputs)
+
+    def _literal(self, atom: Literal) -> Value:
+        if id(atom) in self.fed:
+            return self.fed[id(atom)]
+        found = self._literals.get(id(atom))
+        if found is None:
+            found = self._literals[id(atom)] = atom, _literal(atom)
+        return found[1]
+
+    def constant(self, array: Any) -> Value:
+        """The value of a constant of a jaxpr."""
+        return self.fed[id(array)] if id(array) in self.fed else constant_of(array)
+
+    def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
+        place = self.known(eqn).place
+        told = len(self.foreign)
+        try:
+            return self._by_rule(eqn, inputs, place)
+        except Unsupported as error:
+            del self.foreign[told:]  # of what is inside, which JAX runs as a whole
+            why = Unsupported(error.reason, error.place or place)
+        except Exception as error:  # JAX does what a rule has not foreseen
+            line = (str(error).strip().splitlines() or [raised(error)])[0]
+            why = Unsupported(f"{eqn.primitive.name}: {line}", place)
+        try:
+            return self._by_jax(eqn, inputs, place, why)
+        except Unsupported:
+            raise why from None
+
+    def _by_rule(
+        self, eqn: JaxprEqn, inputs: Sequence[Value], place: SourceLocation
+    ) -> list[Value]:
+        if eqn.effects:
+            raise Unsupported(f"{eqn.primitive.name}: it has side effects")
+        rule = PRIMITIVES.find(eqn.primitive.name)
+        _require_known_for_keys(eqn)
+        with standing_at(place):
+            equation = Equation(eqn, self)
+            made = rule(equation, *inputs)
+            found = list(made) if isinstance(made, (list, tuple)) else [made]
+            return equation.checked(found)
+
+    def _by_jax(
+        self,
+        eqn: JaxprEqn,
+        inputs: Sequence[Value],
+        place: SourceLocation,
+        why: Unsupported,
+    ) -> list[Value]:
+        """The results of an equation that JAX runs in the program."""
+        if self.origin is None:
+            raise why
+        types = Equation(eqn, self).results
+        function = self.origin.foreign(eqn, types)
+        if not types:
+            return []  # it has no effects, so it does nothing
+        sizes = [self.sizes.named(name) for name in self.origin.names]
+        with standing_at(place):
+            made = foreign(function, inputs, [t.shape for t in types], sizes)
+        self.foreign.append(str(why))
+        return list(made)
+
+
+class Equation:
+    """An equation of a jaxpr as rules see it."""
+
+    def __init__(self, eqn: JaxprEqn, reader: Reader) -> None:
+        self.eqn = eqn
+        self.reader = reader
+        self.params: dict[str, Any] = eqn.params
+
+    @property
+    def results(self) -> list[TensorType]:
+        """The types of its results."""
+        return self.reader.known(self.eqn).types
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the one value that it gives."""
+        return self.results[0]
+
+    def size(self, size: Any) -> Size:
+        """A size among the params."""
+        return self.reader.sizes.of(size)
+
+    def shape(self, sizes: Iterable[Any]) -> tuple[Size, ...]:
+        """Sizes among the params."""
+        return tuple(map(self.size, sizes))
+
+    def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
+        """The results of a jaxpr among the params, of these values."""
+        reader = self.reader
+        outer = reader.within, reader.place
+        name = self.params.get("name")
+        reader.place = reader.known(self.eqn).place
+        reader.within = (*outer[0], name) if isinstance(name, str) else outer[0]
+        try:
+            return reader.called(jaxpr, values)
+        finally:
+            reader.within, reader.place = outer
+
+    def need_own_functions(self) -> None:
+        """Raise Unsupported where functions among the params know other sizes."""
+        if self.reader.origin is not None and self.reader.origin.sampled:
+            name = self.eqn.primitive.name
+            raise Unsupported(f"{name}: its rule is known at single sizes only")
+
+    def require(self, name: str, *allowed: Any) -> None:
+        """Raise Unsupported unless a param is one of these, or is not there."""
+        given = self.params.get(name)
+        if given is not None and not any(given == a for a in allowed):
+            problem = f"{self.eqn.primitive.name}: {name}={given} is not known here"
+            raise Unsupported(problem)
+
+    def checked(self, found: Sequence[Value]) -> list[Value]:
+        """The values that a rule gives, which must have the types that JAX says.
+
+        Sizes that cannot be proved equal are stated, and so tested at each call.
+        """
+        pairs = zip(found, self.results, strict=True)
+        return [self._stated(value, type) for value, type in pairs]
+
+    def _stated(self, value: Value, type: TensorType) -> Value:
+        own = value.type
+        sizes = zip(own.shape, type.shape, strict=False)
+        answers = [equal(a, b) for a, b in sizes]
+        same = own.dtype == type.dtype and own.rank == type.rank and not own.weak
+        if not same or False in answers:
+            problem = f"the rule gives {own}, JAX {type}"
+            raise Unsupported(f"{self.eqn.primitive.name}: {problem}")
+        return value if all(answers) else F.specify_shape(value, type.shape)
+
+
+def constant_of(array: Any) -> Value:
+    """An array, or a key, of JAX as a constant."""
+    if is_key(getattr(array, "dtype", np.dtype("bool"))):
+        _require_default_keys(array.dtype)
+        array = words_of(array)
+    if isinstance(array, jax.core.Tracer):
+        raise Unsupported("it uses a value that is being traced outside of it")
+    made = np.asarray(array)
+    return constant(made.astype(_dtype_of(made.dtype)))
+
+
+def _literal(atom: Literal) -> Value:
+    aval: Any = atom.aval
+    if aval.dtype == jax.dtypes.float0:
+        return constant(np.zeros(aval.shape, "bool"))
+    return constant(np.asarray(atom.val, dtype_of(aval.dtype)))
+
+
+@cache
+def _dtype_of(dtype: Any) -> DType:
+    """A dtype of JAX here; what is no cotangent of integers counts as bools."""
+    found = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
+    if found.name not in DTYPES:
+        raise Unsupported(f"there is no dtype {found} here")
+    return dtype_of(found)
+
+
+_OF_KEYS = {
+    *("random_bits", "random_clone", "random_fold_in", "random_split", "random_unwrap"),
+    *("broadcast_in_dim", "copy", "reshape", "slice", "squeeze", "unstack"),
+    *("checkpoint", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "scan"),
+    *("remat2", "while"),
+}
+
+
+def _require_known_for_keys(eqn: JaxprEqn) -> None:
+    """Raise Unsupported where a rule does not expect the words of keys as an axis."""
+    avals: list[Any] = [atom.aval for atom in eqn.invars]
+    if eqn.primitive.name not in _OF_KEYS and any(is_key(a.dtype) for a in avals):
+        raise Unsupported(f"{eqn.primitive.name}: of keys there is no op here")
+
+
+def _require_default_keys(dtype: Any) -> None:
+    if "fry" not in str(dtype):
+        raise Unsupported(f"keys of the generator {dtype} are not known here")
+
+
+def _line_of(eqn: JaxprEqn) -> re.Match[str] | None:
+    """The file, the line and the function of the user that JAX knows of an equation."""
+    return _SUMMARY.match(source_info_util.summarize(eqn.source_info))
+
+
+def _place_of(eqn: JaxprEqn, within: Sequence[str]) -> SourceLocation | None:
+    """The user's line that an equation comes from, in functions of these names.
+
+    Where there are none, it is in the function that the line stands in. None where JAX
+    knows no line, as in functions of its own that it has traced before.
+    """
+    found = _line_of(eqn)
+    if found is None:
+        return None
+    name = ".".join(within) or (found[3] or "").rpartition(".")[2]
+    return SourceLocation(found[1], int(found[2]), within=name)
+
+
+def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
+    """A rule that calls a function of the graph on the inputs."""
+
+    def rule(_: Equation, *inputs: Value) -> Found:
+        return function(*inputs)
+
+    return rule
+
+
+def known_size(x: Value) -> Size | None:
+    """The integer that a scalar holds, where it is known as a size."""
+    found: Any = None if x.type.rank else known_sizes(x)
+    return None if found is None else found[()]

@@ -1,0 +1,129 @@
+"""Rules of reductions, running ones included, and of windows."""
+
+from collections.abc import Callable
+from typing import Any
+
+from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.build import cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES as OPS
+from graphc.ir.namespace import F
+from graphc.ir.types import BOOL
+
+ReduceFunction = Callable[..., Value]
+
+
+def _reduction(function: ReduceFunction, **options: Any) -> ReduceFunction:
+    def rule(eqn: Equation, x: Value) -> Value:
+        axes = tuple(eqn.params["axes"])
+        return function(x, axis=axes, **options) if axes else x
+
+    return rule
+
+
+def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
+    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts."""
+
+    def rule(eqn: Equation, x: Value) -> Value:
+        axes = tuple(eqn.params["axes"])
+        if x.dtype.kind == "c" and axes:
+            found: Value = OPS[name](x, axes=axes, keepdims=False)
+            return found
+        return _reduction(function)(eqn, x)
+
+    return rule
+
+
+PRIMITIVES.define("reduce_max")(_extreme(F.max, "max"))
+PRIMITIVES.define("reduce_min")(_extreme(F.min, "min"))
+
+
+def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
+    def rule(eqn: Equation, x: Value) -> Value:
+        axes = tuple(eqn.params["axes"])
+        return function(x, axis=axes, dtype=x.dtype) if axes else x
+
+    return rule
+
+
+PRIMITIVES.define("reduce_sum")(_of_same_dtype(F.sum))
+PRIMITIVES.define("reduce_prod")(_of_same_dtype(F.prod))
+
+
+def _of_bools(function: ReduceFunction) -> ReduceFunction:
+    def rule(eqn: Equation, x: Value) -> Value:
+        if x.dtype != BOOL:
+            raise Unsupported(f"{eqn.eqn.primitive.name}: of bits there is no op here")
+        axes = tuple(eqn.params["axes"])
+        return function(x, axis=axes) if axes else x
+
+    return rule
+
+
+PRIMITIVES.define("reduce_and")(_of_bools(F.all))
+PRIMITIVES.define("reduce_or")(_of_bools(F.any))
+
+
+def _position(function: ReduceFunction) -> ReduceFunction:
+    def rule(eqn: Equation, x: Value) -> Value:
+        (axis,) = eqn.params["axes"]
+        return cast(function(x, axis=axis), eqn.result.dtype)
+
+    return rule
+
+
+PRIMITIVES.define("argmax")(_position(F.argmax))
+PRIMITIVES.define("argmin")(_position(F.argmin))
+
+
+def _running(function: ReduceFunction, **options: Any) -> ReduceFunction:
+    def rule(eqn: Equation, x: Value) -> Value:
+        axis, reverse = eqn.params["axis"], eqn.params["reverse"]
+        if x.dtype.kind == "c" and function in (F.cummax, F.cummin):
+            raise Unsupported("cummax, cummin: JAX passes over NaN in complex numbers")
+        own = {name: x.dtype for name in options}
+        return function(x, axis, reverse=reverse, **own)
+
+    return rule
+
+
+PRIMITIVES.define("cumsum")(_running(F.cumsum, dtype=True))
+PRIMITIVES.define("cumprod")(_running(F.cumprod, dtype=True))
+PRIMITIVES.define("cummax")(_running(F.cummax))
+PRIMITIVES.define("cummin")(_running(F.cummin))
+PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
+
+
+def _window(op: str) -> ReduceFunction:
+    """A rule of windows: over the last axes, after axes whose windows have size 1."""
+
+    def rule(eqn: Equation, x: Value) -> Value:
+        params, rank = eqn.params, x.type.rank
+        eqn.require("base_dilation", (1,) * rank)
+        window = eqn.shape(params["window_dimensions"])
+        stride = eqn.shape(params["window_strides"])
+        pads = [eqn.shape(pair) for pair in params["padding"]]
+        dilation = eqn.shape(params["window_dilation"])
+        whole = [i for i in range(rank) if (window[i], stride[i], *pads[i]) != PLAIN]
+        first = min(whole, default=rank - 1)
+        own = {"window": window, "stride": stride, "dilation": dilation}
+        given: dict[str, Any] = {k: sizes[first:] for k, sizes in own.items()}
+        given["low"], given["high"] = zip(*pads[first:], strict=True)
+        found: Value = OPS[op](x, padding="", **given)
+        return found
+
+    return rule
+
+
+PLAIN = (1, 1, 0, 0)
+PRIMITIVES.define("reduce_window_max")(_window("max_pool"))
+PRIMITIVES.define("reduce_window_min")(_window("min_pool"))
+PRIMITIVES.define("reduce_window_sum")(_window("sum_pool"))
+
+PRIMITIVES.refuse(
+    "there is no op for it here",
+    *("reduce", "reduce_xor", "reduce_window", "select_and_scatter"),
+    *("select_and_scatter_add", "select_and_gather_add", "approx_top_k"),
+)

@@ -1,0 +1,62 @@
+"""A table of rules: one per primitive of JAX, or the reason why there is none."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from graphc.importers.jax.read.unsupported import Unsupported
+
+JaxRule = Callable[..., Any]
+
+
+class RulesByName:
+    """Rules by name: of no version of JAX are all primitives there.
+
+    Each name has one rule, or is refused with a reason.
+    """
+
+    def __init__(self) -> None:
+        self._rules: dict[str, JaxRule] = {}
+        self._refused: dict[str, str] = {}
+
+    def define(self, *names: str) -> Callable[[JaxRule], JaxRule]:
+        """Decorator: the rule of these names."""
+
+        def join(rule: JaxRule) -> JaxRule:
+            for name in names:
+                self._require_new(name)
+                self._rules[name] = rule
+            return rule
+
+        return join
+
+    def refuse(self, reason: str, *names: str) -> None:
+        """Declare that there is no rule of these names, and why."""
+        for name in names:
+            self._require_new(name)
+            self._refused[name] = reason
+
+    def find(self, name: str) -> JaxRule:
+        """The rule of a name. Raises Unsupported, with the reason, where none is."""
+        rule = self._rules.get(name)
+        if rule is None:
+            reason = self._refused.get(name, "this primitive is not known here")
+            raise Unsupported(f"{name}: {reason}")
+        return rule
+
+    def has_rule(self, name: str) -> bool:
+        """Whether a name has a rule, and is not refused."""
+        return name in self._rules
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rules or name in self._refused
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self._rules, *self._refused))
+
+    def _require_new(self, name: str) -> None:
+        if name in self:
+            raise ValueError(f"{name} has a rule already")
+
+
+PRIMITIVES = RulesByName()
+"""The rules of JAX's primitives: `rule(equation, *inputs)` gives the results."""

@@ -1,0 +1,173 @@
+"""Rules of primitives that make arrays, and move their elements about."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal, maximum
+
+
+@PRIMITIVES.define("dim_as_value")
+def _dim_as_value(eqn: Equation) -> Value:
+    """A size as a number."""
+    number = as_value(F.size_value(eqn.size(eqn.params["dim"])))
+    return cast(number, eqn.result.dtype)
+
+
+@PRIMITIVES.define("broadcast_in_dim")
+def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
+    """Axis i of `x` becomes axis `broadcast_dimensions[i]`; the others are new."""
+    shape = eqn.result.shape
+    kept = [int(i) for i in eqn.params["broadcast_dimensions"]]
+    kept += range(len(shape) - x.type.rank + len(kept), len(shape))  # words of keys
+    if not x.type.rank and not all(equal(n, 1) for n in shape):
+        return F.broadcast_to(x, shape)
+    new = tuple(i for i in range(len(shape)) if i not in kept)
+    return F.broadcast_to(F.expand_dims(x, new) if new else x, shape)
+
+
+@PRIMITIVES.define("reshape")
+def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
+    """The same elements in another shape."""
+    eqn.require("dimensions")
+    shape = eqn.result.shape
+    ones = [i for i, n in enumerate(x.type.shape) if equal(n, 1)]
+    rest = [n for i, n in enumerate(x.type.shape) if i not in ones]
+    places = [i for i, n in enumerate(shape) if not equal(n, 1)]
+    if _same(rest, [shape[i] for i in places]):  # axes of size 1 come and go
+        thin = F.squeeze(x, tuple(ones)) if ones else x
+        new = tuple(i for i in range(len(shape)) if i not in places)
+        return F.expand_dims(thin, new) if new else thin
+    return F.reshape(x, shape)
+
+
+def _same(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    return len(a) == len(b) and all(equal(n, m) for n, m in zip(a, b, strict=True))
+
+
+@PRIMITIVES.define("transpose")
+def _transpose(eqn: Equation, x: Value) -> Value:
+    """The axes in another order."""
+    return F.transpose(x, eqn.params["permutation"])
+
+
+@PRIMITIVES.define("squeeze")
+def _squeeze(eqn: Equation, x: Value) -> Value:
+    """Without some axes of size 1."""
+    axes = eqn.params["dimensions"]
+    return F.squeeze(x, tuple(axes)) if axes else x
+
+
+@PRIMITIVES.define("rev")
+def _rev(eqn: Equation, x: Value) -> Value:
+    """The order of some axes turned round."""
+    axes = eqn.params["dimensions"]
+    return F.flip(x, tuple(axes)) if axes else x
+
+
+@PRIMITIVES.define("empty2")
+def _empty(eqn: Equation, *_: Value) -> Value:
+    """An array whose elements nobody asks for."""
+    return F.zeros(tuple(map(F.size_value, eqn.result.shape)), eqn.result.dtype)
+
+
+@PRIMITIVES.define("iota")
+def _iota(eqn: Equation, *_: Value) -> Value:
+    """The position along one axis."""
+    type, axis = eqn.result, eqn.params["dimension"]
+    positions = cast(
+        F.arange(F.size_value(type.shape[axis]), dtype="int64"), type.dtype
+    )
+    new = tuple(i for i in range(type.rank) if i != axis)
+    return F.broadcast_to(
+        F.expand_dims(positions, new) if new else positions, type.shape
+    )
+
+
+@PRIMITIVES.define("slice")
+def _slice(eqn: Equation, x: Value) -> Value:
+    """A part of each axis, by constant bounds."""
+    starts = eqn.shape(eqn.params["start_indices"])
+    limits = eqn.shape(eqn.params["limit_indices"])
+    steps = eqn.shape(eqn.params["strides"] or (1,) * len(starts))
+    return part(x, starts, limits, steps)
+
+
+def part(
+    x: Value, starts: Sequence[Size], limits: Sequence[Size], steps: Sequence[Size]
+) -> Value:
+    """A slice of the first axes; one of which all is taken stays as it is."""
+    items: list[Any] = [slice(None)] * x.type.rank
+    bounds = zip(x.type.shape, starts, limits, steps, strict=False)
+    cut = []
+    for i, (n, start, limit, step) in enumerate(bounds):
+        if not (equal(start, 0) and equal(limit, n) and equal(step, 1)):
+            items[i] = _slice_of(start, limit, step)
+            cut.append(i)
+    return x[tuple(items)] if cut else x
+
+
+def _slice_of(start: Size, limit: Size, step: Size) -> Any:
+    return slice(*map(F.size_value, (start, limit, step)))
+
+
+@PRIMITIVES.define("split")
+def _split(eqn: Equation, x: Value) -> list[Value]:
+    """Parts of one axis, one after another."""
+    axis, found, at = eqn.params["axis"], [], 0
+    ones, zeros = [1] * x.type.rank, [0] * x.type.rank
+    for size in eqn.shape(eqn.params["sizes"]):
+        starts: list[Size] = [*zeros]
+        limits = [*x.type.shape]
+        starts[axis], limits[axis] = at, at + size
+        found.append(part(x, starts, limits, ones))
+        at = at + size  # type: ignore[assignment]
+    return found
+
+
+@PRIMITIVES.define("concatenate")
+def _concatenate(eqn: Equation, *arrays: Value) -> Value:
+    """The arrays one after another."""
+    return F.concatenate(arrays, eqn.params["dimension"])
+
+
+@PRIMITIVES.define("stack")
+def _stack(eqn: Equation, *arrays: Value) -> Value:
+    """The arrays along a new axis."""
+    return F.stack(arrays, eqn.params["axis"])
+
+
+@PRIMITIVES.define("unstack")
+def _unstack(eqn: Equation, x: Value) -> list[Value]:
+    """The elements of one axis."""
+    axis = eqn.params["axis"]
+    return [F.take(x, i, axis=axis) for i in range(len(eqn.results))]
+
+
+@PRIMITIVES.define("tile")
+def _tile(eqn: Equation, x: Value) -> Value:
+    """The array several times along each axis."""
+    return F.tile(x, tuple(map(F.size_value, eqn.shape(eqn.params["reps"]))))
+
+
+@PRIMITIVES.define("pad")
+def _pad(eqn: Equation, x: Value, fill: Value) -> Value:
+    """Elements `fill` around an array, or less of it, and between its elements."""
+    config = [eqn.shape(axis) for axis in eqn.params["padding_config"]]
+    for axis, (_, _, between) in enumerate(config):
+        x = x if equal(between, 0) else _spread(x, fill, axis, between)
+    around = [(F.size_value(low), F.size_value(high)) for low, high, _ in config]
+    return F.pad(x, around, constant_values=fill)
+
+
+def _spread(x: Value, fill: Value, axis: int, between: Size) -> Value:
+    """With `between` elements between any two of an axis."""
+    shape = [*x.type.shape]
+    shape[axis] = maximum((shape[axis] - 1) * (between + 1) + 1, 0)
+    every = slice(None, None, F.size_value(between + 1))
+    wide = F.broadcast_to(fill, tuple(shape))
+    return wide.at[(slice(None),) * axis + (every,)].set(x)

@@ -1,0 +1,319 @@
+"""Calls that differ in sizes alone: compiled exactly, or by one program for many."""
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+import jax
+import numpy as np
+
+from graphc.errors import GraphError, SourceLocation, user_place
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.decided import known_pattern
+from graphc.importers.jax.sizes.pattern import (
+    LEAST,
+    ShapesOfCall,
+    SizePattern,
+    generalised,
+    varying,
+)
+from graphc.importers.jax.sizes.words import (
+    check_results,
+    describes_results,
+    pattern_of,
+)
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.captured import Snapshot
+from graphc.importers.jax.trace.choices import CallersError, Options
+from graphc.importers.jax.trace.tracing import Spec
+from graphc.runtime.driver.stance import CompilationLimit, Refused
+from graphc.runtime.function import Function
+
+CHECKED = 3  # sizes at which programs are compared with what is said, or traced
+RECENT = 2  # sizes that siblings served, by which a new program knows what varies
+
+
+class FallbackWarning(UserWarning):
+    """A function of JAX that is compiled once for each size after all.
+
+    Or one whose arguments are not donated, as was asked for, where their sizes vary.
+    """
+
+
+class ManySizes(Protocol):
+    """A program for all sizes of a pattern."""
+
+    @property
+    def pattern(self) -> SizePattern:
+        """The shapes of the arguments."""
+        ...
+
+    @property
+    def compiled(self) -> Function:
+        """The function that runs it."""
+        ...
+
+    @property
+    def facts(self) -> list[str]:
+        """The facts about sizes that it holds for, with the lines that ask for them."""
+        ...
+
+    @property
+    def opaque(self) -> SourceLocation | None:
+        """The line that asks for more of a size than facts, where one does."""
+        ...
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Equations that JAX runs in it, and why."""
+        ...
+
+
+class OneSize(Protocol):
+    """A program for single sizes."""
+
+    @property
+    def source(self) -> str:
+        """Its text."""
+        ...
+
+    def compilations(self) -> list[str]:
+        """A text for each, after the sizes."""
+        ...
+
+    def told(self, full: bool) -> Iterator[str]:
+        """Lines about how it is compiled, the first after the sizes."""
+        ...
+
+
+ManyT = TypeVar("ManyT", bound=ManySizes)
+OneT = TypeVar("OneT", bound=OneSize)
+
+
+@dataclass
+class SizeFamily(ABC, Generic[ManyT, OneT]):
+    """The calls of one function that differ in nothing but sizes.
+
+    `compiled` are programs for single sizes, `programs` those for many; `pinned` are
+    facts that leave single sizes alone. Programs for single sizes are `also_for` calls
+    of these patterns, which differ in sizes that nothing reads.
+    """
+
+    function: Callable[..., Any]
+    call: JaxCall  # the first
+    specs: list[Spec]
+    shapes: Any
+    options: Options
+    refused: str = ""  # why there is no program for many sizes
+    left: list[str] = field(default_factory=list)  # why some calls are not for one
+    programs: list[ManyT] = field(default_factory=list)  # the last one is in use
+    compiled: dict[ShapesOfCall, OneT] = field(default_factory=dict)
+    seen: list[ShapesOfCall] = field(default_factory=list)
+    exactly: set[ShapesOfCall] = field(default_factory=set)
+    checked: set[ShapesOfCall] = field(default_factory=set)
+    served: dict[ShapesOfCall, ManyT] = field(default_factory=dict)
+    captured: dict[int, Snapshot] = field(default_factory=dict)  # by program
+    pinned: dict[ShapesOfCall, list[str]] = field(default_factory=dict)
+    also_for: dict[ShapesOfCall, dict[str, None]] = field(default_factory=dict)
+    whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
+    started: SizePattern | None = None  # what other processes know to vary
+    otherwise = ""  # how that is done, in a warning
+
+    @property
+    def program(self) -> ManyT | None:
+        """The program for many sizes, where there is one."""
+        return self.programs[-1] if self.programs else None
+
+    def wants_program(self, sizes: ShapesOfCall) -> bool:
+        """Whether a call of these sizes is one for a program for many."""
+        if sizes in self.exactly:
+            return False
+        if self.shapes is not None and not self.seen and not self._starts_at(sizes):
+            self.seen.append(sizes)
+        first = not self.seen and not self._starts_at(sizes)
+        chosen = not (first or self.refused or self._is_small(sizes))
+        if first:
+            self.seen.append(sizes)
+        if not chosen:
+            self.exactly.add(sizes)
+        return chosen
+
+    def _starts_at(self, sizes: ShapesOfCall) -> bool:
+        """Whether other processes tell what varies in calls of these sizes."""
+        decisions = self.options.decisions
+        self.started, policies = known_pattern(
+            decisions, self.names(), self.specs, sizes
+        )
+        if self.started is None:
+            return False
+        self.options = replace(self.options, decided=policies)
+        self.seen.append(sizes)
+        return True
+
+    def options_for(self, pattern: SizePattern) -> Options:
+        """The options of a program: decisions are about the pattern that they name."""
+        if pattern == self.started:
+            return self.options
+        return replace(self.options, decided={})
+
+    def _is_small(self, sizes: ShapesOfCall) -> bool:
+        """Whether an axis that varies has no more than one element."""
+        if self.shapes is not None:
+            pattern = self._said(sizes)
+            found = [*(pattern.sizes(sizes) or {}).values(), *pattern.varying(sizes)]
+        else:
+            found = varying(sizes, self.seen)
+        least = LEAST if self.program is None else self.program.pattern.least
+        return any(n < least for n in found)
+
+    def _said(self, sizes: ShapesOfCall) -> SizePattern:
+        return pattern_of(self.shapes, self.call.form, sizes)
+
+    def results(self, sizes: ShapesOfCall, found: Any) -> Any:
+        """The results of a call, of whose first sizes they are checked.
+
+        Raises GraphError where `shapes` says something else of them.
+        """
+        known = self.whose_results_fit
+        if len(known) == CHECKED or sizes in known:
+            return found
+        if describes_results(self.shapes):
+            own = tuple(np.shape(leaf) for leaf in jax.tree.leaves(found))
+            check_results(self.shapes, self.call.form, sizes, own)
+        known.add(sizes)
+        return found
+
+    def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
+        """The arguments at these sizes."""
+        pairs = zip(sizes, self.specs, strict=True)
+        return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
+
+    def names(self) -> list[str]:
+        """The names of the inputs of graphs, after the parameters of the function."""
+        return self.call.names(self.function)
+
+    def functions(self) -> list[Function]:
+        """The functions that run programs for many sizes."""
+        return [program.compiled for program in self.programs]
+
+    def expect(self, sizes: ShapesOfCall) -> None:
+        """Calls of these sizes and of others will come."""
+        if not self.seen and self.shapes is None:
+            self.seen.append(sizes)
+
+    def require_ready(self, sizes: ShapesOfCall, limit: CompilationLimit) -> None:
+        """Raise Refused unless there is a program for calls of these sizes."""
+        if sizes in self.served:
+            return
+        if not any(self._serves(known, sizes) for known in self._siblings(sizes)):
+            raise Refused(limit)
+
+    def program_at(self, sizes: ShapesOfCall) -> ManyT | None:
+        """The program for a call of these sizes; None where it is to be exact."""
+        program = self.served.get(sizes)
+        if program is not None:
+            return program
+        try:
+            program = self._fitting(sizes)
+            if program is None:
+                self.exactly.add(sizes)
+                return None
+            self._check(program, sizes)
+        except CallersError as error:
+            raise error.error from None
+        except Unsupported as error:
+            self._refuse(sizes, error)
+            return None
+        except GraphError as error:
+            if self.shapes is not None and not self.program:
+                raise
+            reason = str(error).splitlines()[0]
+        else:
+            self.served[sizes] = program
+            return program
+        self._require(sizes)
+        self._refuse(sizes, Unsupported(reason))
+        return None
+
+    def _fitting(self, sizes: ShapesOfCall) -> ManyT | None:
+        """The program that serves these sizes, or a new one; None where they are exact.
+
+        A new one is for a more general pattern, where the sizes do not fit the last.
+        """
+        siblings = self._siblings(sizes)
+        for sibling in siblings:
+            if self._serves(sibling, sizes):
+                return sibling
+        if siblings:
+            pattern = siblings[0].pattern
+        elif self.shapes is not None:
+            pattern = self._said(sizes)
+        elif self.started is not None and self.started.has(sizes):
+            pattern = self.started
+        else:
+            self.seen.append(sizes)
+            pattern = generalised(self.seen)
+        captured = Snapshot.of(self.function)
+        program = self._new_program(pattern, sizes)
+        if program is not None:
+            self.captured[id(program)] = captured
+            for known in (*self.seen, *list(self.served)[-RECENT:]):
+                if known != sizes and pattern.has(known):
+                    program.compiled.took(pattern.sizes(known) or {})
+            self.programs.append(program)
+        return program
+
+    def _siblings(self, sizes: ShapesOfCall) -> list[ManyT]:
+        """The programs of the most general pattern so far, where the sizes fit it."""
+        newest = self.program
+        if newest is None or not newest.pattern.has(sizes):
+            return []
+        return [p for p in self.programs if p.pattern == newest.pattern]
+
+    def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
+        """Whether a program is one for a call whose shapes fit its pattern."""
+        return self.captured[id(program)].is_current()
+
+    @abstractmethod
+    def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT | None:
+        """The program for a pattern, for these sizes and others; None for no others.
+
+        Raises Unsupported, or GraphError, where there is none.
+        """
+
+    @abstractmethod
+    def _require(self, sizes: ShapesOfCall) -> None:
+        """Raise the error of the function itself at these sizes, if it has one."""
+
+    @abstractmethod
+    def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:
+        """Raise Unsupported where the program is not the function at some sizes."""
+
+    def _refuse(self, sizes: ShapesOfCall, error: Unsupported) -> None:
+        """Compile these sizes exactly from now on, or all where there is no program."""
+        self.exactly.add(sizes)
+        program = self.program
+        if program is not None and program.pattern.has(sizes):
+            return  # it does the others
+        self.refused = str(error)
+        self._warn(f"is compiled once for each size{self.otherwise}: {error}")
+
+    def _warn(self, told: str) -> None:
+        """Tell the user about the function, at the line of the call."""
+        name = getattr(self.function, "__name__", "the function")
+        text, place = f"{name} {told}", user_place()
+        warnings.warn_explicit(FallbackWarning(text), None, place.filename, place.line)
+
+    def forget(self, sizes: ShapesOfCall) -> None:
+        """Forget a call that raised, unless the function is known to do its sizes."""
+        if sizes in self.served or sizes in self.compiled:
+            return
+        self.exactly.discard(sizes)
+        if sizes in self.seen:
+            self.seen.remove(sizes)
+
+    def failed(self, sizes: ShapesOfCall) -> None:
+        """The program could not do a call of these sizes: one of their own does."""
+        self.exactly.add(sizes)

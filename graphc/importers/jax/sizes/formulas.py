@@ -1,0 +1,168 @@
+"""Integers of several traces as formulas in the sizes that they were traced at."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import gcd
+from typing import Any
+
+from graphc.importers.jax.read.unsupported import Unsupported
+
+SMALL_DIVISORS = range(2, 17)
+LARGEST_MULTIPLE = 8  # of a size that is divided
+BLOCKS = (20, 24, 25, 32, 48, 50, 64, 96, 100, 128, 192, 256, 512, 1000, 1024)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """`shift` and so many times each product of sizes; then divided, rounded down.
+
+    `parts` are the names of a product, and how many times it is taken. Where it is
+    `modulo`, the rest of the division is taken. `after` is added to either, of which
+    there may be `blocks` first.
+    """
+
+    shift: int
+    parts: tuple[tuple[tuple[str, ...], int], ...] = ()
+    divisor: int = 1
+    modulo: bool = False
+    after: int = 0
+    blocks: int = 1
+
+    def at(self, sizes: Mapping[str, Any]) -> Any:
+        """Its value for these sizes, numbers or symbols."""
+        total: Any = self.shift
+        for names, times in self.parts:
+            product: Any = times
+            for name in names:
+                product = product * sizes[name]
+            total = total + product
+        if self.modulo:
+            return total % self.divisor + self.after
+        whole = total // self.divisor if self.divisor > 1 else total
+        return whole * self.blocks + self.after
+
+
+def fitted(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
+    """The simplest formula that gives these numbers for these sizes.
+
+    Raises Unsupported where none is found.
+    """
+    if len(set(column)) == 1:
+        return Formula(column[0])
+    names = list(samples[0])
+    for formula in _candidates(column, samples, names):
+        pairs = zip(column, samples, strict=True)
+        if all(formula.at(sizes) == n for n, sizes in pairs):
+            return formula
+    shown = ", ".join(map(str, column))
+    raise Unsupported(f"a size that is {shown} follows no formula that is known here")
+
+
+def _candidates(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    first, sizes = column[0], samples[0]
+    yield from _sums(column, samples, names)
+    for name in names:
+        yield from _in_blocks(name)
+    yield from _of_blocks(column, samples, names)
+    for name in names:
+        for divisor in (*SMALL_DIVISORS, *BLOCKS):
+            small = divisor in SMALL_DIVISORS
+            for shift in range(divisor) if small else (0, divisor - 1):
+                for blocks in (1, divisor):
+                    made = Formula(shift, (((name,), 1),), divisor, blocks=blocks)
+                    yield replace(made, after=first - made.at(sizes))
+            for times in (1, -1):
+                made = Formula(0, (((name,), times),), divisor, True)
+                yield replace(made, after=first - made.at(sizes))
+    products = [*combinations(names, 2), *((name, name) for name in names)]
+    for product in products:
+        yield from _multiples(product, column, samples)
+    for name in names:  # of triangles
+        for sign in (1, -1):
+            made = Formula(0, (((name, name), 1), ((name,), sign)), 2)
+            yield Formula(0, made.parts, 2, False, first - made.at(sizes))
+    yield from _quotients(column, samples, names)
+
+
+def _of_blocks(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many numbers for each block that there is of a size."""
+    for made in (made for name in names for made in _in_blocks(name)):
+        if made.blocks == 1 and not made.modulo:
+            yield from (f for f in _scaled(made, column, samples) if not f.after)
+
+
+def _quotients(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many times a multiple of a size, divided and rounded down, and a number."""
+    pairs = [(k, d) for k in range(1, LARGEST_MULTIPLE + 1) for d in SMALL_DIVISORS]
+    for times, divisor in pairs:
+        for name in names if gcd(times, divisor) == 1 else ():
+            for shift in range(divisor):
+                made = Formula(shift, (((name,), times),), divisor)
+                yield from _scaled(made, column, samples)
+
+
+def _scaled(
+    formula: Formula, column: Sequence[int], samples: Sequence[Mapping[str, int]]
+) -> Iterator[Formula]:
+    """So many times a formula, and a number, where two of its values tell how many."""
+    values = [formula.at(sizes) for sizes in samples]
+    for n, value in zip(column[1:], values[1:], strict=True):
+        if value != values[0]:
+            blocks, rest = divmod(n - column[0], value - values[0])
+            if blocks and not rest:
+                after = column[0] - blocks * values[0]
+                yield replace(formula, blocks=blocks, after=after)
+            return
+
+
+def _in_blocks(name: str) -> Iterator[Formula]:
+    """A size in whole blocks, rounded up or down, and what is missing or left then."""
+    size = (((name,), 1),)
+    for divisor in (*SMALL_DIVISORS, *BLOCKS):
+        for shift in (divisor - 1, 0):
+            yield Formula(shift, size, divisor, blocks=divisor)
+            yield Formula(shift, size, divisor)
+        for times in (-1, 1):
+            yield Formula(0, (((name,), times),), divisor, True)
+
+
+def _multiples(
+    product: tuple[str, ...],
+    column: Sequence[int],
+    samples: Sequence[Mapping[str, int]],
+) -> Iterator[Formula]:
+    """So many times a product, and a number."""
+    made = Formula(0, ((product, 1),))
+    values = [made.at(sizes) for sizes in samples]
+    for n, value in zip(column[1:], values[1:], strict=True):
+        if value != values[0] and (n - column[0]) % (value - values[0]) == 0:
+            times = (n - column[0]) // (value - values[0])
+            yield Formula(column[0] - times * values[0], ((product, times),))
+            return
+
+
+def _sums(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many times each size, and a number, by samples that differ in one size."""
+    parts, shift = [], column[0]
+    for name in names:
+        for n, sizes in zip(column[1:], samples[1:], strict=True):
+            others = [k for k in names if sizes[k] != samples[0][k]]
+            if others == [name]:
+                step = sizes[name] - samples[0][name]
+                times, rest = divmod(n - column[0], step)
+                if rest:
+                    return
+                if times:
+                    parts.append(((name,), times))
+                shift -= times * samples[0][name]
+                break
+    yield Formula(shift, tuple(parts))

@@ -1,0 +1,186 @@
+"""Which axes of a function's arguments vary, and together with which others."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graphc.importers.jax.read.sizes import JaxSizes, names_in
+from graphc.importers.jax.trace.tracing import Spec, SpecShape
+
+LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
+MOST_SHOWN = 4  # arrays whose shapes are all told, where nothing varies in them
+ShapesOfCall = tuple[tuple[int, ...], ...]
+_Column = tuple[int, ...]  # the sizes of an axis, call by call
+
+
+@dataclass(frozen=True)
+class SizePattern:
+    """The shape of each argument: numbers, and names of the sizes that vary.
+
+    Other sizes are formulas in the names, as JAX reads them: "n + 1". A size that
+    varies is `least` at least.
+    """
+
+    shapes: tuple[SpecShape, ...]
+    least: int = LEAST
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sizes that vary."""
+        texts = (n for shape in self.shapes for n in shape if isinstance(n, str))
+        return list(dict.fromkeys(name for text in texts for name in names_in(text)))
+
+    def sizes(self, given: ShapesOfCall) -> dict[str, int] | None:
+        """The sizes of the names in a call; None where its shapes do not fit."""
+        found: dict[str, int] = {}
+        formulas = dict[str, int]()
+        for shape, own in zip(self.shapes, given, strict=True):
+            if len(shape) != len(own):
+                return None
+            for n, m in zip(shape, own, strict=True):
+                known = found if isinstance(n, str) and n.isidentifier() else formulas
+                if (known.setdefault(n, m) if isinstance(n, str) else n) != m:
+                    return None
+        return found if not formulas or solved(formulas, found) else None
+
+    def has(self, given: ShapesOfCall) -> bool:
+        """Whether the shapes of a call fit, and no size that varies is too small."""
+        found = self.sizes(given)
+        own = [*(found or {}).values(), *self.varying(given)]
+        return found is not None and all(n >= self.least for n in own)
+
+    def varying(self, given: ShapesOfCall) -> list[int]:
+        """The sizes that vary, of a call whose ranks fit."""
+        pairs = zip(self.shapes, given, strict=True)
+        axes = (axis for pair in pairs for axis in zip(*pair, strict=True))
+        return [m for n, m in axes if isinstance(n, str)]
+
+    def shown(self, shapes: ShapesOfCall) -> str:
+        """The sizes of the names in a call, as text."""
+        sizes = self.sizes(shapes) or {}
+        return ", ".join(f"{name} = {n}" for name, n in sizes.items())
+
+    def axes(self, arrays: Sequence[str]) -> dict[str, str]:
+        """The first axis of each name, of arrays of these names: `x.shape[0]`."""
+        found: dict[str, str] = {}
+        for array, shape in zip(arrays, self.shapes, strict=True):
+            for i, n in enumerate(shape):
+                if isinstance(n, str) and n.isidentifier():
+                    found.setdefault(n, f"{array}.shape[{i}]")
+        return found
+
+    def specs(self, like: Sequence[Spec]) -> list[Spec]:
+        """Arguments of these shapes, otherwise as given."""
+        pairs = zip(self.shapes, like, strict=True)
+        return [Spec(shape, one.dtype, one.weak) for shape, one in pairs]
+
+    def fixed(self, name: str, size: int) -> "SizePattern":
+        """The pattern with a number in the place of a name."""
+        shapes = tuple(
+            tuple(_with_number(n, name, size) for n in shape) for shape in self.shapes
+        )
+        return replace(self, shapes=shapes)
+
+    def __str__(self) -> str:
+        shown: list[str] = []
+        for shape in self.shapes:
+            text = " ".join(str(n).replace(" ", "") for n in shape) or "()"
+            varies = any(isinstance(n, str) for n in shape)
+            plain = len(self.shapes) > MOST_SHOWN and not varies
+            if not (plain and shown[-1:] == ["..."]):
+                shown.append("..." if plain else text)
+        return ", ".join(shown)
+
+
+def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:
+    """The shapes of the arguments of a call."""
+    return tuple(tuple(map(int, spec.shape)) for spec in specs)
+
+
+def _with_number(size: int | str, name: str, number: int) -> int | str:
+    """A size with a number in the place of a name."""
+    if isinstance(size, int) or name not in names_in(size):
+        return size
+    if names_in(size) == [name]:
+        return JaxSizes({name: number}).number(size)
+    return re.sub(rf"\b{name}\b", str(number), size)
+
+
+def solved(formulas: Mapping[str, int], known: dict[str, int]) -> bool:
+    """Whether formulas have these values; names that follow from them become known."""
+    left = dict(formulas)
+    while left:
+        unknown = {text: {*names_in(text)} - {*known} for text in left}
+        text = min(left, key=lambda text: len(unknown[text]))
+        value, names = left.pop(text), [*unknown[text]]
+        if len(names) > 1 or not _solved(text, value, names, known):
+            return False
+    return True
+
+
+def _solved(text: str, value: int, names: list[str], known: dict[str, int]) -> bool:
+    """As `solved`, of one formula in which no more than one name is not known."""
+    if names:
+        (name,) = names
+        at_0, at_1 = (JaxSizes({**known, name: n}).number(text) for n in (0, 1))
+        if at_0 == at_1 or (value - at_0) % (at_1 - at_0):
+            return False
+        known[name] = (value - at_0) // (at_1 - at_0)
+    return JaxSizes(known).number(text) == value
+
+
+def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
+    """The pattern of several calls: axes that were always equal have one name.
+
+    So have those that always differed by one number, or by one factor: "n", "n + 1".
+    """
+    columns = [
+        [tuple(sizes) for sizes in zip(*shapes, strict=True)]
+        for shapes in zip(*seen, strict=True)
+    ]
+    vary = dict.fromkeys(c for shape in columns for c in shape if len(set(c)) > 1)
+    related = _related(list(vary))
+    own = [c for c in vary if c not in related]
+    texts = dict(zip(own, _names(len(own)), strict=True))
+    texts |= {c: how.format(texts[base]) for c, (base, how) in related.items()}
+    shapes = tuple(tuple(texts.get(c, c[0]) for c in shape) for shape in columns)
+    return SizePattern(shapes)
+
+
+def _related(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
+    """Columns of sizes that follow from a smaller one, and how."""
+    found: dict[_Column, tuple[_Column, str]] = {}
+    bases: list[_Column] = []
+    for column in sorted(columns):
+        relations = ((base, _relation(base, column)) for base in bases)
+        first = next(((base, how) for base, how in relations if how), None)
+        if first is None:
+            bases.append(column)
+        else:
+            found[column] = first
+    return found
+
+
+def _relation(base: _Column, column: _Column) -> str:
+    """How one column follows from another, with {} for it; "" if it does not."""
+    pairs = list(zip(base, column, strict=True))
+    if len({b - a for a, b in pairs}) == 1:
+        return f"{{}} + {column[0] - base[0]}"
+    if all(a and not b % a for a, b in pairs) and len({b // a for a, b in pairs}) == 1:
+        return f"{column[0] // base[0]} * {{}}"
+    return ""
+
+
+def _names(count: int) -> list[str]:
+    letters = "nmkpqrst"
+    return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
+
+
+def varying(given: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
+    """The sizes of a call, of those axes whose size has been another."""
+    found = []
+    for i, shape in enumerate(given):
+        for j, n in enumerate(shape):
+            if any(other[i][j] != n for other in seen):
+                found.append(n)
+    return found

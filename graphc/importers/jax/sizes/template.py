@@ -1,0 +1,248 @@
+"""One jaxpr for all sizes, put together from traces at several.
+
+Python code may need a size as a number: `np.arange(n)`, `math.sqrt(n)`, `int(n)`. Then
+the function is traced at several sizes. If these traces differ in integers and in
+numbers only, the integers that are sizes become formulas; numbers and arrays become
+inputs, of which each call has those of its own trace, which is tested for a fit.
+"""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+
+from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
+from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.formulas import Formula, fitted
+
+PLAIN = type(None), bool, str, float, complex, np.dtype
+
+
+class JaxprParts:
+    """A jaxpr taken apart: what must be equal, its integers, its numbers and arrays.
+
+    It is rebuilt on the way, with `size` of each integer, and `number` of the position
+    of each number, and of it. Functions within it that are one and the same here need
+    not be that in another trace: each call is taken apart.
+    """
+
+    def __init__(
+        self,
+        jaxpr: Any,
+        size: Callable[[int], Any],
+        number: Callable[[int, Any], Any],
+    ) -> None:
+        self.form: list[Hashable] = []
+        self.sizes: list[int] = []
+        self.numbers: list[Any] = []
+        self.avals: list[Any] = []  # of the numbers
+        self._size, self._number = size, number
+        self._numbers = count()
+        self._variables: dict[Var, tuple[int, Var]] = {}
+        self._made: list[Any] = []  # what `size` and `number` gave
+        self._done: dict[Hashable, Any] = {}
+        self.jaxpr = self._jaxpr(jaxpr)
+
+    def _jaxpr(self, jaxpr: Any) -> Any:
+        inner: Any
+        inner, consts = opened(jaxpr)
+        start = len(self._made)
+        self.form.append(("jaxpr", len(inner.constvars), len(inner.invars)))
+        constvars = [self._variable(v) for v in inner.constvars]
+        given = zip(constvars, consts, strict=bool(consts))
+        consts = [self._placed(const, v.aval) for v, const in given]
+        new = inner.replace(
+            constvars=constvars,
+            invars=[self._variable(v) for v in inner.invars],
+            eqns=[self._equation(eqn) for eqn in inner.eqns],
+            outvars=[self._atom(atom) for atom in inner.outvars],
+        )
+        if hasattr(jaxpr, "consts"):
+            new = jaxpr.replace(jaxpr=new, consts=consts)
+        return self._done.setdefault((id(inner), *self._made[start:]), new)
+
+    def _variable(self, v: Var) -> Var:
+        new = Var(self._aval(v.aval))
+        self._variables[v] = next(self._numbers), new
+        return new
+
+    def _aval(self, aval: Any) -> Any:
+        weak = getattr(aval, "weak_type", False)
+        if not is_array_type(aval):
+            raise Unsupported(f"a value is no array: {aval}")
+        self.form.append((str(aval.dtype), weak, len(aval.shape)))
+        return aval.update(shape=tuple(map(self._integer, aval.shape)))
+
+    def _integer(self, size: Any) -> Any:
+        self.sizes.append(int(size))
+        self._made.append(self._size(int(size)))
+        return self._made[-1]
+
+    def _atom(self, atom: Any) -> Any:
+        if not isinstance(atom, Literal):
+            number, new = self._variables[atom]
+            self.form.append(number)
+            return new
+        aval: Any = atom.aval
+        if aval.shape:
+            raise Unsupported("a literal is an array")
+        self.form.append((str(aval.dtype), aval.weak_type))
+        return self._placed(atom, aval)
+
+    def _placed(self, number: Any, aval: Any) -> Any:
+        new = self._number(len(self.numbers), number)
+        self.numbers.append(number)
+        self.avals.append(aval)
+        self._made.append(id(new))
+        return new
+
+    def _equation(self, eqn: JaxprEqn) -> JaxprEqn:
+        name = eqn.primitive.name
+        self.form.append(name)
+        invars = [self._atom(atom) for atom in eqn.invars]
+        params = eqn.params
+        if PRIMITIVES.has_rule(name):  # else JAX runs it, as it is in another trace
+            params = {k: self._param(v) for k, v in sorted(params.items())}
+        outvars = [self._variable(v) for v in eqn.outvars]
+        return eqn.replace(invars=invars, params=params, outvars=outvars)
+
+    def _param(self, param: Any) -> Any:
+        if isinstance(param, PLAIN):
+            self.form.append(repr(param))
+            return param
+        if isinstance(param, (int, np.integer)):
+            return self._integer(param)
+        if isinstance(opened(param)[0], Jaxpr):
+            return self._jaxpr(param)
+        if isinstance(param, (tuple, list)):
+            self.form.append((type(param).__name__, len(param)))
+            items = [self._param(item) for item in param]
+            named = hasattr(param, "_fields")
+            return type(param)(*items) if named else type(param)(items)
+        self.form.append(_shown(param))
+        return param
+
+
+def _shown(param: Any) -> str:
+    """A param that holds no sizes as text, the same in all traces."""
+    if callable(param):
+        return f"function {getattr(param, '__qualname__', type(param).__name__)}"
+    return str(param)
+
+
+def _apart(jaxpr: Any) -> JaxprParts:
+    """The parts of a jaxpr, which is left as it is."""
+    return JaxprParts(jaxpr, lambda size: size, lambda _, number: number)
+
+
+class _Places:
+    """Stand-ins for numbers that differ: an object of its own for each.
+
+    `changing` are their positions, each with the first that holds the same number.
+    """
+
+    def __init__(self, changing: Mapping[int, int]) -> None:
+        self._changing = changing
+        self.objects: dict[int, Any] = {}
+
+    def __call__(self, i: int, number: Any) -> Any:
+        """The object at a position where there is a number."""
+        first = self._changing.get(i)
+        if first is None:
+            return number
+        if first not in self.objects:
+            self.objects[first] = _copied(number)
+        return self.objects[first]
+
+
+def _copied(number: Any) -> Any:
+    literal: Any = Literal
+    if isinstance(number, Literal):
+        return literal(number.val, number.aval)
+    return number.copy()
+
+
+@dataclass(frozen=True)
+class Template:
+    """The traces of a function at all sizes, as far as is known from some.
+
+    `jaxpr` has symbols of JAX for sizes; `changing` are the positions of numbers that
+    differ, each with the first that holds the same. These are constants of it, or
+    literals: `fed` are those, with their types.
+    """
+
+    jaxpr: Any
+    parts: JaxprParts  # of the first trace
+    formulas: tuple[Formula, ...]
+    changing: Mapping[int, int]
+    fed: Sequence[tuple[Any, Any]]
+
+    def numbers(self, jaxpr: Any, sizes: Mapping[str, int]) -> list[Any]:
+        """The arrays that differ, of a trace at some sizes.
+
+        Raises Unsupported where the template does not describe it.
+        """
+        found = _apart(jaxpr)
+        wanted = [formula.at(sizes) for formula in self.formulas]
+        if found.form != self.parts.form or found.sizes != wanted:
+            shown = ", ".join(f"{k} = {n}" for k, n in sizes.items())
+            raise Unsupported(f"JAX traces something else for {shown}")
+        for i, number in enumerate(found.numbers):
+            at = self.changing.get(i)
+            like = self.parts.numbers[i] if at is None else found.numbers[at]
+            if _differ(number, like):
+                raise Unsupported("a number differs that did not before")
+        first = dict.fromkeys(self.changing.values())
+        return [_array(found.numbers[i]) for i in first]
+
+
+def _array(number: Any) -> Any:
+    if isinstance(number, Literal):
+        aval: Any = number.aval
+        return np.asarray(number.val, aval.dtype)
+    return words_of(number) if isinstance(number, jax.Array) else np.asarray(number)
+
+
+def _differ(a: Any, b: Any) -> bool:
+    if a is b:
+        return False
+    a, b = _array(a), _array(b)
+    return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
+
+
+def _vary(numbers: Sequence[Any]) -> bool:
+    return any(_differ(numbers[0], other) for other in numbers[1:])
+
+
+def template(
+    traces: Sequence[Any],
+    samples: Sequence[Mapping[str, int]],
+    symbols: Mapping[str, Any],
+) -> Template:
+    """The template of jaxprs at several sizes; `symbols` are those of JAX, by name.
+
+    Raises Unsupported where they differ in more than sizes and numbers.
+    """
+    parts = [_apart(trace) for trace in traces]
+    first = parts[0]
+    if any(p.form != first.form for p in parts):
+        raise Unsupported("its steps depend on the sizes")
+    columns = list(zip(*(p.sizes for p in parts), strict=True))
+    known = {column: fitted(column, samples) for column in dict.fromkeys(columns)}
+    formulas = tuple(known[column] for column in columns)
+    numbers = list(zip(*(p.numbers for p in parts), strict=True))
+    known_first: dict[Hashable, int] = {}
+    changing = {
+        i: known_first.setdefault(tuple(map(id, same)), i)
+        for i, same in enumerate(numbers)
+        if _vary(same)
+    }
+    rest, places = iter(formulas), _Places(changing)
+    made = JaxprParts(traces[0], lambda _: next(rest).at(symbols), places)
+    fed = [(new, made.avals[i]) for i, new in places.objects.items()]
+    return Template(made.jaxpr, first, formulas, changing, fed)

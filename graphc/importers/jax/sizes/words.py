@@ -1,0 +1,202 @@
+"""`shapes="n d, d -> n"`: which axes vary, in words."""
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.read.sizes import names_in
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, solved
+from graphc.importers.jax.trace.tracing import SpecShape
+
+_ARROW = "->"
+_SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
+
+
+@dataclass(frozen=True)
+class Word:
+    """A part of what is said, and where it starts in the text of the whole."""
+
+    text: str
+    start: int
+
+    def words(self) -> "list[Word]":
+        """The words in it, one after another."""
+        found = re.finditer(r"\S+", self.text)
+        return [Word(m[0], self.start + m.start()) for m in found]
+
+
+def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
+    """The pattern that `shapes` says, for arguments of this structure.
+
+    It is one text with a group of words per array, in the order of the leaves, or a
+    pytree of such groups like the positional arguments. A word is a name, a number, a
+    formula in names as "n+1", or "_" for an axis that does not vary; "..." stands for
+    any such axes in front. The text after "->" describes the results; see
+    `check_results`.
+
+    Raises GraphError where it does not fit the arguments.
+    """
+    return SizePattern(_sizes(shapes, _groups(shapes, form), given, {}))
+
+
+def describes_results(shapes: Any) -> bool:
+    """Whether `shapes` says of which shapes the results are."""
+    return isinstance(shapes, str) and _ARROW in shapes
+
+
+def check_results(
+    shapes: str, form: Any, given: ShapesOfCall, results: ShapesOfCall
+) -> None:
+    """Raise GraphError where results do not have the shapes that are said after "->".
+
+    Names are those of the arguments; others stand for sizes that results alone have.
+    """
+    known: dict[str, int] = {}
+    _sizes(shapes, _groups(shapes, form), given, known)
+    before, _, after = shapes.partition(_ARROW)
+    _sizes(shapes, _in_line(after, len(before) + len(_ARROW)), results, known)
+
+
+def _sizes(
+    shapes: Any, groups: list[Word], given: ShapesOfCall, known: dict[str, int]
+) -> tuple[SpecShape, ...]:
+    """The sizes that groups of words say of arrays, whose names become `known`."""
+    if len(groups) != len(given):
+        extra = groups[len(given) :][:1]
+        problem = f"it describes {len(groups)} arrays of {len(given)}"
+        raise _misfit(shapes, problem, *extra)
+    pairs = zip(groups, given, strict=True)
+    words = [_axes(shapes, group, own) for group, own in pairs]
+    # What formulas say is compared when names are known.
+    axes = [axis for pair in zip(words, given, strict=True) for axis in zip(*pair)]  # noqa: B905
+    for word, own in sorted(axes, key=lambda axis: not _is_plain(axis[0].text)):
+        _fit(shapes, word, own, known)
+    return tuple(
+        tuple(_size(w.text, n) for w, n in zip(row, own, strict=True))
+        for row, own in zip(words, given, strict=True)
+    )
+
+
+def _is_plain(text: str) -> bool:
+    return text == "_" or text.isdigit() or text.isidentifier()
+
+
+def _in_line(text: str, before: int) -> list[Word]:
+    """The groups of a text that starts after so many letters of the whole."""
+    found, start = [], 1 + before  # after the quotation mark
+    for group in text.split(","):
+        found.append(Word(group, start))
+        start += len(group) + 1
+    return found
+
+
+def _groups(shapes: Any, form: Any) -> list[Word]:
+    if isinstance(shapes, str):
+        return _in_line(shapes.partition(_ARROW)[0], 0)
+    leaves, own = jax.tree.flatten((shapes, {}))
+    if own != form or not all(isinstance(leaf, str) for leaf in leaves):
+        raise _misfit(shapes, "it is no structure of texts like that of the arguments")
+    return _in_text(leaves, repr(shapes))
+
+
+def _in_text(leaves: list[str], whole: str) -> list[Word]:
+    """Texts where they stand, one after another, in the text of a structure."""
+    found, end = [], 0
+    for leaf in leaves:
+        start = whole.find(repr(leaf), end)
+        found.append(Word(leaf, start + 1))
+        end = start + len(repr(leaf))
+    return found
+
+
+def _axes(shapes: Any, group: Word, own: tuple[int, ...]) -> list[Word]:
+    """A word for each axis of an array."""
+    words = [] if group.text.strip() == "()" else group.words()
+    if words and words[0].text == "...":
+        more = len(own) - len(words) + 1
+        words = [Word("_", words[0].start)] * more + words[1:]
+    if len(words) != len(own):
+        shown = group.text.strip()
+        problem = f"{shown!r} has {len(words)} axes, the array {len(own)}: {own}"
+        start = group.start + len(group.text) - len(group.text.lstrip())
+        raise _misfit(shapes, problem, Word(shown, start))
+    return words
+
+
+def _size(text: str, own: int) -> int | str:
+    """The size that a word says of an axis."""
+    if text == "_":
+        return own
+    return int(text) if text.isdigit() else formula(text)
+
+
+def _fit(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
+    """Raise GraphError where an axis has another size than a word says.
+
+    `known` are those of names so far.
+    """
+    text = word.text
+    if text == "_":
+        return
+    if not _is_plain(text):
+        _fit_formula(shapes, word, own, known)
+        return
+    wanted = int(text) if text.isdigit() else known.setdefault(text, own)
+    if wanted != own:
+        so = "" if text.isdigit() else f"{text} is {wanted} before, and "
+        raise _misfit(shapes, f"{so}the axis has the size {own}", word)
+
+
+def _fit_formula(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
+    text = formula(word.text)
+    if not text:
+        problem = f"{word.text!r} is no name, no number, and no formula as n+1"
+        raise _misfit(shapes, problem, word)
+    before = dict(known)
+    if solved({text: own}, known):
+        return
+    unknown = [name for name in names_in(text) if name not in before]
+    if unknown and len(unknown) + text.count("(") > 1:
+        problem = f"{unknown[0]} is not known: name an axis by it alone"
+        raise _misfit(shapes, problem, word)
+    told = ", ".join(f"{n} is {before[n]}" for n in names_in(text) if n in before)
+    so = f"{told} before, and " if told else ""
+    raise _misfit(shapes, f"{so}the axis of {word.text} has the size {own}", word)
+
+
+def formula(word: str) -> str:
+    """A word as JAX reads sizes; "" where it is none: names, numbers, + - * and //."""
+    try:
+        return _formula(ast.parse(word, mode="eval").body)
+    except (SyntaxError, ValueError):
+        return ""
+
+
+def _formula(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return str(value)
+        case ast.BinOp(left, ast.FloorDiv(), ast.Constant(value=int(number))) if number:
+            return f"floordiv({_formula(left)}, {number})"
+        case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
+            return f"{_inner(left)} {_SIGNS[type(sign)]} {_inner(right)}"
+    raise ValueError(ast.unparse(node))
+
+
+def _inner(node: ast.expr) -> str:
+    text = _formula(node)
+    return f"({text})" if " " in text and not text.startswith("floordiv(") else text
+
+
+def _misfit(shapes: Any, problem: str, *parts: Word) -> GraphError:
+    """The error, with the part of the text underlined that is meant."""
+    got = f"shapes={shapes!r}"
+    for part in parts:
+        got += f"\n{' ' * (len('  got: shapes=') + part.start)}{'^' * len(part.text)}"
+    return graph_error(f"`shapes` does not fit: {problem}", op="jit", got=got)

@@ -1,0 +1,205 @@
+"""Arguments of a function that JAX might jit: static ones apart, the rest flat."""
+
+import inspect
+import operator
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.importers.jax.read.jaxprs import is_key, words_of
+from graphc.importers.jax.read.settings import settings
+from graphc.importers.jax.trace.tracing import Spec
+
+Positional = int | Iterable[int] | None
+StaticNames = str | Iterable[str] | None
+Texts = tuple[str, ...]
+StaticNumbers = tuple[int, ...]
+_OF_ONE = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
+
+
+@dataclass(frozen=True)
+class JaxCall:
+    """The arguments of one call: leaves that are arrays, and what else there is."""
+
+    leaves: list[Any]
+    form: Any
+    statics: tuple[tuple[int | str, Any], ...]
+
+    def arguments(self, leaves: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments, with these leaves in place of its own."""
+        args, named = jax.tree.unflatten(self.form, leaves)
+        args = list(args)
+        for where, static in self.statics:
+            if isinstance(where, int):
+                args[where] = static
+            else:
+                named[where] = static
+        return args, named
+
+    def names(self, function: Callable[..., Any]) -> list[str]:
+        """An identifier for each leaf: its parameter, and where it is in that."""
+        try:
+            numbered = jax.tree.unflatten(self.form, range(len(self.leaves)))
+        except Exception:  # of a class of the user's, which looks at what it holds
+            return [f"x_{i}" for i in range(len(self.leaves))]
+        parameters = _parameters(function)
+        paths = [path for path, _ in jax.tree.flatten_with_path(numbered)[0]]
+        names: dict[str, None] = {}
+        for (kind, first, *rest), i in zip(paths, range(len(paths)), strict=True):
+            start = first.key if kind.idx else _name_at(parameters, first.idx)
+            name = re.sub(r"\W+", "_", f"{start}{jax.tree_util.keystr(tuple(rest))}")
+            name = name.strip("_") or "x"
+            names[f"{name}_{i}" if name in names else name] = None
+        return list(names)
+
+    def specs(self) -> list[Spec]:
+        """The types of the leaves. Raises TypeError for a leaf that is no array."""
+        return [Spec.of(leaf) for leaf in self.leaves]
+
+    def kind(self, specs: Iterable[Spec]) -> Hashable:
+        """All that a call is but for the sizes of its arrays; 1 and True differ."""
+        types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
+        of_statics = tuple(type(static) for _, static in self.statics)
+        return self.form, self.statics, of_statics, types, settings()
+
+    def are_arrays(self, specs: Iterable[Spec]) -> bool:
+        """Whether the leaves are arrays of the very dtypes that JAX takes them for."""
+        pairs = zip(self.leaves, specs, strict=True)
+        return all(
+            (type(leaf) is np.ndarray or isinstance(leaf, jax.Array))
+            and leaf.dtype == spec.dtype
+            and not is_key(leaf.dtype)
+            for leaf, spec in pairs
+        )
+
+
+def arrays(leaves: Iterable[Any], specs: Iterable[Spec]) -> list[Any]:
+    """The leaves of a call as arrays of the dtypes that JAX takes them to have."""
+    return [_array(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)]
+
+
+def _array(leaf: Any, spec: Spec) -> Any:
+    if not isinstance(leaf, jax.Array):
+        return np.asarray(leaf, spec.dtype)
+    return words_of(leaf)
+
+
+def numbers_of(told: Positional) -> StaticNumbers | None:
+    """The positions that an option tells of, as `jax.jit` reads it."""
+    if told is None:
+        return None
+    try:
+        return (operator.index(told),)  # type: ignore[arg-type]
+    except TypeError:
+        return tuple(map(operator.index, told))  # type: ignore[arg-type]
+
+
+def texts_of(told: StaticNames) -> Texts | None:
+    """The names that an option tells of."""
+    return (told,) if isinstance(told, str) else told if told is None else tuple(told)
+
+
+class Arguments:
+    """Which arguments of a function are static, as `jax.jit` is told.
+
+    Where only positions are told, the parameters there are static by name too, and the
+    other way round. A position below 0 counts from the last argument of a call, or from
+    the last positional parameter, as this JAX has it.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], numbers: Positional, names: StaticNames
+    ) -> None:
+        own, texts = numbers_of(numbers), texts_of(names)
+        positions = _positions(function) if (own is None) != (texts is None) else {}
+        if own is None:
+            own = tuple(positions[n] for n in texts or () if n in positions)
+        elif texts is None:
+            count = len(_signature(function))
+            both = {*own, *(count + n for n in own if n < 0 and _counts_parameters())}
+            texts = tuple(n for n, i in positions.items() if i in both)
+        self._numbers, self._names = _from_the_start(function, own), texts or ()
+
+    def _static_at(self, count: int) -> list[int]:
+        """The positions that are static in a call with so many arguments."""
+        known = (n % count for n in self._numbers if -count <= n < count)
+        return list(dict.fromkeys(known))
+
+    @property
+    def have_statics(self) -> bool:
+        """Whether some arguments may be static."""
+        return bool(self._numbers or self._names)
+
+    def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> JaxCall:
+        """The arguments of a call. Static ones hold no leaves."""
+        numbers = self._static_at(len(args))
+        names = [n for n in self._names if n in named]
+        statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in numbers]
+        statics += [(n, named[n]) for n in names]
+        rest = {n: None if n in names else x for n, x in named.items()}
+        own = tuple(None if i in numbers else x for i, x in enumerate(args))
+        leaves, form = jax.tree.flatten((own, rest))
+        return JaxCall(leaves, form, tuple(statics))
+
+
+@cache
+def _counts_parameters() -> bool:
+    """Whether `jax.jit` counts positions below 0 from the last parameter."""
+    is_traced = []
+
+    def probe(x: Any, y: int = 0) -> float:
+        is_traced.append(isinstance(x, jax.core.Tracer))
+        return 0.0
+
+    jitted: Any = jax.jit(probe, static_argnums=-1)
+    jitted.eval_shape(1)
+    return is_traced[-1]
+
+
+def _from_the_start(
+    function: Callable[..., Any], numbers: StaticNumbers
+) -> StaticNumbers:
+    """Positions of which none is below 0, where parameters tell which those are."""
+    parameters = _parameters(function)
+    known = all(p.kind in _OF_ONE for p in parameters) and bool(parameters)
+    if not known or min(numbers, default=0) >= 0 or not _counts_parameters():
+        return numbers
+    return tuple(n % len(parameters) if n < 0 else n for n in numbers)
+
+
+def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """All parameters of a function, as far as it tells."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function for positional arguments, as far as it tells."""
+    kinds = (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)
+    return [p for p in _signature(function) if p.kind in kinds]
+
+
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of so many positional arguments."""
+    parameters = _parameters(function)
+    return [_name_at(parameters, i) for i in range(count)]
+
+
+def _positions(function: Callable[..., Any]) -> dict[str, int]:
+    """The positions of the parameters of a function, by their names."""
+    named = [p.name for p in _parameters(function) if p.kind in _OF_ONE]
+    return {name: i for i, name in enumerate(named)}
+
+
+def _name_at(parameters: list[inspect.Parameter], i: int) -> str:
+    """The name of the parameter for a positional argument."""
+    if i < len(parameters) and parameters[i].kind in _OF_ONE:
+        return parameters[i].name
+    return f"{parameters[-1].name if parameters else 'x'}_{i}"

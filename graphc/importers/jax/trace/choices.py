@@ -1,0 +1,114 @@
+"""The options of `graphc.jit` that speak of sizes: whether they say something."""
+
+import re
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+
+from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.namespace import misspelled
+from graphc.ir.sizes.names import CAPACITY
+from graphc.rewriting.engine.rule import Rules
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.compile import check_options
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.policies import NAMED, Bound, Policy
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_NAMES = 'shapes="n _" names axes: a word for each, of each array'
+
+
+@dataclass(frozen=True)
+class Options:
+    """How `graphc.jit` compiles; see there."""
+
+    dims: Any
+    rewrites: Rules
+    backend: Backend
+    decisions: SavedDecisions | None = None  # of other processes
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
+
+
+class CallersError(Exception):
+    """Raised for an `error` of the caller, so that nothing takes it for another."""
+
+    def __init__(self, error: GraphError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def check_frontend(frontend: object) -> None:
+    """Raise GraphError for what says not by whose names a function is written."""
+    if frontend not in ("jax", "numpy"):
+        problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
+        raise graph_error(problem, op="jit", expected=expected)
+
+
+def check_choices(options: Options, shapes: Any, counts: bool) -> None:
+    """Raise GraphError, at the line that decorates, for options that say nothing.
+
+    Where a function has `counts`, sizes that depend on data, these have names of their
+    own, which its graph tells.
+    """
+    check_options("jit", options.backend, options.rewrites, options.dims)
+    names = names_said(shapes)
+    if not isinstance(options.dims, Mapping):
+        return
+    for key, policy in options.dims.items():
+        if not isinstance(key, str):
+            raise _unknown(key, "the name of a size, as text", _NAMES)
+        if isinstance(NAMED.get(policy, policy), Bound) and not counts:
+            problem = f"Bound() is for sizes that depend on data, not {key}"
+            raise graph_error(problem, op="jit", hint="use Pad()")
+    if shapes is not None and not counts:
+        require_known(options.dims, dict.fromkeys(names, ""))
+
+
+def names_said(shapes: Any) -> list[str]:
+    """The names of sizes in `shapes`. Raises GraphError where it is no text."""
+    leaves = jax.tree.leaves(shapes)
+    if not all(isinstance(leaf, str) for leaf in leaves):
+        raise graph_error(
+            "`shapes` must be a text, or a structure of texts like the arguments",
+            op="jit",
+            got=f"shapes={shortened(repr(shapes))}",
+            hint=_NAMES,
+        )
+    words = [name for leaf in leaves for name in _NAME.findall(leaf)]
+    return [name for name in dict.fromkeys(words) if name != "_"]
+
+
+def require_names(dims: Any, axes: Mapping[str, str]) -> None:
+    """As `require_known`, of a call: raise CallersError."""
+    try:
+        require_known(dims, axes)
+    except GraphError as error:
+        raise CallersError(error) from None
+
+
+def require_known(dims: Any, axes: Mapping[str, str]) -> None:
+    """Raise GraphError where `dims` names other sizes than those of these axes."""
+    for key in dims if isinstance(dims, Mapping) else ():
+        if key.removesuffix(CAPACITY) not in axes:
+            told = [f"{n}, which is {at}" if at else n for n, at in axes.items()]
+            expected = f"one of {', '.join(told)}" if told else "no name"
+            raise _unknown(key, expected, _NAMES, misspelled(key, list(axes)))
+
+
+def dims_of(dims: Any, names: Container[str]) -> Any:
+    """The part of `dims` that is about some sizes."""
+    if not isinstance(dims, Mapping):
+        return dims
+    return {k: p for k, p in dims.items() if k.removesuffix(CAPACITY) in names}
+
+
+def _unknown(key: Any, expected: str, hint: str, meant: str = "") -> GraphError:
+    return graph_error(
+        f"`dims` names a size that the function has not{meant}",
+        op="jit",
+        got=shortened(repr(key)),
+        expected=expected,
+        hint=hint,
+    )

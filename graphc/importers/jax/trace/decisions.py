@@ -1,0 +1,115 @@
+"""Decisions by sizes that Python code takes while JAX traces it.
+
+A size that is a symbol must answer `n % 4 == 0` with yes or no, and the trace holds for
+the sizes that answer alike. So each question that the symbols leave open is answered
+for the sizes of the call that is traced, and recorded with the line that asks: see
+`recorder`.
+
+Code that asks for the text, the hash or the number of a size may do anything with it,
+so no list of questions describes it. Such a trace is opaque: it has to be compared with
+a trace of each new size.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from graphc.errors import GraphError, SourceLocation
+from graphc.ir.sizes.dims import Dim, Size, evaluate, expression
+from graphc.ir.sizes.polynomials import Symbol, polynomial
+
+Relation = Literal["==", ">="]
+_NEGATED = {"==": "!=", ">=": "<"}
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer to a question about two sizes, and the line that asked it."""
+
+    left: Size
+    relation: Relation
+    right: Size
+    answer: bool
+    place: SourceLocation
+    by_user: bool  # not by JAX, which asks where sizes must be equal
+
+    def holds(self, sizes: Mapping[Symbol, int]) -> bool:
+        """Whether the question has the same answer for these sizes."""
+        try:
+            left, right = (evaluate(side, sizes) for side in (self.left, self.right))
+        except GraphError:  # a size is divided by 0
+            return False
+        is_so = left == right if self.relation == "==" else left >= right
+        return is_so is self.answer
+
+    def pinned_by(self) -> Symbol | None:
+        """The symbol of which the answer leaves only one number, if there is one."""
+        difference = self.left - self.right
+        if self.relation != "==" or not self.answer or not isinstance(difference, Dim):
+            return None
+        atoms = polynomial(difference).atoms()
+        (atom,) = atoms if len(atoms) == 1 else (None,)
+        return atom if isinstance(atom, Symbol) else None
+
+    def text(self, words: Mapping[Symbol, str]) -> str:
+        """The fact, with words for symbols: `x.shape[0] % 4 == 0`."""
+        relation = self.relation if self.answer else _NEGATED[self.relation]
+        left, right = (
+            expression(side, lambda symbol: words.get(symbol, symbol.name))
+            for side in (self.left, self.right)
+        )
+        return f"{left} {relation} {right}"
+
+    def __str__(self) -> str:
+        return self.text({})
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The decisions of a trace, by the symbols of its sizes.
+
+    `opaque` is the line where something was asked that cannot be recorded, or None.
+    The user's `words` for sizes are by their names.
+    """
+
+    symbols: Mapping[str, Symbol]
+    taken: tuple[Decision, ...] = ()
+    opaque: SourceLocation | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+
+    def hold(self, sizes: Mapping[str, int]) -> bool:
+        """Whether all have the same answers for these sizes, by names."""
+        return not self.otherwise(sizes)
+
+    def otherwise(self, sizes: Mapping[str, int]) -> list[Decision]:
+        """The decisions that have another answer for these sizes."""
+        numbers = self._numbers(sizes)
+        return [d for d in self.taken if not d.holds(numbers)]
+
+    def pinning(self, sizes: Mapping[str, int]) -> list[Decision]:
+        """The facts that no other sizes have than these; none where others have them.
+
+        They are as answered for these sizes.
+        """
+        numbers = self._numbers(sizes)
+        facts = [
+            d if d.holds(numbers) else replace(d, answer=not d.answer)
+            for d in self.taken
+        ]
+        pinned = {d.pinned_by(): d for d in facts}
+        pinned.pop(None, None)
+        return list(pinned.values()) if len(pinned) == len(self.symbols) else []
+
+    def needed(self) -> list[str]:
+        """The names of sizes of which JAX takes one number only."""
+        pinned = {d.pinned_by() for d in self.taken if not d.by_user}
+        return [name for name, symbol in self.symbols.items() if symbol in pinned]
+
+    def told(self, decisions: Iterable[Decision]) -> list[str]:
+        """Decisions in the user's words, each with its line."""
+        words = {self.symbols[name]: text for name, text in self.words.items()}
+        by_jax = {d: "" if d.by_user else ", asked by JAX" for d in decisions}
+        return [f"{d.text(words)} ({d.place}{who})" for d, who in by_jax.items()]
+
+    def _numbers(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
+        return {symbol: sizes[name] for name, symbol in self.symbols.items()}

@@ -1,0 +1,302 @@
+"""The methods of JAX's symbolic dimensions, which a recorder answers.
+
+They are those of JAX but for sizes of a trace that is recorded.
+"""
+
+import dis
+import math
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Complex, Integral, Number, Real
+from types import FrameType
+from typing import Any
+
+import jax.export
+
+from graphc.errors import NOWHERE
+from graphc.importers.asking import is_users
+from graphc.importers.jax.trace.decisions import Relation
+from graphc.importers.jax.trace.recorder import (
+    RECORDING,
+    THREAD,
+    Recorder,
+    recorder_of,
+    scope_of,
+)
+
+DIMENSION: Any = type(jax.export.symbolic_shape("n")[0])
+
+
+@contextmanager
+def recording(recorder: Recorder, symbols: Iterable[Any] = ()) -> Iterator[None]:
+    """Let a recorder answer: about these symbols, or those of the time before."""
+    recorder.scope = scope_of(symbols) or recorder.scope
+    if not WATCHED:
+        recorder.observe(lambda: NOWHERE)
+    key = recorder.scope or recorder  # where there are no symbols, one of its own
+    outer = RECORDING.get(key)
+    RECORDING[key] = recorder
+    try:
+        with _TYPES.watched():
+            yield
+    finally:
+        if outer is None:
+            del RECORDING[key]
+        else:
+            RECORDING[key] = outer
+
+
+class _WatchedTypes:
+    """Lets `isinstance(n, int)` be true in the user's code while a recorder watches.
+
+    It asks for `__class__`. A method that sees all attributes slows all of them, so it
+    is there only while one watches in some thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watching = 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Answer for types from here on."""
+        with self._lock:
+            self._watching += 1
+            DIMENSION.__getattribute__ = _attribute
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watching -= 1
+                if not self._watching:
+                    del DIMENSION.__getattribute__
+
+
+# Modules of Python that ask for the class as `isinstance` does, for the user.
+_ASKING_FOR_USERS = ("abc", "functools", "typing")
+
+
+def _attribute(size: Any, name: str) -> Any:
+    if name == "__class__" or name in _OF_INTEGERS:
+        recorder = recorder_of(size)
+        frame = sys._getframe(1)
+        if recorder is not None and is_users(frame):
+            module = frame.f_globals.get("__name__", "").partition(".")[0]
+            direct = module not in sys.stdlib_module_names
+            if name in _OF_INTEGERS or not (direct or module in _ASKING_FOR_USERS):
+                recorder.observe()  # whoever catches the error decides by the type
+            elif name == "__class__":
+                return int
+    return object.__getattribute__(size, name)
+
+
+_TYPES = _WatchedTypes()
+
+
+def _is_written(frame: FrameType) -> bool:
+    """Whether a frame compares sizes by what is written in it.
+
+    JAX's caches compare keys from C, or by `__eq__` of what holds the sizes: to say
+    that two keys are equal would give what was traced for other sizes.
+    """
+    code = frame.f_code
+    if code.co_name in ("__eq__", "__ne__"):
+        return False
+    return dis.opname[code.co_code[frame.f_lasti]] in ("COMPARE_OP", "CONTAINS_OP")
+
+
+@dataclass(slots=True)
+class _MethodCall:
+    """A call of a method of a dimension of JAX while a recorder watches."""
+
+    recorder: Recorder
+    original: Callable[..., Any]
+    frame: FrameType
+
+    @property
+    def is_users(self) -> bool:
+        return is_users(self.frame)
+
+    def answer(self, left: Any, relation: Relation, right: Any) -> bool:
+        return self.recorder.answer(left, relation, right, self.frame)
+
+
+_Answer = Callable[..., Any]  # of a _MethodCall, and the arguments of the method
+
+
+def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any]:
+    """A method of dimensions that a recorder answers, where one watches them."""
+
+    def method(self: Any, *args: Any) -> Any:
+        recorder = recorder_of(self)
+        if recorder is None:
+            return original(self, *args)
+        THREAD.is_answering = True
+        try:
+            call = _MethodCall(recorder, original, sys._getframe(1))
+            return answer(call, self, *args)
+        finally:
+            THREAD.is_answering = False
+
+    return method
+
+
+def _is_comparable(call: _MethodCall, other: Any) -> bool:
+    """Whether `other` is a size of the same trace, or an integer."""
+    if isinstance(other, DIMENSION):
+        return call.recorder.knows(other)
+    return isinstance(other, Integral)
+
+
+def _whole(number: Any) -> Any:
+    """The integer that a number of another kind is equal to; None if there is none."""
+    if isinstance(number, Complex) and number.imag == 0:
+        number = number.real
+    try:
+        whole = int(number)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return whole if whole == number else None
+
+
+_EQUAL: Callable[[Any, Any], bool] = DIMENSION.__eq__  # as JAX decides it
+
+
+def _equals(call: _MethodCall, size: Any, other: Any) -> Any:
+    if size is other or _EQUAL(size, other):
+        return True
+    if isinstance(other, Number) and not isinstance(other, Integral):
+        other = _whole(other)
+        if other is None:
+            return False
+    if _is_comparable(call, other):
+        if call.is_users or _is_written(call.frame):
+            return call.answer(size, "==", other)
+        call.recorder.differ(size, other)
+        return False
+    if isinstance(other, DIMENSION):  # of another trace, as they are told apart
+        if call.is_users:
+            call.recorder.observe()
+        return False
+    return NotImplemented if call.is_users else False  # as of an array
+
+
+def _differs(call: _MethodCall, size: Any, other: Any) -> Any:
+    answer = _equals(call, size, other)
+    return answer if answer is NotImplemented else not answer
+
+
+def _order(
+    compare: Callable[[Any, Any], bool], swapped: bool, negated: bool
+) -> _Answer:
+    """The answer of an order, as `>=`: with the sides swapped, or negated, or both."""
+
+    def answer(call: _MethodCall, size: Any, other: Any) -> Any:
+        if isinstance(other, Real) and not isinstance(other, Integral):
+            number = float(other)
+            if not math.isfinite(number):
+                return compare(0, number)
+            # n >= 2.5 is n >= 3, and 2.5 >= n is 2 >= n.
+            other = math.floor(number) if swapped else math.ceil(number)
+        if not _is_comparable(call, other):
+            by_user = not isinstance(other, DIMENSION) and call.is_users
+            return NotImplemented if by_user else call.original(size, other)
+        try:
+            return call.original(size, other)
+        except Exception:  # the symbols leave it open
+            if not (call.recorder.answers_jax or call.is_users):
+                call.recorder.was_silent = True
+                raise
+        left, right = (other, size) if swapped else (size, other)
+        return call.answer(left, ">=", right) is not negated
+
+    return answer
+
+
+def _is_true(call: _MethodCall, size: Any) -> bool:
+    return not call.answer(size, "==", 0)
+
+
+def _written(call: _MethodCall, size: Any, *args: Any) -> Any:
+    """The text of a size: for the user's code, that of the number."""
+    if not (call.is_users and call.recorder.sizes):
+        return call.original(size, *args)
+    call.recorder.observe()
+    return format(call.recorder.number(size), *args)
+
+
+def _opaque(call: _MethodCall, size: Any, *args: Any) -> Any:
+    """The hash or number of a size, as JAX has it: it may be used for anything."""
+    if call.is_users:
+        call.recorder.observe()
+    return call.original(size, *args)
+
+
+def _itself(_: Any, size: Any, *args: Any) -> Any:
+    return size
+
+
+def _refusal(kind: str) -> Callable[..., Any]:
+    """Raises TypeError as Python does where there is no method."""
+
+    def refuse(size: Any, *args: Any) -> Any:
+        name = type(size).__name__
+        raise TypeError(f"{name!r} object cannot be interpreted as {kind}")
+
+    return refuse
+
+
+# The methods of a dimension of JAX that tell something of it. Those that it has not got
+# are given as Python understands their absence.
+_ANSWERS: dict[str, _Answer] = {
+    "__eq__": _equals,
+    "__ne__": _differs,
+    "__ge__": _order(operator.ge, swapped=False, negated=False),
+    "__lt__": _order(operator.lt, swapped=False, negated=True),
+    "__le__": _order(operator.le, swapped=True, negated=False),
+    "__gt__": _order(operator.gt, swapped=True, negated=True),
+    "__hash__": _opaque,
+    "__int__": _opaque,
+    "__str__": _written,
+    "__repr__": _written,
+    "__deepcopy__": _itself,
+}
+_ABSENT: dict[str, tuple[Callable[..., Any], _Answer]] = {
+    "__bool__": (lambda _: True, _is_true),
+    "__float__": (_refusal("a number"), _opaque),
+    "__complex__": (_refusal("a number"), _opaque),
+    "__index__": (_refusal("an integer"), _opaque),
+    "__round__": (_refusal("a number"), _opaque),
+    "__abs__": (_refusal("a number"), _opaque),
+    "__pos__": (_refusal("a number"), _itself),
+    "__invert__": (_refusal("an integer"), _opaque),
+    "__format__": (object.__format__, _written),
+    "__reduce_ex__": (object.__reduce_ex__, _opaque),
+    "__copy__": (lambda size: size, _itself),
+}
+for _name in ("and", "or", "xor", "lshift", "rshift"):
+    for _side in ("", "r"):
+        _ABSENT[f"__{_side}{_name}__"] = (lambda *_: NotImplemented, _opaque)
+
+
+def _watch_dimensions() -> bool:
+    """Let recorders answer for dimensions; False where this JAX has other methods.
+
+    Where there is no recorder, the methods do what they did.
+    """
+    own = vars(DIMENSION)
+    if not own.keys() >= _ANSWERS.keys():
+        return False
+    for name, answer in _ANSWERS.items():
+        setattr(DIMENSION, name, _watched(own[name], answer))
+    for name, (original, answer) in _ABSENT.items():
+        setattr(DIMENSION, name, _watched(own.get(name, original), answer))
+    return True
+
+
+WATCHED = _watch_dimensions()
+_OF_INTEGERS = frozenset(dir(int)).difference(dir(DIMENSION))  # which sizes have not

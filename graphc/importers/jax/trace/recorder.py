@@ -1,0 +1,162 @@
+"""Recorders: they answer what is asked about sizes while JAX traces, and write it down.
+
+JAX by itself answers an open `==` with no, "which is really unsound" as its source
+says, and an open `>=` with an exception.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from types import FrameType
+from typing import Any
+
+import jax.export
+
+from graphc.errors import SourceLocation, user_place
+from graphc.importers.asking import is_users
+from graphc.importers.jax.read.sizes import JaxSizes
+from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
+from graphc.ir.sizes.dims import equal, less_equal, symbol_dim
+from graphc.ir.sizes.polynomials import Symbol
+
+_Question = tuple[Any, Relation, Any]  # of dimensions of JAX, or integers
+
+
+class Recorder:
+    """Answers open questions for the sizes of one call, and writes them down.
+
+    JAX asks for order where it could also do without the answer, so its own questions
+    about order stay open, unless the recorder `answers_jax`; `was_silent` tells whether
+    there were any. It knows the sizes of the `scope` of a trace.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        words: Mapping[str, str] | None = None,
+        answers_jax: bool = False,
+    ) -> None:
+        self.sizes = sizes
+        self.answers_jax = answers_jax
+        self.was_silent = False
+        self.scope: Any = None
+        self._words = words or {}
+        self._numbers = JaxSizes(sizes)
+        self._answers: dict[_Question, bool] = {}
+        self._open: dict[_Question, tuple[SourceLocation, bool]] = {}
+        self._opaque: SourceLocation | None = None
+
+    def knows(self, size: Any) -> bool:
+        """Whether a dimension of JAX is made of the symbols of the trace."""
+        return size.scope is self.scope
+
+    def number(self, size: Any) -> int:
+        """The number that a size is in the call."""
+        number = self._numbers.of(size)
+        assert isinstance(number, int)
+        return number
+
+    def answer(
+        self, left: Any, relation: Relation, right: Any, frame: FrameType
+    ) -> bool:
+        """The answer to a question, recorded where the symbols leave it open."""
+        question = left, relation, right
+        answer = self._answers.get(question)
+        if answer is None:
+            difference = left - right
+            number = self.number(difference)
+            answer = number == 0 if relation == "==" else number >= 0
+            self._answers[question] = answer
+            if jax.export.is_symbolic_dim(difference):
+                self._open[question] = user_place(), is_users(frame)
+        return answer
+
+    def differ(self, left: Any, right: Any) -> None:
+        """Sizes were said to differ in the call; they may not."""
+        if self.number(left - right) == 0:
+            self.observe()
+
+    def observe(self, place: Callable[[], SourceLocation] = user_place) -> None:
+        """Note that something is asked that cannot be recorded."""
+        if self._opaque is None:
+            self._opaque = place()
+
+    def decisions(self, symbols: Mapping[str, Symbol]) -> Decisions:
+        """The decisions by the symbols of a graph, but for those that these decide."""
+        sizes = JaxSizes({name: symbol_dim(symbol) for name, symbol in symbols.items()})
+        taken = []
+        for question, asked in self._open.items():
+            relation = question[1]
+            left, right = sizes.of(question[0]), sizes.of(question[2])
+            is_equality = relation == "=="
+            known = equal(left, right) if is_equality else less_equal(right, left)
+            if known is None:
+                answer = self._answers[question]
+                taken.append(Decision(left, relation, right, answer, *asked))
+        return Decisions(symbols, tuple(taken), self._opaque, self._words)
+
+
+class Undecided(Exception):
+    """Raised where user code decides by sizes of which no number is known."""
+
+    def __init__(self, question: str, place: SourceLocation) -> None:
+        super().__init__(question)
+        self.question = question
+        self.place = place
+
+
+class NoNumbers(Recorder):
+    """Refuses open questions of the user's code: the trace is to hold for all sizes.
+
+    Questions by JAX are answered as JAX does, which takes sizes to be 1 or more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def answer(
+        self, left: Any, relation: Relation, right: Any, frame: FrameType
+    ) -> bool:
+        """The answer that holds for all sizes. Raises Undecided if there is none."""
+        if not is_users(frame) or _never_equal(left, right):
+            return False
+        raise Undecided(f"{left} {relation} {right}", user_place())
+
+    def differ(self, left: Any, right: Any) -> None:
+        """Do nothing: no number is known."""
+
+    def observe(self, place: Callable[[], SourceLocation] = user_place) -> None:
+        """Do nothing: there is one trace, with nothing to compare it with."""
+
+
+def _never_equal(left: Any, right: Any) -> bool:
+    for larger, smaller in ((left, right), (right, left)):
+        try:
+            if larger >= smaller + 1:
+                return True
+        except Exception:  # the symbols leave it open
+            continue
+    return False
+
+
+class _Thread(threading.local):
+    is_answering = False  # a recorder compares sizes itself
+
+
+THREAD = _Thread()
+RECORDING: dict[Any, Recorder] = {}  # by the scopes of the sizes that are traced now
+
+
+def recorder_of(size: Any) -> Recorder | None:
+    """The recorder of a dimension of JAX, while it is recorded what is asked of it.
+
+    It is found by the size: code may ask in another thread than that of the trace, or
+    in a trace within the trace.
+    """
+    if not RECORDING or THREAD.is_answering:
+        return None
+    return RECORDING.get(size.scope)
+
+
+def scope_of(symbols: Iterable[Any]) -> Any:
+    """The scope that symbols of JAX have in common; None where there are none."""
+    return next((symbol.scope for symbol in symbols), None)

@@ -1,0 +1,123 @@
+"""A function as it is read: traced by JAX, and differentiated where that is asked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import Parameter, Signature
+from itertools import accumulate
+from typing import Any
+
+from graphc.importers.derivatives import Differentiated
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.recorder import Recorder
+from graphc.importers.jax.trace.tracing import (
+    Imported,
+    Spec,
+    TracedFunction,
+    imported,
+    traced,
+)
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import is_inexact
+from graphc.transform.derivatives.gradients import grad, jacobian
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function, and the call whose leaves are its flat arguments.
+
+    Where it `keeps_rules`, JAX finds derivative rules of functions in what is made.
+    """
+
+    function: Callable[..., Any]
+    call: JaxCall
+    keeps_rules: bool = False
+
+    @cached_property
+    def flat(self) -> Callable[..., Any]:
+        """The function of leaves."""
+        return self._of_leaves(self.function)
+
+    def read(
+        self,
+        specs: Sequence[Spec],
+        least: int | None = None,
+        recorder: Recorder | None = None,
+    ) -> TracedFunction:
+        """The trace that the graph is made of: of the cost, where there is one."""
+        how = self.differentiated
+        read = self.flat if how is None else self._of_leaves(how.function)
+        return traced(read, specs, least, recorder)
+
+    def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
+        """The trace that tells the results, at sizes that are numbers."""
+        return traced(self.flat, specs) if self.differentiated else read
+
+    @property
+    def differentiated(self) -> Differentiated | None:
+        """The function, where it is a gradient that is taken here."""
+        own = isinstance(self.function, Differentiated)
+        return self.function if own else None  # type: ignore[return-value]
+
+    def _of_leaves(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of leaves, by whose place and names JAX tells of the user's."""
+
+        def flat(*leaves: Any) -> Any:
+            args, named = self.call.arguments(leaves)
+            return function(*args, **named)
+
+        flat.__wrapped__ = function  # type: ignore[attr-defined]
+        flat.__signature__ = Signature(  # type: ignore[attr-defined]
+            [Parameter(n, Parameter.POSITIONAL_ONLY) for n in self.call.names(function)]
+        )
+        return flat
+
+    def graph(
+        self, read: TracedFunction, sizes: Mapping[str, Size], inputs: Sequence[Value]
+    ) -> Imported:
+        """The graph of these inputs. Raises Unsupported where it cannot be had."""
+        how = self.differentiated
+        if how is None:
+            return imported(read, sizes, inputs, keeps_rules=self.keeps_rules)
+        source = imported(read, sizes, inputs, differentiates=True)
+        given = source.graph
+        wrt = [inputs[i] for i in wrt_leaves(self.call, how)]
+        if not all(is_inexact(v.dtype) for v in wrt):
+            raise Unsupported("derivatives are taken in floats")
+        outputs = derived(how, given.outputs, wrt)
+        unnamed = ("",) * len(outputs)
+        graph = Graph(given.inputs, tuple(outputs), given.input_names, unnamed)
+        return replace(source, graph=graph)
+
+
+def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
+    """The leaves of a call that a function is differentiated in."""
+    counts = [arg.num_leaves for arg in call.form.children()[0].children()]
+    ends = list(accumulate(counts))
+    statics = {where for where, _ in call.statics}
+    numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
+    own = [i % len(counts) for i in numbers]
+    if not statics.isdisjoint(own):
+        raise Unsupported("it is differentiated in a static argument")
+    return [leaf for i in own for leaf in range(ends[i] - counts[i], ends[i])]
+
+
+def derived(
+    how: Differentiated, outputs: Sequence[Value], wrt: list[Value]
+) -> list[Value]:
+    """The derivatives of the outputs, in the order of JAX."""
+    if how.derivative == "jacobian" and not how.has_aux:
+        found = jacobian(list(outputs), wrt, disconnected="zero")
+        return [block for row in found for block in row]
+    cost, *aux = outputs
+    if how.derivative == "jacobian" or cost.type.rank:
+        raise Unsupported("a gradient is that of a scalar, a Jacobian has no aux")
+    slopes: list[Value] = grad(cost, wrt, disconnected="zero")
+    if how.derivative == "value_and_grad":
+        return [cost, *aux, *slopes]
+    if how.derivative == "hessian":
+        rows = jacobian(slopes, wrt, disconnected="zero")
+        slopes = [block for row in rows for block in row]
+    return [*slopes, *aux]

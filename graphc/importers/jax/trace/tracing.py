@@ -1,0 +1,230 @@
+"""Tracing functions with JAX, at sizes that are numbers or symbols, into graphs."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import Any
+
+import jax.export
+import numpy as np
+from jax.extend.core import Jaxpr
+
+from graphc.importers.jax.read import (
+    calls,
+    control,
+    decompositions,
+    elementwise,
+    indexing,
+    libraries,
+    products,
+    random,
+    reductions,
+    structural,
+)
+from graphc.importers.jax.read.foreign import Origin
+from graphc.importers.jax.read.jaxprs import is_array_type, opened
+from graphc.importers.jax.read.reader import PulledRules, Reader
+from graphc.importers.jax.read.settings import is_wide
+from graphc.importers.jax.read.sizes import JaxSizes, names_in
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.trace.dimensions import recording
+from graphc.importers.jax.trace.recorder import Recorder
+from graphc.ir.graph.build import variable
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Size
+
+FAMILIES = (
+    *(calls, control, decompositions, elementwise, indexing),
+    *(libraries, products, random, reductions, structural),
+)  # importing them fills the table of rules
+MOST_CONSTANT = 64  # elements of an array that is printed into a program
+
+SpecShape = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An argument of a traced function: sizes that are text are symbols of JAX."""
+
+    shape: SpecShape
+    dtype: Any
+    weak: bool = False
+
+    @classmethod
+    def of(cls, leaf: Any) -> "Spec":
+        """The spec of an array, or of anything else that JAX takes for one."""
+        aval = jax.typeof(leaf)
+        if not is_array_type(aval):  # a token, or a reference to memory
+            return cls((), str(aval))
+        return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
+
+    @property
+    def struct(self) -> Any:
+        """The same as a type of JAX."""
+        make: Any = jax.ShapeDtypeStruct
+        sizes = tuple(map(int, self.shape))
+        return make(sizes, self.dtype, weak_type=self.weak)
+
+    def at(self, numbers: Mapping[str, int]) -> "Spec":
+        """The spec where the symbols are these numbers."""
+        sizes = JaxSizes(numbers)
+        return Spec(tuple(map(sizes.number, self.shape)), self.dtype, self.weak)
+
+
+def is_array(leaf: Any) -> bool:
+    """Whether an argument that JAX takes is an array or a number."""
+    return is_array_type(jax.typeof(leaf))
+
+
+@dataclass(frozen=True)
+class TracedFunction:
+    """A function as JAX has traced it; `tree` is the structure of its results.
+
+    `again` traces it at sizes that are numbers, by the names of its symbols. It may
+    have been put together from `sampled` traces; the constants and literals `fed` are
+    then inputs that follow the arguments, of these types. `pulled` are the traces of
+    derivative rules of its equations.
+    """
+
+    jaxpr: Any
+    tree: Any
+    again: Callable[[Mapping[str, int]], Any]
+    sampled: bool = False
+    fed: Sequence[tuple[Any, Any]] = ()
+    pulled: PulledRules = field(default_factory=dict, compare=False)
+
+    @property
+    def inner(self) -> Jaxpr:
+        """The jaxpr without its constants."""
+        return opened(self.jaxpr)[0]
+
+    @property
+    def consts(self) -> Sequence[Any]:
+        """The arrays that the function takes from outside."""
+        return opened(self.jaxpr)[1]
+
+    @property
+    def weak(self) -> list[bool]:
+        """Which results behave as Python numbers in promotion."""
+        avals = [v.aval for v in self.inner.outvars]
+        return [getattr(aval, "weak_type", False) for aval in avals]
+
+
+def traced(
+    function: Callable[..., Any],
+    specs: Sequence[Spec],
+    least: int | None = None,
+    recorder: Recorder | None = None,
+) -> TracedFunction:
+    """`function` of flat arguments, as JAX traces it.
+
+    Symbols are at least `least`, where that is said; JAX takes them to be 1 or more.
+    Questions about them that this leaves open are those of the `recorder`.
+    """
+    texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
+    symbols = symbols_of(list(texts), least)
+    given = [_struct(spec, symbols) for spec in specs]
+    watch = recording(recorder, symbols.values()) if recorder else nullcontext()
+    trees: list[Any] = []
+
+    @wraps(function)
+    def noted(*leaves: Any) -> Any:
+        results = function(*leaves)
+        trees.append(jax.tree.structure(results))
+        return results
+
+    with watch:
+        made = jax.make_jaxpr(noted)(*given)
+    again = retracing(partial(traced, function), specs)
+    return TracedFunction(made, trees[-1], again)
+
+
+def retracing(
+    trace: Callable[[Sequence[Spec]], TracedFunction], specs: Sequence[Spec]
+) -> Callable[[Mapping[str, int]], Any]:
+    """The jaxpr at sizes that are numbers, traced with the settings of now."""
+    wide = is_wide()
+
+    def again(numbers: Mapping[str, int]) -> Any:
+        with jax.enable_x64(wide):
+            return trace([s.at(numbers) for s in specs]).jaxpr
+
+    return again
+
+
+def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
+    shape = tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape)
+    made: Any = jax.ShapeDtypeStruct
+    return made(shape, spec.dtype, weak_type=spec.weak)
+
+
+def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
+    """JAX's symbols for texts that are names, or formulas of them."""
+    if not texts:
+        return {}
+    limited = dict.fromkeys([*(n for text in texts for n in names_in(text)), *texts])
+    limits = [] if least is None else [f"{text} >= {least}" for text in limited]
+    found = jax.export.symbolic_shape(", ".join(texts), constraints=limits)
+    return dict(zip(texts, found, strict=True))
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A graph, and arrays that follow the arguments as inputs of it."""
+
+    graph: Graph
+    captured: tuple[Any, ...]
+    foreign: tuple[str, ...]  # equations that JAX runs, and why
+
+
+def inputs_of(
+    function: TracedFunction, sizes: Mapping[str, Size], names: Sequence[str]
+) -> list[Value]:
+    """New variables for the arguments of a traced function."""
+    reader = Reader(JaxSizes(sizes))
+    avals = [v.aval for v in function.inner.invars]
+    types = map(reader.type_of, avals)
+    return [variable(name, type) for name, type in zip(names, types, strict=True)]
+
+
+def imported(
+    function: TracedFunction,
+    sizes: Mapping[str, Size],
+    inputs: Sequence[Value],
+    most: int = MOST_CONSTANT,
+    differentiates: bool = False,
+    keeps_rules: bool = False,
+) -> Imported:
+    """The graph of a traced function of these inputs, JAX's symbols being `sizes`.
+
+    Arrays from outside that have more than `most` elements become inputs. Where it
+    `differentiates`, derivative rules of functions are kept; where it `keeps_rules`,
+    for JAX to see them. Raises Unsupported where the graph cannot be had.
+    """
+    if function.inner.effects:
+        raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
+    origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
+    own = JaxSizes(sizes)
+    reader = Reader(own, differentiates, origin, keeps_rules, function.pulled)
+    for i, (item, aval) in enumerate(function.fed):
+        reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
+    consts, variables, arrays = [], [], []
+    for i, array in enumerate(function.consts):
+        value = reader.constant(array)
+        if id(array) not in reader.fed and np.size(array) > most:
+            value = variable(f"captured_{i}", value.type)
+            variables.append(value)
+            fixed = isinstance(array, jax.Array)  # others may be written later
+            arrays.append(array if fixed else np.array(array))
+        consts.append(value)
+    outputs = reader.read(function.inner, consts, inputs)
+    given = (*inputs, *variables, *reader.fed.values())
+    names = tuple(v.name for v in given)
+    unnamed = ("",) * len(outputs)
+    graph = Graph(given, tuple(outputs), names, unnamed)
+    return Imported(graph, tuple(arrays), tuple(dict.fromkeys(reader.foreign)))
+
+
+def _listed(effects: Any) -> str:
+    return ", ".join(sorted(map(str, effects)))

@@ -1,0 +1,410 @@
+"""Graphs inside of nodes: the bodies of loops and branches."""
+
+import operator
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from graphc.errors import graph_error
+from graphc.ir.graph.build import INPUT, at_least, body_input
+from graphc.ir.graph.nodes import Node, Params, Value, origins
+from graphc.ir.graph.op import Opaque, type_error
+from graphc.ir.graph.replay import region_between, renewed, substituted, symbols_needed
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.sizes.dims import Dim, Size, Symbol, bounds, substitute, symbol_dim
+from graphc.ir.types import TensorType
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A graph of its own: neither a value nor a size in it is of the graph around it.
+
+    A size is one of `size_params`, that of an axis of an input, or computed within.
+    """
+
+    inputs: tuple[Value, ...]
+    size_params: tuple[Symbol, ...]
+    outputs: tuple[Value, ...]
+
+    @cached_property
+    def nodes(self) -> list[Node]:
+        """Its nodes in topological order, without the inputs."""
+        given = {v.node for v in self.inputs}
+        return [n for n in ancestors(self.outputs) if n not in given]
+
+    @cached_property
+    def computed(self) -> set[Symbol]:
+        """The sizes that are computed within, which differ from step to step."""
+        known = {*axes_of(self.inputs), *self.size_params}
+        return {s for node in self.nodes for s in symbols_needed(node)} - known
+
+    @cached_property
+    def in_python(self) -> bool:
+        """Whether it cannot be compiled as a whole, for such sizes in it."""
+        return bool(self.computed) or any(map(runs_in_python, self.nodes))
+
+    def call(self, values: Sequence[Value], size_args: Sequence[Size]) -> list[Value]:
+        """The outputs, of these values and sizes."""
+        new = dict(zip(self.inputs, values, strict=True))
+        return substituted(
+            self.outputs, new, self.sizes([v.type for v in values], size_args)
+        )
+
+    def sizes(
+        self, types: Iterable[TensorType], size_args: Sequence[Size]
+    ) -> dict[Symbol, Size]:
+        """The replacements of the sizes of the body, for inputs of these types."""
+        found = dict(zip(self.size_params, size_args, strict=True))
+        for value, type in zip(self.inputs, types, strict=True):
+            for n, m in zip(value.type.shape, type.shape, strict=True):
+                if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+                    found.setdefault(n.symbols[0], m)
+        return found
+
+    def changed(self, outputs: Sequence[Value]) -> "Body | None":
+        """The body with other outputs; None if they depend on more than its inputs."""
+        made = Body(self.inputs, self.size_params, tuple(outputs))
+        if any(node.primitive is INPUT for node in made.nodes):
+            return None
+        if self.computed:
+            return made if made.computed <= _made_in(made) else None
+        return None if made.computed else made
+
+    def types(
+        self, given: Sequence[TensorType], size_args: Sequence[Size]
+    ) -> list[TensorType]:
+        """The types of the outputs for inputs of these types. In a type rule only."""
+        for value, type in zip(self.inputs, given, strict=True):
+            if value.dtype != type.dtype or value.type.rank != type.rank:
+                raise type_error(f"the body takes {value.type}, not {type}")
+        known = self.sizes(given, size_args)
+        return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
+
+
+class BodyCall(NamedTuple):
+    """A body, and the types of the inputs and the sizes that a node gives it."""
+
+    body: Body
+    types: Sequence[TensorType]
+    size_args: Sequence[Size]
+
+    @property
+    def sizes(self) -> dict[Symbol, Size]:
+        """The replacements of the sizes of the body."""
+        return self.body.sizes(self.types, self.size_args)
+
+
+def _sized(shape: Iterable[Size], known: Mapping[Symbol, Size]) -> tuple[Size, ...]:
+    return tuple([_size(n, known) for n in shape])
+
+
+def _size(size: Size, known: Mapping[Symbol, Size]) -> Size:
+    return substitute(size, known) if isinstance(size, Dim) else size
+
+
+def _made_in(body: Body) -> set[Symbol]:
+    """The symbols of values of a body, inputs included."""
+    region = region_between(body.outputs, body.inputs)
+    values = [*body.inputs, *(v for node in region for v in node.outputs)]
+    return {v._symbol for v in values if v._symbol is not None}
+
+
+def close(
+    outputs: Sequence[Value],
+    inputs: Sequence[Value],
+    op: str,
+    own_size: Symbol | None = None,
+) -> tuple[Body, list[Value], list[Size]]:
+    """Close the graph between values: the body, its captures, and its size arguments.
+
+    The first inputs of the body replace `inputs`, the others the captures. Sizes
+    from outside become new ones without an origin, with the same bounds.
+
+    Values that do not depend on `inputs`, nor have the size that is their own, stay
+    outside: they are computed once. Raises GraphError if a size of the outputs depends
+    on `inputs`; and if one within does, unless it is of a scan: that may run in Python.
+    """
+    region = region_between(outputs, inputs)
+    if own_size is not None:
+        region = _with_sized(region, outputs, inputs, own_size)
+        region = _with_transposes(region)
+    inside, own = set(region), set(inputs)
+    for node in region:
+        if node.primitive.checks:
+            raise graph_error(
+                "a check cannot be made here",
+                op=op,
+                got=node.params["message"].content,
+                hint="check what comes out, or what goes in",
+                where=node.place,
+            )
+        if op != "scan":
+            _require_compiled(node, inside, own, op)
+    for output in outputs:
+        for value in (v for n in output.type.shape for v in origins(n)):
+            if value.node in inside or value in own:
+                raise graph_error(
+                    "what a step gives has a size that depends on the step",
+                    op=op,
+                    got=str(output.type),
+                    hint="pad it to a size that does not",
+                    where=output.node.place,
+                )
+    captures = dict.fromkeys(
+        v
+        for v in [*(v for n in region for v in n.inputs), *outputs]
+        if v.node not in inside and v not in own and not _is_literal(v)
+    )
+    return _closed(outputs, inputs, list(captures), region)
+
+
+def _with_sized(
+    region: list[Node], outputs: Sequence[Value], inputs: Sequence[Value], size: Symbol
+) -> list[Node]:
+    """A region, with the nodes whose size only its inputs determine.
+
+    The symbol is as new as they are, and so are nodes with it.
+    """
+    oldest = min(v.node.serial for v in inputs)
+    new = ancestors(
+        [v for v in outputs if v.node.serial > oldest],
+        lambda node: [v for v in operands(node) if v.node.serial > oldest],
+    )
+    known = {*region, *(v.node for v in inputs)}
+    sized = [n for n in new if n not in known and size in symbols_needed(n)]
+    more = region_between(outputs, [v for n in sized for v in n.outputs])
+    return sorted({*region, *sized, *more}, key=lambda n: n.serial)
+
+
+def _with_transposes(region: Sequence[Node]) -> list[Node]:
+    """A region, and the transposes that it takes: products need no copies of these."""
+    inputs = {v.node for node in region for v in node.inputs}
+    views = {node for node in inputs if node.primitive.layout}
+    return sorted({*region, *views}, key=lambda n: n.serial)
+
+
+def _require_compiled(
+    node: Node, inside: set[Node], own: set[Value], op: str
+) -> None:
+    """Raise GraphError where a node of a body needs a size that is computed within."""
+    for value in node.demands:
+        if value.node in inside or value in own:
+            raise graph_error(
+                "a size within depends on what changes from step to step",
+                op=op,
+                got=f"{node.primitive.name} needs {value.symbol.name}",
+                hint=value.node.primitive.size_remedy
+                or "compute on the largest size and mask with gt.where",
+                where=node.place,
+            )
+    if runs_in_python(node):
+        raise graph_error(
+            "a loop within runs in Python, for a size that differs from step to step",
+            op=op,
+            got=node.primitive.name,
+            hint="compute on the largest size and mask with gt.where",
+            where=node.place,
+        )
+
+
+def runs_in_python(node: Node) -> bool:
+    """Whether a node has a graph inside of it that cannot be compiled as a whole."""
+    if not node.primitive.nests:
+        return False
+    return any(body.in_python for body in bodies_of(node))
+
+
+def _is_literal(value: Value) -> bool:
+    return value.node.primitive.inline and not value.node.inputs
+
+
+def _closed(
+    outputs: Sequence[Value],
+    inputs: Sequence[Value],
+    captures: list[Value],
+    region: Sequence[Node],
+) -> tuple[Body, list[Value], list[Size]]:
+    given = (*inputs, *captures)
+    inside = {*region, *(v.node for v in inputs)}
+    nodes = _nodes_of_body(outputs, given, inside)
+    late = _late(nodes, captures)
+    nodes.sort(key=lambda node: node in late)
+    axes = axes_of(given)
+    asked: dict[Symbol, None] = {}
+    for node in nodes:
+        outer = (s for s in symbols_needed(node) if not _is_of(s, inside))
+        asked.update(dict.fromkeys(s for s in outer if s not in axes))
+    params = _size_params({*axes, *asked})
+    new = dict(zip(given, _inputs_of_body(given, params, {*axes, *asked}), strict=True))
+    for old, own in new.items():
+        if old._symbol is not None:
+            at_least(own, old._symbol.lower)
+    made = dict(new)
+    for node in nodes:
+        # A body without captures is as the user wrote it.
+        place = node.place.plain if node in late else node.place
+        fresh = renewed(node, made, place, params)
+        made.update(zip(node.outputs, fresh.outputs, strict=True))
+    body = Body(
+        tuple(new.values()),
+        tuple([params[s].symbols[0] for s in asked]),
+        tuple([made.get(v, v) for v in outputs]),
+    )
+    return body, captures, [symbol_dim(s) for s in asked]
+
+
+def _nodes_of_body(
+    outputs: Sequence[Value], given: Iterable[Value], inside: set[Node]
+) -> list[Node]:
+    """The nodes between values, and the literals that they take."""
+    known = set(given)
+
+    def edges(node: Node) -> list[Value]:
+        needed = [*node.inputs, *(v for v in node.demands if v.node in inside)]
+        return [v for v in needed if v not in known]
+
+    return ancestors([v for v in outputs if v not in known], edges)
+
+
+def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
+    """The nodes that depend on captures of a body."""
+    taken, found = set(captures), set[Node]()
+    for node in nodes:
+        if any(v in taken or v.node in found for v in operands(node)):
+            found.add(node)
+    return found
+
+
+def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
+    """Whether a size is computed by one of these nodes."""
+    return isinstance(symbol.origin, Value) and symbol.origin.node in inside
+
+
+def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
+    """New symbols for these and for the symbols of their bounds, without an origin."""
+    found: dict[Symbol, Dim] = {}
+    for symbol in with_bounds(symbols):
+        upper = symbol.upper
+        if isinstance(upper, Dim):
+            upper = substitute(upper, found)
+        limits = symbol.lower, upper
+        inner = Symbol(symbol.name, None, *limits, may_be_one=symbol.may_be_one)
+        found[symbol] = symbol_dim(inner)
+    return found
+
+
+def with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
+    """The symbols, and the symbols of their bounds, the oldest first."""
+    found = set(symbols)
+    stack = list(found)
+    while stack:
+        upper = stack.pop().upper
+        new = set(upper.symbols if isinstance(upper, Dim) else ()) - found
+        found |= new
+        stack += new
+    return sorted(found, key=lambda s: s.serial)
+
+
+def _inputs_of_body(
+    given: Iterable[Value], params: Mapping[Symbol, Dim], known: Container[Symbol]
+) -> list[Value]:
+    """Variables for values from outside, of new sizes.
+
+    A formula of sizes that the body does not know otherwise is a size of its own.
+    """
+    others: dict[Dim, Dim] = {}
+
+    def size(n: Size) -> Size:
+        if isinstance(n, int):
+            return n
+        if all(s in known for s in n.symbols):
+            return substitute(n, params)
+        if n not in others:
+            others[n] = symbol_dim(Symbol(n.symbols[0].name, None, *bounds(n)))
+        return others[n]
+
+    return [
+        body_input(
+            v.name or v.node.primitive.name,
+            TensorType(v.dtype, tuple(map(size, v.type.shape)), v.type.weak),
+        )
+        for v in given
+    ]
+
+
+def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
+    """The symbols that are sizes of axes."""
+    return {
+        n.symbols[0]
+        for v in inputs
+        for n in v.type.shape
+        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0])
+    }
+
+
+def within(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes, in order, each before those of the graphs inside of it."""
+    stack = list(nodes)[::-1]
+    if not any([node.primitive.nests for node in stack]):
+        yield from reversed(stack)
+        return
+    while stack:
+        node = stack.pop()
+        yield node
+        for body in reversed(bodies_of(node)):
+            stack += reversed(body.nodes)
+
+
+def within_sized(
+    nodes: Iterable[Node],
+) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
+    """As `within`, each with the replacements of the sizes of its body."""
+    none: Mapping[Symbol, Size] = {}
+    stack = [(node, none) for node in nodes][::-1]
+    while stack:
+        node, outer = stack.pop()
+        yield node, outer
+        for call in reversed([*node.primitive.body_calls(node)]):
+            sizes = {s: _size(n, outer) for s, n in call.sizes.items()}
+            stack += [(n, sizes) for n in reversed(call.body.nodes)]
+
+
+def bodies(nodes: Iterable[Node]) -> Iterator[Body]:
+    """The graphs inside of nodes, each before those inside of it."""
+    for node in within(nodes):
+        yield from bodies_of(node)
+
+
+def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
+    """Params with `make` of the graphs in them."""
+
+    def one(param: Any) -> Any:
+        content = param.content if isinstance(param, Opaque) else None
+        if isinstance(content, Body):
+            new: Any = make(content)
+        elif isinstance(content, tuple) and any(isinstance(c, Body) for c in content):
+            new = tuple(map(make, content))
+            new = content if all(map(operator.is_, new, content)) else new
+        else:
+            return param
+        return param if new is content else Opaque(param.name, new)
+
+    return {name: one(param) for name, param in params.items()}
+
+
+def has_inner(node: Node) -> bool:
+    """Whether there are graphs inside of a node."""
+    return node.primitive.nests and bool(bodies_of(node))
+
+
+def bodies_of(node: Node) -> list[Body]:
+    """The graphs inside of a node."""
+    return [call.body for call in node.primitive.body_calls(node)]

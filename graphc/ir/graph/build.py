@@ -1,0 +1,488 @@
+"""From user input (numbers, arrays, lists, values) to values and sizes."""
+
+import reprlib
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.cache_config import CacheConfig
+from graphc.ir.graph.arithmetic import arithmetic
+from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
+from graphc.ir.graph.op import Printing, op
+from graphc.ir.namespace import F, enroll, user_op
+from graphc.ir.params.kinds import KINDS, ParamKind, Text
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer, name_of
+
+SIZE = np.dtype("int64")
+Shape = tuple[Size, ...]
+MOST_AXES = 64  # of an array of NumPy
+Casting = Literal["exact", "safe", "same_kind"]
+
+
+class Data:
+    """A read-only array that can be a param: equal by dtype, shape and bytes."""
+
+    __slots__ = ("_hash", "array")
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = np.array(array, order="C")
+        self.array.setflags(write=False)
+        self._hash = hash((array.dtype, array.shape, self.array.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Data) or self._hash != other._hash:
+            return False
+        a, b = self.array, other.array
+        same = a.dtype == b.dtype and a.shape == b.shape
+        return same and a.tobytes() == b.tobytes()
+
+    def __repr__(self) -> str:
+        return f"Data({self.array.tolist()!r})"
+
+
+KINDS[Data] = ParamKind("an array", lambda x: type(x) is Data)
+
+
+@op(interned=False)
+def _input(*, name: Text, type: TensorType, of_body: bool) -> TensorType:
+    """A variable: an argument of the compiled function, or an input of a body."""
+    return type
+
+
+@op(inline=True)
+def _constant(*, data: Data, weak: bool) -> TensorType:
+    """A literal array; `weak` marks a Python number."""
+    return TensorType(data.array.dtype, data.array.shape, weak)
+
+
+@op(inline=True)
+def _size(*values: Value, size: Dim) -> TensorType:
+    """A size as a number: a weak integer scalar. `values` are its origins."""
+    return TensorType(SIZE, (), weak=True)
+
+
+_input.rounding = _constant.rounding = _size.rounding = "stored"
+_input.range = lambda node: (node.params["name"].content, None, None)
+
+
+def _sizes_of_constant(*, data: Data, weak: bool) -> Any:
+    truths = data.array.dtype.kind == "b"
+    return (data.array.astype("int8") if truths else data.array).astype(object)
+
+
+_constant.sizes = _sizes_of_constant
+
+
+def print_literal(p: Printing) -> str:
+    """A constant as an expression of exactly its dtype."""
+    return p.code(p.node.params["data"])
+
+
+def print_size(p: Printing) -> str:
+    """A size as the Python integer expression that computes it."""
+    return p.code(p.node.params["size"])
+
+
+_constant.emit(print_literal)
+_size.emit(print_size)
+INPUT, CONSTANT, SIZE_OP = _input, _constant, _size
+_size.demanding = False  # where it is not on the host, it is computed there
+_size.no_gradient("its result is an integer")
+
+
+@_size.batch
+def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
+    """A number per example, computed from those of its origins; they are int64."""
+    numbers: dict[Symbol, Any] = dict.fromkeys(size.symbols)
+    for symbol in size.symbols:
+        numbers[symbol] = size_value(symbol_dim(symbol))
+    for origin, value in zip(origins(size), values, strict=True):
+        numbers[origin.symbol] = cast(value, SIZE)
+    found = arithmetic(size, numbers.__getitem__)
+    return cast(strong(as_value(found)), SIZE)
+
+
+def variable(name: str, type: TensorType) -> Value:
+    """A new input variable; never the same as another, whatever its name."""
+    return _variable(name, type, of_body=False)
+
+
+def body_input(name: str, type: TensorType) -> Value:
+    """A variable that a body of a loop or branch is traced with, or is made of."""
+    return _variable(name, type, of_body=True)
+
+
+def _variable(name: str, type: TensorType, of_body: bool) -> Value:
+    given = {"name": Text(name), "type": type, "of_body": of_body}
+    params = INPUT.kinds.checked(given)
+    return Node(INPUT, (), params, (type,)).outputs[0]
+
+
+def at_least(value: Value, least: int | None) -> None:
+    """A number that a body is given is never below another, where it is a size."""
+    if least is not None and value._symbol is None:
+        name = value.node.params["name"].content
+        value._symbol = Symbol(name, value, least)
+
+
+def is_body_input(node: Node) -> bool:
+    """Whether a node is an input of a body, no argument of a program."""
+    return node.primitive is INPUT and bool(node.params["of_body"])
+
+
+def constant(array: Any, weak: bool = False) -> Value:
+    """The value of a literal array, kept with its dtype."""
+    return CONSTANT(data=Data(array), weak=weak)
+
+
+def size_value(size: Size) -> "int | Value":
+    """A size as users meet it: an int where static, else a symbolic integer."""
+    if isinstance(size, int):
+        return size
+    value = SIZE_OP(*origins(size), size=size)
+    if value.sizes is None:
+        sizes = np.empty((), dtype=object)
+        sizes[()] = size
+        value.sizes = sizes  # whole at once: other threads may read it
+    return value
+
+
+enroll(size_value, "size_value")
+
+
+def literal_of(value: Value) -> "np.ndarray[Any, Any] | None":
+    """The array of a constant, or None for any other value."""
+    if value.node.primitive is CONSTANT:
+        return value.node.params["data"].array
+    return None
+
+
+_WEAK = {float: "float64", complex: "complex128"}
+NUMBERS = frozenset((int, *_WEAK))  # the types of Python numbers; bool is none
+
+
+def as_value(x: Any) -> Value:
+    """Numbers, arrays, sizes, and nested lists of values, as one value.
+
+    An object that stands for a value gives it by its method `__graphc_value__`.
+    """
+    if isinstance(x, Value):
+        return x
+    if isinstance(x, bool):
+        return constant(np.asarray(x))
+    if type(x) in NUMBERS:
+        return constant(_number(x), weak=True)
+    if isinstance(x, Dim):
+        return as_value(size_value(x))
+    if isinstance(x, (list, tuple)) and _holds_values(x):
+        return F.stack([as_value(item) for item in x])
+    if hasattr(type(x), "__graphc_value__"):
+        return x.__graphc_value__()
+    return constant(_literal_array(x))
+
+
+def number_constant(x: int | float | complex, dtype: DType) -> Value:
+    """A Python number as a constant of `dtype`; raises where it does not fit."""
+    return constant(_cast_literal(_number(x), dtype))
+
+
+def _number(x: int | float | complex) -> np.ndarray[Any, Any]:
+    if not isinstance(x, int):
+        return np.asarray(x, dtype=_WEAK[type(x)])
+    dtype = _integer_dtype(x)
+    if dtype is None:
+        bits = x.bit_length()
+        shown = f"the integer {x}" if bits < 128 else f"an integer of {bits} bits"
+        hint = f"beside floats, write {float(x)!r}" if bits < 1024 else ""
+        raise graph_error(f"{shown} fits neither int64 nor uint64", hint=hint)
+    return np.asarray(x, dtype)
+
+
+def _integer_dtype(x: int) -> "DType | None":
+    """The dtype of a Python integer as NumPy 2 has it; None where no dtype holds it."""
+    if -(2**63) <= x < 2**63:
+        return SIZE
+    return np.dtype("uint64") if 0 <= x < 2**64 else None
+
+
+def _holds_values(items: Sequence[Any], axes: int = 1) -> bool:
+    if axes > MOST_AXES:
+        problem = f"lists are nested deeper than the {MOST_AXES} axes of arrays"
+        raise graph_error(problem)
+    return any(
+        isinstance(i, (Value, Dim))
+        or hasattr(type(i), "__graphc_value__")
+        or (isinstance(i, (list, tuple)) and _holds_values(i, axes + 1))
+        for i in items
+    )
+
+
+def _literal_array(x: Any) -> np.ndarray[Any, Any]:
+    if _is_masked(x):
+        raise graph_error(
+            "a masked array would lose its mask",
+            got=f"{type(x).__name__} of shape {np.shape(x)}",
+            hint="fill it with numpy.ma.filled(x, value), or give x.data and x.mask",
+        )
+    try:
+        array = np.asarray(x)
+    except GraphError:  # of what is in it
+        raise
+    except ValueError as error:
+        raise graph_error(f"not an array: {error}", got=type(x).__name__) from None
+    if name_of(array.dtype) not in DTYPES:
+        raise graph_error(
+            f"arrays of dtype {array.dtype} are not supported",
+            got=f"{type(x).__name__} of shape {array.shape}",
+            hint="convert it with numpy.asarray(x, dtype=...) first",
+        )
+    return array
+
+
+def _is_masked(x: Any) -> bool:
+    if type(x) is np.ndarray or isinstance(x, np.generic):
+        return False
+    if isinstance(x, (list, tuple)):
+        return any(map(_is_masked, x))
+    return bool(np.ma.is_masked(x))
+
+
+def as_size(x: Any, what: str = "a size") -> Size:
+    """An integer, integer scalar value or dim, as a size (its sign unchecked)."""
+    if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+        if not -(2**63) <= x < 2**63:
+            raise graph_error(f"{what} must fit int64", got=str(x))
+        return int(x)
+    if isinstance(x, Dim):
+        return x
+    if isinstance(x, np.ndarray):
+        x = as_value(x)
+    if isinstance(x, Value) and x.type.rank == 0 and is_integer(x.dtype):
+        sizes = known_sizes(x)
+        assert sizes is not None
+        size: Any = sizes[()]
+        return size
+    got = str(x.type) if isinstance(x, Value) else f"{type(x).__name__} {_shown(x)}"
+    hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
+    if isinstance(x, Value) and x.node.primitive is OP.true_divide:
+        hint = "write a // b, which gives an integer"
+    if isinstance(x, str):
+        hint = "write the size of an axis that has the name, as x.shape[0]"
+    raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
+
+
+def _shown(x: Any) -> str:
+    """A repr that is not deep."""
+    return reprlib.repr(x) if isinstance(x, (list, tuple, dict)) else repr(x)
+
+
+def as_shape(x: Any) -> Shape:
+    """A shape: one size, a sequence of sizes, or an integer vector value."""
+    if isinstance(x, Value) and x.type.rank == 1:
+        length = x.type.shape[0]
+        if not isinstance(length, int):
+            raise graph_error(
+                "a shape vector must have a static length: rank is always static",
+                got=str(x.type),
+            )
+        x = [x[i] for i in range(length)]
+    if isinstance(x, np.ndarray) and x.ndim == 1:
+        x = x.tolist()
+    if not isinstance(x, (list, tuple)):
+        x = (x,)
+    return tuple(as_size(n) for n in x)
+
+
+def no_device(device: Any, op_name: str) -> None:
+    """The `device` of the Array API must be None, which is that of every value."""
+    if device is not None:
+        raise graph_error(
+            "a graph names no device",
+            op=op_name,
+            got=f"device={device!r}",
+            hint="leave it out: arrays are where the compiled function puts them",
+        )
+
+
+def check_shape(shape: Shape, op_name: str) -> Shape:
+    """`shape`, which must not be provably negative anywhere."""
+    for n in shape:
+        if isinstance(n, int) and n < 0:
+            raise graph_error(
+                f"negative size {n}",
+                op=user_op(op_name),
+                got=f"shape {shape_text(shape)}",
+                hint="sizes are 0 or more; only reshape works a -1 out",
+            )
+    return shape
+
+
+def shape_text(shape: Sequence[Size]) -> str:
+    """A shape as text: `(n, 3)`."""
+    inside = ", ".join(map(str, shape))
+    return f"({inside},)" if len(shape) == 1 else f"({inside})"
+
+
+def normal_axis(axis: Any, rank: int, op_name: str) -> int:
+    """One axis in 0..rank-1; raises GraphError when it is out of range."""
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        raise graph_error(
+            "an axis must be an integer", op=user_op(op_name), got=f"axis {axis!r}"
+        )
+    if not -rank <= axis < rank:
+        raise graph_error(
+            f"axis {axis} is out of range",
+            op=user_op(op_name),
+            got=f"a value of rank {rank}",
+            expected=f"an axis from {-rank} to {rank - 1}" if rank else "no axis",
+        )
+    return int(axis) % rank
+
+
+def normal_axes(axis: Any, rank: int, op_name: str) -> tuple[int, ...]:
+    """Sorted, distinct axes; None stands for all."""
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = tuple(sorted(normal_axis(a, rank, op_name) for a in given))
+    if len(set(axes)) < len(axes):
+        got = f"axis {axis!r}"
+        raise graph_error("an axis is named twice", op=user_op(op_name), got=got)
+    return axes
+
+
+def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
+    """`x` as another dtype: folded for constants, the same value if nothing changes."""
+    if x.dtype == dtype and x.type.weak == weak:
+        return x
+    array = literal_of(x)
+    if array is not None and (array.ndim == 0 or x.type.weak):
+        return constant(_cast_literal(array, dtype), weak)
+    return F._convert(x, dtype=dtype, weak=weak)
+
+
+def _cast_literal(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    if is_integer(dtype) and is_integer(array.dtype):
+        limits = np.iinfo(dtype)
+        number = int(array)
+        if not limits.min <= number <= limits.max:
+            wide = _integer_dtype(number)
+            hint = f'widen the other operand first: x.astype("{wide}")'
+            problem = f"the integer {number} does not fit {dtype.name}"
+            raise graph_error(problem, hint=hint)
+    return array.astype(dtype)
+
+
+def strong(x: Value) -> Value:
+    """`x` without weakness: a Python number becomes an array of its default dtype."""
+    return cast(x, default_dtype(x.dtype)) if x.type.weak else x
+
+
+CASTINGS = ("exact", "safe", "same_kind")
+
+
+def check_casting(casting: Any) -> Casting:
+    """`casting`, which must be one of the rules for arguments of other dtypes."""
+    if not isinstance(casting, str) or casting not in CASTINGS:
+        expected = f"one of {', '.join(map(repr, CASTINGS))}"
+        problem = f"casting cannot be {casting!r}"
+        raise graph_error(problem, op="function", expected=expected)
+    return casting  # type: ignore[return-value]
+
+
+class _OfThread(threading.local):
+    """The default float of a thread, where it is not that of the process."""
+
+    float: DType | None = None
+
+
+_OWN = _OfThread()
+
+
+@contextmanager
+def default_float(name: str) -> Iterator[None]:
+    """Within, in this thread: floats whose dtype is not said are of this one."""
+    before, _OWN.float = _OWN.float, dtype_of(name)
+    try:
+        yield
+    finally:
+        _OWN.float = before
+
+
+class Config(CacheConfig):
+    """Defaults that hold for the whole process.
+
+    `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
+    set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
+    `graphc.function` is not told, and `casting` what is done about arguments of other
+    dtypes: see there. `max_bytes` is the most that an array may take which is made of a
+    few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
+    the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
+    `cache_dir` is a directory in which programs and executables are kept for other
+    processes, or None; at first it is that of the environment, `GRAPHC_CACHE_DIR`.
+    `cache_bytes` is the most that it takes, 2**32 (4 GiB) or `GRAPHC_CACHE_BYTES`: what
+    was not used for longest leaves.
+    """
+
+    __slots__ = "_casting", "_float", "_max_bytes", "dims"  # and no other
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._float = dtype_of("float32")
+        self.dims: Any = "auto"
+        self._max_bytes = 2**38
+        self._casting: Casting = "safe"
+
+    @property
+    def casting(self) -> Casting:
+        """Which arguments of other dtypes are taken: "exact", "safe" or "same_kind"."""
+        return self._casting
+
+    @casting.setter
+    def casting(self, rule: Any) -> None:
+        self._casting = check_casting(rule)
+
+    @property
+    def float(self) -> DType:
+        """The default floating-point dtype."""
+        own = _OWN.float
+        return self._float if own is None else own
+
+    @float.setter
+    def float(self, name: Any) -> None:
+        dtype = dtype_of(name)
+        if dtype.kind != "f" and dtype.name != "bfloat16":
+            raise graph_error(f"the default float cannot be {dtype.name}")
+        self._float = dtype
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes of an array that is made of a few numbers."""
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, most: Any) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 16:
+            raise graph_error("max_bytes is an integer, at least 16", got=repr(most))
+        self._max_bytes = most
+
+
+config = Config()
+
+
+def default_dtype(dtype: DType) -> DType:
+    """The dtype of a Python number of this kind where none is given."""
+    if dtype.kind == "f":
+        return config.float
+    if dtype.kind == "c" and config.float.itemsize < 8:
+        return dtype_of("complex64")
+    return dtype

@@ -1,0 +1,155 @@
+"""NumPy's functions of values: `np.sin(x)` is `gt.sin(x)`, or says what to use."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.params.concrete import meant
+
+RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
+SPACES = {
+    "numpy": "",
+    "numpy.linalg": "linalg.",
+    "numpy.fft": "fft.",
+    "numpy.lib.stride_tricks": "",
+}
+OTHERWISE = {  # functions of NumPy that have another name here
+    "around": "round",
+    "identity": "eye",
+    **dict.fromkeys(
+        ("array", "asanyarray", "ascontiguousarray", "asfortranarray", "copy"),
+        "asarray",
+    ),
+}
+LAYOUT = ("copy", "kind", "like", "order", "subok")  # of arrays in memory, and sorting
+METHODS = {  # of ufuncs
+    ("add", "reduce"): "sum",
+    ("multiply", "reduce"): "prod",
+    ("maximum", "reduce"): "max",
+    ("minimum", "reduce"): "min",
+    ("logical_and", "reduce"): "all",
+    ("logical_or", "reduce"): "any",
+    ("add", "accumulate"): "cumsum",
+    ("multiply", "accumulate"): "cumprod",
+    ("maximum", "accumulate"): "cummax",
+    ("minimum", "accumulate"): "cummin",
+}
+
+
+def apply_ufunc(
+    ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
+    name = ufunc.__name__
+    if "out" in options:
+        hint = "write a = a + x, which gives a new value"
+        problem = "cannot write a symbolic value into an array"
+        raise graph_error(problem, op=f"numpy.{name}", hint=hint)
+    if method == "outer" and name in FUNCTIONS:
+        return _outer(FUNCTIONS[name], *inputs, **options)
+    if method != "__call__":
+        return _by_method(name, method, inputs, options)
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise _unknown(name)
+    return _as_arrays(_called(found, name, inputs, options))
+
+
+def _as_arrays(found: Any) -> Any:
+    """Results as NumPy's functions give them, whose numbers are no Python numbers."""
+    if isinstance(found, tuple):
+        return tuple(map(_as_arrays, found))
+    return FUNCTIONS["asarray"](found) if found.type.weak else found
+
+
+def _by_method(
+    name: str, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """A method of a ufunc; it goes along the first axis where none is said."""
+    found = METHODS.get((name, method))
+    if found is None:
+        raise _unknown(f"{name}.{method}")
+    return _called(FUNCTIONS[found], found, inputs, {"axis": 0} | options)
+
+
+def _outer(found: Callable[..., Any], a: Any, b: Any, **options: Any) -> Any:
+    """A function of each element of one array with each of another."""
+    a, b = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
+    new = tuple(range(a.ndim, a.ndim + b.ndim))
+    return found(FUNCTIONS["expand_dims"](a, new) if new else a, b, **options)
+
+
+def apply_function(
+    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """The answer of `__array_function__`."""
+    name = name_of(function)
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise _unknown(name)
+    return _called(found, name, *_by_name(function, args, options))
+
+
+def name_of(function: Any) -> str:
+    """The name, here, of a function of NumPy or of a library that extends it."""
+    space = SPACES.get(function.__module__, f"{function.__module__}.")
+    name = space + function.__name__
+    return OTHERWISE.get(name, name)
+
+
+def _by_name(
+    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Optional arguments as keywords: NumPy has some in between that we have not."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # written in C
+        return args, options
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return args, options
+    needed = [p for p in parameters if p.default is p.empty]
+    given = zip(parameters[len(needed) :], args[len(needed) :], strict=False)
+    options = {p.name: a for p, a in given} | options
+    return args[: len(needed)], {RENAMED.get(k, k): v for k, v in options.items()}
+
+
+def _called(
+    found: Callable[..., Any], name: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    signature = inspect.signature(found)
+    args, options = _fitted(signature, args, options)
+    try:
+        signature.bind(*args, **options)
+    except TypeError as error:
+        hint = f"see the arguments of graphc.tensor.{name}"
+        raise graph_error(str(error), op=f"numpy.{name}", hint=hint) from None
+    return found(*args, **options)
+
+
+def _fitted(
+    signature: inspect.Signature, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments that are positional here by position; none about memory layout."""
+    parameters = signature.parameters
+    own = {
+        k: v
+        for k, v in options.items()
+        if k in parameters or k not in LAYOUT or v == "F"
+    }
+    for parameter in list(parameters.values())[len(args) :]:
+        if parameter.kind is not parameter.POSITIONAL_ONLY or parameter.name not in own:
+            break
+        args = (*args, own.pop(parameter.name))
+    return args, own
+
+
+def _unknown(name: str) -> GraphError:
+    """The error of a function of NumPy, or of a library that extends it."""
+    own = name.removeprefix("numpy.")
+    root, last = own.split(".")[0], own.split(".")[-1]
+    op = f"numpy.{own}" if hasattr(np, root) else own
+    return graph_error("takes no symbolic values", op=op, hint=meant(last))

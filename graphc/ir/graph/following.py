@@ -1,0 +1,114 @@
+"""Integers that are followed as sizes: which ones a new value holds, as formulas.
+
+They are computed when the value is made, by the rule of its primitive. Formulas of
+axes alone are followed through arithmetic of 32 bits too; a guard has the program
+refuse shapes for which that would wrap around.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir.graph.nodes import Guard, Value, known_sizes
+from graphc.ir.params.exactness import limits, wrapped
+from graphc.ir.sizes.dims import Dim, Size, less_equal
+from graphc.ir.types import DType, TensorType
+
+MOST_TERMS = 32  # of a formula that is followed further
+MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
+
+Sizes = np.ndarray[Any, Any]  # an object array
+
+
+class Followed(NamedTuple):
+    """The sizes that a value holds, and what must hold so that it does."""
+
+    sizes: Sizes | None = None
+    guards: tuple[Guard, ...] = ()
+
+
+OPAQUE = Followed()
+
+
+def followed(
+    primitive: Any,
+    inputs: Sequence[Value],
+    params: Mapping[str, Any],
+    type: TensorType,
+) -> Followed:
+    """The sizes that the first output of a node holds, if they can be followed."""
+    if primitive.sizes is None or not holds_sizes(type):
+        return OPAQUE
+    known = [known_sizes(v) for v in inputs]
+    if any(k is None for k in known):
+        return OPAQUE
+    if type.dtype.kind == "b" and any(map(_has_data, known)):
+        return OPAQUE  # what depends on data is chosen there, not by a formula
+    with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
+        found = _bounded(primitive.sizes(*known, **params))
+    # A size that is converted does not wrap around: the program refuses it.
+    wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
+    if found is None or not primitive.wraps or wide:
+        return Followed(found)
+    return _as_computed(found, type.dtype)
+
+
+def _has_data(sizes: Any) -> bool:
+    """Whether some of these sizes are integers of a program, and no axes."""
+    found = (n.symbols for n in sizes.flat if isinstance(n, Dim))
+    return any(s.origin is not None for symbols in found for s in symbols)
+
+
+def holds_sizes(type: TensorType) -> bool:
+    """Whether a value of this type is small enough to be followed as sizes."""
+    if type.dtype.kind not in "biu":
+        return False
+    size = type.size if all(isinstance(n, int) for n in type.shape) else None
+    return isinstance(size, int) and size <= MOST_SIZES
+
+
+def _bounded(result: Any) -> Sizes | None:
+    """Sizes as an object array; None where one is not known, or is too long."""
+    array = np.empty(np.shape(result), dtype=object)
+    array[...] = result
+    flat = array.reshape(-1)  # a view
+    for i, size in enumerate(flat.tolist()):
+        if size is None or (isinstance(size, Dim) and size.weight > MOST_TERMS):
+            return None
+        if not isinstance(size, Dim):
+            flat[i] = int(size)
+    return array
+
+
+def _as_computed(sizes: Sizes, dtype: DType) -> Followed:
+    """The sizes as arithmetic of a dtype gives them, if that is known."""
+    guards: dict[Guard, None] = {}
+    for place, size in np.ndenumerate(sizes):
+        found = wrapped(size, dtype)
+        if found is None:
+            if not _is_of_axes(size, dtype):
+                return OPAQUE
+            found = size
+            if dtype.itemsize < 8:  # no axis is long enough to leave 64 bits
+                guards |= dict.fromkeys(_within(size, dtype))
+        sizes[place] = found
+    return Followed(sizes, tuple(guards))
+
+
+def _is_of_axes(size: Size, dtype: DType) -> bool:
+    """Whether a formula of axes alone may be taken not to wrap around."""
+    assert isinstance(size, Dim)
+    signed = dtype.kind == "i" and dtype.itemsize >= 4
+    return signed and all(s.origin is None for s in size.symbols)
+
+
+def _within(size: Size, dtype: DType) -> list[Guard]:
+    low, high = limits(dtype)
+    reason = f"{dtype} holds numbers from {low} to {high}"
+    pairs = [(size, high), (low, size)]
+    return [
+        Guard("<=", a, b, reason, "range")
+        for a, b in pairs
+        if less_equal(a, b) is not True
+    ]

@@ -1,0 +1,452 @@
+"""Immutable, hash-consed nodes and the values that they produce."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import count
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Literal, cast
+from weakref import ref
+
+import numpy as np
+
+from graphc.errors import (
+    ErrorKind,
+    GraphError,
+    SourceLocation,
+    graph_error,
+    label,
+    own_caller,
+    user_place,
+)
+from graphc.ir.elsewhere import OF_VALUES
+from graphc.ir.forks import in_forked_children
+from graphc.ir.graph.operators import Operators
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
+from graphc.ir.params.concrete import foreign, no_items, no_number, shown
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.types import DType, TensorType, is_integer
+
+if TYPE_CHECKING:
+    from graphc.ir.functions.methods import Methods
+    from graphc.ir.graph.op import Primitive
+else:
+    Methods = object
+
+Params = Mapping[str, Any]
+SERIALS = count()
+_JAX_CORE = str(Path("jax", "_src", "core.py"))
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A relation of two sizes that must hold at call time: a cheap host check.
+
+    `kind` is that of the error where it does not. `memory`: that an array fits into it,
+    which is no question of an array at a capacity that follows from other arrays.
+    """
+
+    relation: Literal["==", "<="]
+    left: Size
+    right: Size
+    reason: str
+    kind: ErrorKind = "shape"
+    memory: bool = False
+
+
+class Node:
+    """One application of a primitive to values.
+
+    `params` are static; a `Dim` in them demands the values that its symbols stand
+    for (`demands`) on the host before the node can be compiled. `serial` grows in
+    the order of creation, so that sorting by it is a topological order.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "demands",
+        "guards",
+        "inputs",
+        "outputs",
+        "params",
+        "place",
+        "primitive",
+        "serial",
+    )
+
+    def __init__(
+        self,
+        primitive: "Primitive",
+        inputs: "tuple[Value, ...]",
+        params: Params,
+        types: tuple[TensorType, ...],
+        guards: tuple[Guard, ...] = (),
+    ) -> None:
+        self.primitive = primitive
+        self.inputs = inputs
+        self.params = params
+        self.guards = guards
+        self.place: SourceLocation = user_place()
+        self.serial = next(SERIALS)
+        self.demands = _demands(params) if params and primitive.demanding else ()
+        self.outputs = tuple([Value(self, i, t) for i, t in enumerate(types)])
+
+    @property
+    def asking(self) -> str:
+        """The op that messages about sizes name: the function that the user called."""
+        asking = self.params.get("asking")
+        if asking is not None:
+            return str(asking.content)
+        return public_name(self.place.called) or self.primitive.name
+
+    @property
+    def reported(self) -> str:
+        """The op that reports name: as `asking`, but an index by its form."""
+        return self.primitive.name if self.asking == "index" else self.asking
+
+    def __repr__(self) -> str:
+        return f"<{self.primitive.name} at {self.place}>"
+
+
+def _demands(params: Params) -> "tuple[Value, ...]":
+    found: dict[Value, None] = {}
+    for param in params.values():
+        for size in param if isinstance(param, tuple) else (param,):
+            if isinstance(size, Dim):
+                found.update(dict.fromkeys(origins(size)))
+    return tuple(found)
+
+
+def origins(size: Size) -> "list[Value]":
+    """The values whose integers `size` is computed from."""
+    if not isinstance(size, Dim):
+        return []
+    return [cast(Value, s.origin) for s in size.symbols if s.origin is not None]
+
+
+def _home() -> str:
+    """The user's file: nodes without inputs keep the lines of one program."""
+    return user_place().filename
+
+
+class _InternedNode(ref[Node]):
+    """A node in the table, for as long as it lives.
+
+    As in a `WeakValueDictionary`, whose entries take five times as long to make.
+    """
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
+_CHANGING = RLock()  # nodes die at any time, in the thread that makes one as well
+
+
+def _renew_lock() -> None:
+    """Have a lock of its own in a forked child: no thread there holds the old one."""
+    global _CHANGING
+    _CHANGING = RLock()
+
+
+in_forked_children(_renew_lock)
+
+
+def _gone(entry: ref[Node]) -> None:
+    """A node is dead: its key may be that of another by now."""
+    key = cast(_InternedNode, entry).key
+    with _CHANGING:
+        if _INTERNED.get(key) is entry:
+            del _INTERNED[key]
+
+
+def intern_node(
+    primitive: "Primitive",
+    inputs: "tuple[Value, ...]",
+    params: dict[str, Any],
+    types: tuple[TensorType, ...],
+    guards: tuple[Guard, ...],
+) -> Node:
+    """The one node of this primitive, these inputs and these params.
+
+    Keys hold ids: those of a live node's inputs cannot be reused, and the entry of
+    a dead node is gone.
+    """
+    made_of = map(id, inputs) if inputs else (primitive.inline or _home(),)
+    # Params have an order. Where all are there, their values tell which is which.
+    complete = len(params) == len(primitive.kinds.names)
+    key = (primitive.name, *made_of, *(params.values() if complete else params.items()))
+    entry = _INTERNED.get(key)
+    node = None if entry is None else entry()
+    if node is None:
+        return _interned(key, Node(primitive, inputs, params, types, guards))
+    return node
+
+
+def _interned(key: tuple[Any, ...], node: Node) -> Node:
+    """A new node, or that of another thread which made it at the same time."""
+    made = _InternedNode(node, _gone)
+    made.key = key
+    with _CHANGING:
+        entry = _INTERNED.get(key)
+        other = None if entry is None else entry()
+        if other is not None:
+            return other
+        _INTERNED[key] = made
+    return node
+
+
+class Value(Operators, Methods):
+    """One output of a node: a symbolic tensor.
+
+    Operators and methods build new values. `==` compares element by element, as in
+    NumPy; identity (`is`, dictionary keys) is what the compiler itself uses.
+    """
+
+    __slots__ = ("__weakref__", "_symbol", "index", "node", "sizes", "type")
+
+    def __init__(self, node: Node, index: int, type: TensorType) -> None:
+        self.node = node
+        self.index = index
+        self.type = type
+        self.sizes: np.ndarray[Any, Any] | None = None
+        self._symbol: Symbol | None = None
+
+    @property
+    def symbol(self) -> Symbol:
+        """The dim symbol that stands for this integer scalar used as a size."""
+        if self._symbol is None:
+            name, lower, upper = self.node.primitive.range_of(self)
+            symbol = Symbol(label(name), self, lower, upper)
+            with _CHANGING:  # constants and sizes of axes are shared by threads
+                self._symbol = self._symbol or symbol
+        return self._symbol
+
+    @property
+    def name(self) -> str:
+        """The name of an input, else of the variable it was assigned to, or ""."""
+        name = self.node.params.get("name")
+        return self.node.place.assigned if name is None else str(name.content)
+
+    @property
+    def dtype(self) -> DType:
+        """The NumPy dtype of the elements."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.type.rank
+
+    @property
+    def shape(self) -> "tuple[int | Value, ...]":
+        """The sizes: an int where static, otherwise a symbolic integer."""
+        return tuple(F.size_value(n) for n in self.type.shape)
+
+    @property
+    def size(self) -> "int | Value":
+        """The number of elements: an int where static, else a symbolic integer."""
+        return F.size_value(self.type.size)
+
+    @property
+    def device(self) -> None:
+        """None: arrays are where the compiled function puts them."""
+        return None
+
+    @property
+    def at(self) -> Any:
+        """Functional updates: `x.at[index].set(v)`, `.add(v)` and so on."""
+        return F.updates_of(self)
+
+    @property
+    def T(self) -> "Value":
+        """The axes in reverse order."""
+        return F.transpose(self)
+
+    @property
+    def mT(self) -> "Value":
+        """The last two axes swapped."""
+        return F.swapaxes(self, -1, -2)
+
+    @property
+    def real(self) -> "Value":
+        """The real parts."""
+        return F.real(self)
+
+    @property
+    def imag(self) -> "Value":
+        """The imaginary parts."""
+        return F.imag(self)
+
+    def __repr__(self) -> str:
+        if self.node.primitive is OP.size and self.sizes is not None:
+            return str(self.sizes[()])
+        return f"<{self.node.primitive.name}: {self.type}>"
+
+    def __copy__(self) -> "Value":
+        return self  # a value never changes, and there is one of each
+
+    def __deepcopy__(self, _: Any) -> "Value":
+        return self
+
+    def __reduce__(self) -> Any:
+        raise graph_error(
+            "a value cannot be pickled: it stands for a graph of this process",
+            op="pickle",
+            got=shown(self),
+            hint="keep graphc.dump(value), which is text, or save a compiled function",
+        )
+
+    if not TYPE_CHECKING:  # whose stub lists the methods
+
+        def __getattr__(self, name: str) -> Any:
+            if name in METHODS:
+                return partial(METHODS[name], self)
+            raise AttributeError(self._unknown(name))
+
+    def _unknown(self, name: str) -> str:
+        """The message about an attribute that values have not."""
+        message = f"a symbolic value has no attribute {name!r}"
+        if name in UPDATES:
+            return f"{message}; write x.at[index].{name}(value)"
+        if name in FUNCTIONS:
+            return f"{message}; write gt.{name}(x)"
+        if name in OF_VALUES:
+            return f"{message}; {OF_VALUES[name]}"
+        return message + misspelled(name, dir(self))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(type(self)), *METHODS})
+
+    def __getitem__(self, index: Any) -> "Value":
+        return F.getitem(self, index)
+
+    def __iter__(self) -> "Iterator[Value]":
+        self._refuse_scalar("iter")
+        n = self.type.shape[0]
+        if not isinstance(n, int):
+            problem = f"cannot iterate over an axis of symbolic size {n}"
+            hint = "compute on the whole array, or give the axis a number as size"
+            raise no_items(self, problem, "iter", hint)
+        return iter([self[i] for i in range(n)])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._unchanged("write y = x.at[index].set(value)")
+
+    def __delitem__(self, index: Any) -> None:
+        raise self._unchanged("write y = gt.delete(x, index)")
+
+    def _unchanged(self, remedy: str) -> GraphError:
+        hint = f"{remedy}, which gives a new value"
+        problem = "values are never changed"
+        return graph_error(problem, op="index", got=str(self.type), hint=hint)
+
+    def __len__(self) -> int:
+        self._refuse_scalar("len")
+        n = self.type.shape[0]
+        if isinstance(n, int):
+            return n
+        caller = own_caller()
+        raise graph_error(
+            f"the length {n} is symbolic",
+            op="len",
+            got=str(self.type),
+            hint=f"give a list, as gt.{caller}([x, y])" if caller else "use x.shape[0]",
+        )
+
+    def __bool__(self) -> bool:
+        raise no_number(self, "bool")
+
+    def __int__(self) -> int:
+        raise no_number(self, "int")
+
+    def __index__(self) -> int:
+        raise no_number(self, "int")
+
+    def __float__(self) -> float:
+        raise no_number(self, "float")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise no_number(self, "numpy.asarray", "use a function of graphc.tensor")
+
+    def __str__(self) -> str:
+        """As `repr`; JAX asks for it where it refuses an argument of a primitive."""
+        code = sys._getframe(1).f_code
+        if code.co_name == "bind" and code.co_filename.endswith(_JAX_CORE):
+            raise foreign(self, otherwise="jax")
+        return repr(self)
+
+    @property
+    def __jax_array__(self) -> Any:
+        """Read by JAX before it takes an object that is no array of its own."""
+        if sys._getframe(1).f_code.co_filename.endswith("array_methods.py"):
+            raise AttributeError  # its operators: they leave the rest to ours
+        raise foreign(self, otherwise="jax")
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, _: Any, args: Any = (), options: Any = None
+    ) -> Any:
+        value = next(a for a in args if isinstance(a, Value))
+        raise foreign(value, f"torch.{function.__name__}")
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return repr(self)
+        hint = f'gt.debug_print("{{:{spec}}}", x) prints it when it is computed'
+        raise no_number(self, "format", hint)
+
+    def _refuse_scalar(self, op: str) -> None:
+        if not self.type.shape:
+            hint = "use the value itself, or gt.atleast_1d(x)"
+            problem = "a value of rank 0 has no length and no elements"
+            raise no_items(self, problem, op, hint)
+
+
+def known_sizes(value: Value) -> "np.ndarray[Any, Any] | None":
+    """The integers that `value` holds as sizes, or None where they are not known.
+
+    An integer scalar is always known: if by no rule, then as its own symbol.
+    """
+    if value.sizes is not None:
+        return value.sizes
+    if value.type.rank == 0 and is_integer(value.dtype):
+        sizes = np.empty((), dtype=object)
+        sizes[()] = symbol_dim(value.symbol)
+        return sizes
+    return None
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A program: input values, output values and the names of both."""
+
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that the outputs depend on, in topological order."""
+        return tuple(ancestors(self.outputs))
+
+    @cached_property
+    def primitives(self) -> "frozenset[Primitive]":
+        """The primitives of its nodes, without those inside of nodes."""
+        return frozenset([node.primitive for node in self.nodes])
+
+    @property
+    def nested(self) -> bool:
+        """Whether some primitive may have a graph inside of its nodes."""
+        return any([primitive.nests for primitive in self.primitives])
+
+    def giving(self, outputs: Iterable[Value]) -> "Graph":
+        """The program with other outputs; itself where they are the same."""
+        new = tuple(outputs)
+        same = all([a is b for a, b in zip(new, self.outputs, strict=True)])
+        return self if same else replace(self, outputs=new)

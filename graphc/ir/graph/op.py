@@ -1,0 +1,416 @@
+"""Primitives: all that is known about an op, declared in one place."""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from graphc.errors import ErrorKind, GraphError, graph_error
+from graphc.ir.graph.following import followed
+from graphc.ir.graph.nodes import Guard, Node, Params, Value, intern_node
+from graphc.ir.namespace import user_op
+from graphc.ir.params.kinds import KINDS, ParamKind, ParamKinds
+from graphc.ir.primitives import REGISTRY
+from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import Size, equal, less_equal, may_be_one
+from graphc.ir.types import TensorType
+
+Array = Value  # in a type rule: an input, needed at run time only
+TypeRule = Callable[..., TensorType | tuple[TensorType, ...]]
+NamedRange = tuple[str, int | None, Size | None]
+
+
+class Printing(NamedTuple):
+    """The parts that an emission rule uses to print one node as one line of source."""
+
+    node: Node
+    xp: str  # "np" or "jnp"
+    inputs: tuple[str, ...]  # an expression per input
+    code: Callable[[Any], str]  # a param (size, shape, dtype, text ...) as source
+    helper: Callable[[Callable[..., Any]], str]  # print this function too: its name
+    inner: Callable[..., str]  # print a graph as a function, perhaps jitted: its name
+    foreign: Callable[[str, Callable[..., Any]], str]  # name a function without text
+    in_body: bool = False  # JAX traces a body even where it is never run
+
+
+Emit = Callable[[Printing], str]
+Vjp = Callable[..., "tuple[Value | None, ...]"]
+Batch = Callable[..., "Value | tuple[Value, ...]"]
+PaddingFunction = Callable[..., Any]
+Views = Callable[[Node], Iterable[tuple[Value, Value]]]
+BodyCalls = Callable[[Node], Iterable[Any]]
+Rounding = Literal["none", "once", "many", "stored"]
+BACKENDS = ("numpy", "jax")
+EMISSION: dict[str, RuleTable[Emit]] = {
+    b: RuleTable(f"emission, {b}") for b in BACKENDS
+}
+GRADIENTS: RuleTable[Vjp] = RuleTable("gradients")
+BATCHING: RuleTable[Batch] = RuleTable("batching")
+PADDING: RuleTable[PaddingFunction] = RuleTable("padding")
+VjpRule = TypeVar("VjpRule", bound=Vjp)
+BatchRule = TypeVar("BatchRule", bound=Batch)
+PaddingRule = TypeVar("PaddingRule", bound=PaddingFunction)
+
+
+@dataclass(frozen=True, eq=False)
+class Opaque:
+    """A param that is no data: it has a name in texts, which cannot be read back."""
+
+    name: str
+    content: Any
+
+
+KINDS[Opaque] = ParamKind("opaque", lambda x: type(x) is Opaque)
+
+
+def no_views(node: Node) -> tuple[()]:
+    """Every output is an array of its own."""
+    return ()
+
+
+def no_bodies(node: Node) -> tuple[()]:
+    """No graph is inside of the node."""
+    return ()
+
+
+def views_of_inputs(node: Node) -> Iterable[tuple[Value, Value]]:
+    """Output i may be a view of input i, or input i itself."""
+    return zip(node.outputs, node.inputs, strict=False)
+
+
+@dataclass(eq=False)
+class Primitive:
+    """A primitive op and its rules; calling it builds a node.
+
+    `infer` is the type rule: inputs positional, normalised params keyword-only, whose
+    annotations are the kinds that they are of: see `graphc.ir.params.kinds`.
+    Rules of gradients, batching, padding and the text of each backend stand in tables,
+    which its decorators fill. `sizes`, where given, computes integers and bools as
+    sizes (see `ops.common.known`); where the op `wraps`, these may leave the range of
+    its dtype. `inline` ops are printed inside the expressions that use them.
+    `literals`: where a scalar constant may be printed as a bare Python number, since
+    another input of its dtype stands beside it, or always. `imports` names a module
+    that the printed text needs, by backend. `bounds_check` gives the conditions, with
+    messages, that `check=True` must find true (see `ops.common.conditions`);
+    `bounds_kind` is the kind of the error where it does not.
+
+    Of gradient and batching each primitive has a rule or a reason for having none.
+    `elementwise`: the inputs broadcast, and an element of the result depends on one of
+    each. `linear`: the derivative holds no element of an input, so none can spoil it.
+    `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
+    `chooses`: elements that the first input does not choose count for nothing.
+    `picks`: the gradient rule compares elements of the inputs, or finds them again.
+    `rounding`: how often elements are rounded on the way; "none" where they are exact,
+    "stored" where XLA keeps the result and computes it once (see `recomputed`).
+    `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
+    `size_remedy`: what to do where its result is needed as a size and cannot be.
+    `driven`: the driver runs it, in pieces of which each is compiled.
+    `checks`: the driver checks its condition, so that no body can hold it.
+    `for_gradients`: its outputs are its first inputs, once all gradients are taken.
+    `layout`: the elements stand in another order, which products take as it is.
+
+    `views`: pairs of values of which in NumPy programs the first may be a view of the
+    second, also of values in bodies; other outputs are arrays of their own. Where the
+    op `stretches`, several elements of an output may be one in memory.
+    `body_calls`: the graphs inside of a node, each with the types and sizes that it is
+    given there: see `graphc.ir.graph.bodies.BodyCall`.
+    """
+
+    name: str
+    infer: TypeRule
+    sizes: Callable[..., Any] | None = None
+    wraps: bool = False
+    range: Callable[[Node], NamedRange] | None = None
+    inline: bool = False
+    literals: Literal["never", "beside", "always"] = "never"
+    several: bool = False  # the printed expression is a tuple
+    interned: bool = True
+    passes_on: bool = False  # output i is input i: programs do without the node
+    demanding: bool = True  # whether dims in the params are needed on the host
+    on_host: bool = True  # whether the NumPy form may stand in for the JAX form
+    imports: dict[str, str] = field(default_factory=dict)  # by backend
+    arguments: tuple[str, ...] = ()
+    elementwise: bool = False
+    linear: bool = False
+    picks: bool = False
+    rounding: Rounding = "many"
+    selective: bool = False
+    chooses: bool = False
+    no_gradient_for: dict[str, str] = field(default_factory=dict)  # argument: why
+    size_remedy: str = ""
+    driven: bool = False
+    checks: bool = False
+    for_gradients: bool = False
+    layout: bool = False
+    views: Views = no_views
+    stretches: bool = False
+    body_calls: BodyCalls = no_bodies
+
+    def __post_init__(self) -> None:
+        signature = inspect.signature(self.infer).parameters.values()
+        self.arguments = tuple(
+            ("*" if p.kind is p.VAR_POSITIONAL else "") + p.name
+            for p in signature
+            if p.kind is not p.KEYWORD_ONLY
+        )
+        self.kinds = ParamKinds(self.name, self.infer)
+        if not self.name.isidentifier():
+            raise ValueError(f"{self.name!r} is no name of a primitive")
+        if self.name in PRIMITIVES:
+            raise ValueError(f"primitive {self.name} is defined twice")
+        PRIMITIVES[self.name] = self
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __call__(self, *inputs: Value, **params: Any) -> Any:
+        """Build the node; its one value, or a tuple of several.
+
+        Raises GraphError where the inputs do not fit, naming op and types.
+        """
+        outputs = self.bind(inputs, params).outputs
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def bind(self, inputs: tuple[Value, ...], params: dict[str, Any]) -> Node:
+        """The interned node for these inputs and normalised params.
+
+        Raises GraphError where a param is not of its kind.
+        """
+        params = self.kinds.checked(params, inputs)
+        types, guards = infer_types(self, inputs, params)
+        if not self.interned:
+            return Node(self, inputs, params, types, guards)
+        found = followed(self, inputs, params, types[0])
+        guards += found.guards
+        node = intern_node(self, inputs, params, types, guards)
+        if found.sizes is not None:
+            node.outputs[0].sizes = found.sizes
+        return node
+
+    def emit(
+        self,
+        both: str | Emit | None = None,
+        *,
+        numpy: str | Emit | None = None,
+        jax: str | Emit | None = None,
+    ) -> "Primitive":
+        """Declare how a node prints; a text may use {xp}, inputs and params."""
+        for backend, rule in (("numpy", numpy or both), ("jax", jax or both)):
+            if rule is not None:
+                printed = _template(self, rule) if isinstance(rule, str) else rule
+                EMISSION[backend].define(self, printed)
+        return self
+
+    def refuse(self, backend: str, reason: str) -> "Primitive":
+        """Declare that a backend cannot run this op, and why."""
+        EMISSION[backend].refuse(self, reason)
+        return self
+
+    def vjp(self, rule: VjpRule) -> VjpRule:
+        """Decorator: how cotangents of the outputs become cotangents of the inputs.
+
+        `rule(g, *inputs, **params)` gives one per input: a value of its type (of the
+        type of the output where elementwise), or None for zero. `g` is the cotangent
+        of the output; of several outputs a tuple, with None where it is zero. Complex
+        numbers follow JAX: rules are the transpose of the derivative, unconjugated.
+        """
+        GRADIENTS.define(self, rule)
+        return rule
+
+    def zero_gradient(self) -> "Primitive":
+        """Declare that the results are constant almost everywhere."""
+        GRADIENTS.define(self, lambda g, *inputs, **params: (None,) * len(inputs))
+        return self
+
+    def no_gradient(self, reason: str) -> "Primitive":
+        """Declare that there is no gradient, and why."""
+        GRADIENTS.refuse(self, reason)
+        return self
+
+    def batch(self, rule: BatchRule) -> BatchRule:
+        """Decorator: the node for each element of a new first axis of its inputs.
+
+        `rule(n, batched, *inputs, **params)` gives the outputs, all with a new first
+        axis of size `n`. `batched` says which inputs have it.
+        """
+        BATCHING.define(self, rule)
+        return rule
+
+    def no_batch(self, reason: str) -> "Primitive":
+        """Declare that it cannot be done for each element of an axis, and why."""
+        BATCHING.refuse(self, reason)
+        return self
+
+    def padding(self, rule: PaddingRule) -> PaddingRule:
+        """Decorator: the node on inputs with padding at the end of some axes.
+
+        `rule(pad, *inputs, **params)` gives the outputs at their capacities, or None
+        where it has no answer; see `graphc.ops.common.padding`. Sizes in `params` are
+        capacities already; those in `pad.node.params` are true.
+        """
+        PADDING.define(self, rule)
+        return rule
+
+    def no_padding(self, reason: str) -> "Primitive":
+        """Declare that it needs true sizes, and why."""
+        PADDING.refuse(self, reason)
+        return self
+
+    @property
+    def nests(self) -> bool:
+        """Whether graphs may be inside of its nodes."""
+        return self.body_calls is not no_bodies
+
+    def range_of(self, value: Value) -> NamedRange:
+        """The name and bounds of `value` when it is used as a size."""
+        if self.range is not None:
+            return self.range(value.node)
+        return value.node.place.assigned or self.name, None, None
+
+
+PRIMITIVES: dict[str, Primitive] = REGISTRY
+InferRule = TypeVar("InferRule", bound=TypeRule)
+
+
+def op(
+    *, inline: bool = False, interned: bool = True
+) -> Callable[[TypeRule], Primitive]:
+    """Decorator: the primitive whose type rule is the decorated function."""
+
+    def declare(infer: TypeRule) -> Primitive:
+        name = infer.__name__.strip("_")
+        made = Primitive(name, infer, inline=inline, interned=interned)
+        made.__doc__ = infer.__doc__
+        return made
+
+    return declare
+
+
+def _template(primitive: Primitive, text: str) -> Emit:
+    arguments = primitive.arguments
+    plain = not any(name.startswith("*") for name in arguments)
+
+    def printed(p: Printing) -> str:
+        params = p.node.params
+        if plain and not params:  # as most nodes of most programs
+            fields = dict(zip(arguments, p.inputs, strict=True))
+            return text.format(*p.inputs, xp=p.xp, **fields)
+        fields = {name: p.code(value) for name, value in params.items()}
+        fields |= named_inputs(primitive, p.inputs)
+        return text.format(*p.inputs, xp=p.xp, **fields)
+
+    return printed
+
+
+def named_inputs(primitive: Primitive, inputs: tuple[str, ...]) -> dict[str, str]:
+    """The printed inputs by argument name; a starred argument joins its share."""
+    named: dict[str, str] = {}
+    for i, name in enumerate(primitive.arguments):
+        if name.startswith("*"):
+            named[name[1:]] = ", ".join(inputs[i:])
+        else:
+            named[name] = inputs[i]
+    return named
+
+
+class _Inference(threading.local):
+    """The node being inferred: what `require_*` report and collect."""
+
+    now: tuple[str, tuple[Value, ...], list[Guard] | None] = ("", (), None)
+
+
+_CURRENT = _Inference()
+
+
+def infer_types(
+    primitive: Primitive, inputs: tuple[Value, ...], params: Mapping[str, Any]
+) -> tuple[tuple[TensorType, ...], tuple[Guard, ...]]:
+    """Run the type rule: the types of the outputs, and the guards it needs."""
+    outer = _CURRENT.now
+    guards: list[Guard] = []
+    _CURRENT.now = primitive.name, inputs, guards
+    try:
+        types = primitive.infer(*inputs, **params)
+    finally:
+        _CURRENT.now = outer
+    unique = tuple(dict.fromkeys(guards)) if guards else ()
+    found = types if isinstance(types, tuple) else (types,)
+    for type in found:
+        given = inputs[0] if inputs else None
+        if given is None or type is not given.type or not given.node.inputs:
+            _require_countable(primitive, type)  # else it has been looked at
+    return found, unique
+
+
+def _require_countable(primitive: Primitive, type: TensorType) -> None:
+    """XLA ends the process where the number of bytes is none of int64."""
+    count = type.dtype.itemsize
+    for n in type.shape:
+        count *= n if isinstance(n, int) and n else 1
+    if count >= 2**63:
+        problem = "an array has more bytes than int64 holds"
+        raise graph_error(problem, op=primitive.name, got=str(type))
+
+
+def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphError:
+    """The error of a type rule: names the op and the types of its inputs.
+
+    The op is the function that the user called, where that is one of the public ones.
+    """
+    op, inputs, _ = _CURRENT.now
+    got = ", ".join(str(v.type) for v in inputs)
+    return graph_error(problem, op=user_op(op), got=got, expected=expected, hint=hint)
+
+
+def _guard(
+    relation: Literal["==", "<="],
+    a: Size,
+    b: Size,
+    reason: str,
+    kind: ErrorKind,
+    memory: bool = False,
+) -> None:
+    guards = _CURRENT.now[2]
+    if guards is not None:
+        guards.append(Guard(relation, a, b, reason, kind, memory))
+
+
+def require_equal(
+    a: Size, b: Size, reason: str, hint: str = "", kind: ErrorKind = "shape"
+) -> Size:
+    """`a` and `b` must be equal: proved, refuted (raises) or checked at call time.
+
+    Returns the simpler of the two. `kind` is that of the error of a call.
+    """
+    if a is b:
+        return a
+    answer = equal(a, b)
+    if answer is False:
+        raise type_error(f"{reason}: {a} and {b} differ", hint=hint)
+    if answer is None:
+        _guard("==", a, b, reason, kind)
+    return a if _simplicity(a) <= _simplicity(b) else b
+
+
+def _simplicity(size: Size) -> tuple[bool, int, int]:
+    """Numbers are simplest, and what may turn out to be 1, then short formulas."""
+    if isinstance(size, int):
+        return False, 0, 0
+    return not may_be_one(size), size.weight, len(str(size))
+
+
+def require_at_most(
+    a: Size, b: Size, reason: str, kind: ErrorKind = "shape", memory: bool = False
+) -> None:
+    """`a <= b` must hold: proved, refuted (raises) or checked at call time."""
+    answer = less_equal(a, b)
+    if answer is False:
+        raise type_error(f"{reason}: {a} is more than {b}")
+    if answer is None:
+        _guard("<=", a, b, reason, kind, memory)
+
+
+def rebuild(node: Node, inputs: tuple[Value, ...], params: Params) -> Node:
+    """The node of the same primitive on other inputs and params."""
+    return node.primitive.bind(inputs, dict(params))

@@ -1,0 +1,73 @@
+"""`[0] * k` with a symbolic k: Python repeats a list by a number, which there is not.
+
+Values multiply lists as arrays, as NumPy's do, and a program that means to repeat would
+go on with an array of the wrong length. So it has to say which of both it means.
+"""
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error, user_place
+from graphc.ir.params.concrete import NO_NUMBER, around, in_words, shown
+from graphc.ir.types import is_integer
+
+if TYPE_CHECKING:
+    from graphc.ir.graph.nodes import Value
+
+SEQUENCES = (list, tuple, str, bytes, bytearray)
+_TEXT = (str, bytes, bytearray)
+_NUMBERS = (bool, int, float, complex)
+
+
+def refuse_repeating(count: "Value", sequence: Any) -> None:
+    """Raise GraphError for a sequence times an integer, which may mean to repeat it."""
+    if not count.type.rank and is_integer(count.dtype):
+        raise no_repeating(count, sequence)
+
+
+def no_repeating(count: "Value", sequence: Any) -> GraphError:
+    """The error of a sequence that is to be repeated by a symbolic number."""
+    op = f"{type(sequence).__name__} *"
+    return graph_error(NO_NUMBER, op=op, got=shown(count), hint=_hint(sequence))
+
+
+def _hint(sequence: Any) -> str:
+    """Code for both that may be meant, in the words of the user's line."""
+    if isinstance(sequence, _TEXT):
+        return "text has a length that is known when the graph is built"
+    items, number = _written(sequence)
+    meant = _repeated(sequence, items, number)
+    return in_words(f"use {meant}; to multiply, gt.multiply({items}, {number})")
+
+
+def _repeated(sequence: Any, items: str, number: str) -> str:
+    """Code for the array of the repeated items."""
+    rank = _rank(sequence)
+    if len(sequence) != 1 or not isinstance(sequence[0], _NUMBERS):
+        times = number if rank == 1 else f"({number}{', 1' * (rank - 1)})"
+        return f"gt.tile({items}, {times})"
+    (item,) = sequence
+    dtype = np.asarray(item).dtype.name
+    if item == 0:
+        return f'gt.zeros({number}, "{dtype}")'
+    return f'gt.full({number}, {item!r}, "{dtype}")'
+
+
+def _rank(items: Any) -> int:
+    """The rank of the array of some items."""
+    if not isinstance(items, (list, tuple)):
+        return int(getattr(items, "ndim", 0))
+    return 1 + (_rank(items[0]) if items else 0)
+
+
+def _written(sequence: Any) -> tuple[str, str]:
+    """The sequence and the number as the user's line has them."""
+    path = around(user_place())
+    last = path[-1] if path else None
+    if not (isinstance(last, ast.BinOp) and isinstance(last.op, ast.Mult)):
+        return "items", "k"
+    left, right = ast.unparse(last.left), ast.unparse(last.right)
+    first = isinstance(last.right, (ast.List, ast.Tuple))
+    return (right, left) if first else (left, right)

@@ -1,0 +1,173 @@
+"""Rebuilding part of a graph on other values."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from graphc.errors import SourceLocation, standing_at
+from graphc.ir.graph.build import SIZE_OP, as_value
+from graphc.ir.graph.nodes import Node, Params, Value, intern_node, origins
+from graphc.ir.graph.op import rebuild
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.params.kinds import is_record
+from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
+
+# The node that does the same once the sizes that it asks about are known.
+SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
+
+
+def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
+    """The nodes through which `outputs` depend on `inputs`, in topological order.
+
+    Nodes that depend on no input are not walked through twice, nor are inputs.
+    """
+    first = set(inputs)
+    nodes: dict[Node, None] = {}
+    stack = [v.node for v in outputs if v not in first]
+    while stack:
+        node = stack.pop()
+        if node not in nodes:
+            nodes[node] = None
+            stack += [v.node for v in operands(node) if v not in first]
+    inside: set[Node] = set()
+    for node in sorted(nodes, key=lambda n: n.serial):
+        if any(v in first or v.node in inside for v in operands(node)):
+            inside.add(node)
+    return sorted(inside, key=lambda n: n.serial)
+
+
+def replayed(
+    outputs: Sequence[Value],
+    new: Mapping[Value, Value],
+    region: Iterable[Node],
+    sizes: Mapping[Symbol, Size] = MappingProxyType({}),
+) -> list[Value]:
+    """Rebuild `outputs`, with the nodes of `region` on the values of `new`.
+
+    `sizes` replace symbols of axes.
+    """
+    made = dict(new)
+    for node in region:
+        fresh = renewed(node, made, node.place.plain, sizes)
+        for old, value in zip(node.outputs, fresh.outputs, strict=True):
+            made.setdefault(old, value)
+    return [made.get(v, v) for v in outputs]
+
+
+def substituted(
+    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> list[Value]:
+    """Rebuild `outputs` with values and sizes substituted.
+
+    Nodes that depend on no value but have such a size are rebuilt, too.
+    """
+    return replayed(outputs, new, region_substituted(outputs, new, sizes), sizes)
+
+
+def region_substituted(
+    outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
+) -> list[Node]:
+    """The nodes that change with the values and sizes, in topological order."""
+
+    def edges(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v not in new]
+
+    region: dict[Node, None] = {}
+    for node in ancestors([v for v in outputs if v not in new], edges):
+        depends = any(v in new or v.node in region for v in operands(node))
+        if depends or not sizes.keys().isdisjoint(symbols_needed(node)):
+            region[node] = None
+    return list(region)
+
+
+def symbols_needed(node: Node) -> list[Symbol]:
+    """The symbols whose sizes must be known when a node is compiled."""
+    symbols = symbols_of(node)
+    if node.primitive.demanding:
+        return symbols
+    return [s for s in symbols if s.origin is None]
+
+
+def symbols_of(node: Node) -> list[Symbol]:
+    """The symbols of the types, params and guards of a node."""
+    sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
+    for param in node.params.values():
+        sizes += param if isinstance(param, tuple) else [param]
+    for guard in node.guards:
+        sizes += [guard.left, guard.right]
+    return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
+
+
+def copied(
+    outputs: Sequence[Value], new: Mapping[Value, Value], region: Iterable[Node]
+) -> list[Value]:
+    """Rebuild `outputs` on values that have the types of those that they replace.
+
+    Nothing is asked of the rules of primitives: no node of `region`, in topological
+    order, may be about an integer that is known as a size.
+    """
+    made = dict(new)
+    for node in region:
+        inputs = tuple([made.get(v, v) for v in node.inputs])
+        types = tuple([v.type for v in node.outputs])
+        with standing_at(node.place):
+            fresh = intern_node(
+                node.primitive, inputs, dict(node.params), types, node.guards
+            )
+        made.update(zip(node.outputs, fresh.outputs, strict=True))
+    return [made.get(v, v) for v in outputs]
+
+
+def renewed(
+    node: Node,
+    made: Mapping[Value, Value],
+    place: SourceLocation,
+    sizes: Mapping[Symbol, Size] = MappingProxyType({}),
+) -> Node:
+    """A node on the replacements of its operands, rebuilt for a line of the user."""
+    params = for_sizes(node, made, sizes)
+    if node.primitive is SIZE_OP:  # a size with replaced symbols has other origins
+        if isinstance(params["size"], int):
+            return as_value(params["size"]).node
+        inputs = origins(params["size"])
+    else:
+        inputs = [made.get(v, v) for v in node.inputs]
+    with standing_at(place):
+        fresh = rebuild(node, tuple(inputs), params)
+        rule = SETTLING.find(node.primitive)
+        return fresh if rule is None else rule(fresh)
+
+
+def for_sizes(
+    node: Node,
+    made: Mapping[Value, Value],
+    sizes: Mapping[Symbol, Size] = MappingProxyType({}),
+) -> Params:
+    """The params of a node, with sizes of replaced values replaced."""
+    # A node that does not demand its sizes on the host has them as inputs.
+    known = node.demands if node.primitive.demanding else node.inputs
+    changed: dict[Symbol, Size] = {}
+    changed.update((v.symbol, _size_of(made[v])) for v in known if v in made)
+    changed.update(sizes)
+    if not changed:
+        return node.params
+    return resized(node.params, lambda size: substitute(size, changed))
+
+
+def _size_of(integer: Value) -> Size:
+    """The size that an integer is: a number if it is constant, else its symbol."""
+    number = None if integer.sizes is None else integer.sizes[()]
+    return number if isinstance(number, int) else symbol_dim(integer.symbol)
+
+
+def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, Any]:
+    """Params with `resize` of the sizes in them."""
+
+    def one(param: Any) -> Any:
+        if isinstance(param, tuple):
+            items = map(one, param)
+            return type(param)(*items) if is_record(param) else tuple(items)
+        return resize(param) if isinstance(param, Dim) else param
+
+    return {name: one(param) for name, param in params.items()}

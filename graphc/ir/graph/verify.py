@@ -1,0 +1,142 @@
+"""The checker of the IR: every node is inferred again and compared with its record."""
+
+from collections.abc import Hashable, Iterable
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.graph.bodies import Body, axes_of, bodies
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.following import followed
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value, origins
+from graphc.ir.graph.op import PRIMITIVES, infer_types
+from graphc.ir.graph.replay import symbols_of
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.types import TensorType, same_size
+
+
+def verify(graph: Graph) -> None:
+    """Check a graph: names, order, params, and the types and guards of every node.
+
+    The bodies of its nodes are checked likewise, and that they are closed: no value and
+    no size in them is of the graph around them. Passes call this on what they made.
+    Raises GraphError that names the node, what it holds, what it should hold, and the
+    user's line.
+    """
+    _verify_signature(graph)
+    nodes = ancestors((*graph.inputs, *graph.outputs))
+    _verify_nodes(nodes, graph.inputs, "graph")
+    for body in bodies(nodes):
+        _distinct("input of a body", body.inputs)
+        given = [v.node for v in body.inputs]
+        _verify_nodes([*given, *body.nodes], body.inputs, "body")
+        verify_closed(body)
+
+
+def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> None:
+    given = {v.node for v in inputs}
+    for node in nodes:
+        _verify_order(node)
+        _verify_params(node)
+        _verify_types(node)
+        if node.primitive is INPUT and node not in given:
+            name = node.outputs[0].name
+            raise _wrong(node, f"the variable {name!r} is not an input of the {what}")
+
+
+def verify_closed(body: Body) -> None:
+    """Each size is a parameter, an axis of an input, or computed within."""
+    known = {*axes_of(body.inputs), *body.size_params}
+    own = {*(v.node for v in body.inputs), *body.nodes}
+    for node in own:
+        for symbol in symbols_of(node):
+            origin = symbol.origin
+            computed = isinstance(origin, Value) and origin.node in own
+            if not (computed or symbol in known or node.primitive.driven):
+                problem = f"the size {symbol.name} in a body is not the body's own"
+                raise _wrong(node, problem, _listed(v.type for v in node.outputs))
+
+
+def _wrong(node: Node, problem: str, got: str = "", expected: str = "") -> GraphError:
+    name = node.primitive.name
+    return graph_error(
+        problem, op=f"verify {name}", got=got, expected=expected, where=node.place
+    )
+
+
+def _verify_signature(graph: Graph) -> None:
+    for what, values, names in (
+        ("input", graph.inputs, graph.input_names),
+        ("output", graph.outputs, graph.output_names),
+    ):
+        if len(values) != len(names):
+            problem = f"{len(values)} {what}s have {len(names)} names"
+            raise graph_error(problem, op="verify")
+    for value in graph.inputs:
+        if value.node.primitive is not INPUT:
+            raise _wrong(value.node, "an input of the graph is not a variable")
+        if any(map(origins, value.type.shape)):
+            problem = "an axis of a variable has a size that is a value"
+            raise _wrong(value.node, problem, str(value.type))
+    _distinct("variable", graph.inputs)
+    _distinct("input name", graph.input_names)
+
+
+def _distinct(what: str, items: tuple[Hashable, ...]) -> None:
+    if len(set(items)) < len(items):
+        shown = ", ".join(map(str, items))
+        raise graph_error(f"the same {what} is given twice", op="verify", got=shown)
+
+
+def _verify_order(node: Node) -> None:
+    """Operands are older than the node and hold it to be what it is."""
+    if PRIMITIVES.get(node.primitive.name) is not node.primitive:
+        raise _wrong(node, "its primitive is not a registered one")
+    for value in operands(node):
+        if value.node.serial >= node.serial:
+            raise _wrong(node, f"its operand {value!r} is not older than itself")
+        if not any(value is output for output in value.node.outputs):
+            raise _wrong(node, f"its operand {value!r} is no output of its own node")
+
+
+def _verify_params(node: Node) -> None:
+    """Params are of their kinds and stand in the order of the rule."""
+    given = dict(node.params)
+    try:
+        expected = node.primitive.kinds.checked(given, node.inputs)
+    except GraphError as error:
+        problem = str(error).split("\n  at ")[0]
+        raise _wrong(node, f"it has other params: {problem}") from None
+    if tuple(given) != tuple(expected):
+        got, wanted = ", ".join(given), ", ".join(expected)
+        raise _wrong(node, "its params are not those of the rule", got, wanted)
+
+
+def _verify_types(node: Node) -> None:
+    """The rule gives the recorded types and guards once more."""
+    try:
+        types, guards = infer_types(node.primitive, node.inputs, node.params)
+    except GraphError as error:
+        problem = str(error).split("\n  at ")[0]
+        raise _wrong(node, f"it no longer fits its inputs: {problem}") from None
+    recorded = tuple(v.type for v in node.outputs)
+    if len(types) != len(recorded) or not all(map(TensorType.same, types, recorded)):
+        problem = "the recorded type does not follow from the inputs"
+        raise _wrong(node, problem, _listed(recorded), _listed(types))
+    if node.primitive.interned and node.outputs:
+        guards += followed(node.primitive, node.inputs, node.params, types[0]).guards
+    if len(guards) != len(node.guards) or not all(map(_same, guards, node.guards)):
+        problem = "the recorded guards do not follow from the inputs"
+        raise _wrong(node, problem, _guards(node.guards), _guards(guards))
+
+
+def _same(a: Guard, b: Guard) -> bool:
+    alike = same_size(a.left, b.left) and same_size(a.right, b.right)
+    return alike and a.relation == b.relation and a.reason == b.reason
+
+
+def _listed(types: Iterable[TensorType]) -> str:
+    return ", ".join(map(str, types))
+
+
+def _guards(guards: Iterable[Guard]) -> str:
+    shown = [f"{g.left} {g.relation} {g.right} ({g.reason})" for g in guards]
+    return "; ".join(shown) or "none"

@@ -1,0 +1,82 @@
+"""Walks over graphs: iterative, in the order in which nodes were made."""
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from graphc.ir.graph.nodes import Node, Value
+
+Edges = Callable[["Node"], Iterable["Value"]]
+
+
+def operands(node: "Node") -> "tuple[Value, ...]":
+    """All values that a node needs: its inputs, and those that give it sizes."""
+    return node.inputs + node.demands
+
+
+def inputs_of(node: "Node") -> "tuple[Value, ...]":
+    """The values that a node needs at run time."""
+    return node.inputs
+
+
+def ancestors(values: "Iterable[Value]", edges: Edges = operands) -> "list[Node]":
+    """The nodes that `values` depend on, themselves included, in topological order."""
+    stack = [v.node for v in values]
+    seen: set[Node] = set(stack)
+    while stack:
+        for value in edges(stack.pop()):
+            node = value.node
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
+    return sorted(seen, key=attrgetter("serial"))
+
+
+def in_program_order(
+    nodes: "Iterable[Node]", used_by: "Callable[[Node], Iterable[Node]]"
+) -> "list[Node]":
+    """Nodes, inputs left out, as they were made, but for those of constants alone.
+
+    These stand before the first node that uses them: another program may have made
+    equal ones long before, and whether it did is not to be seen in the order.
+    """
+    order = sorted(nodes, key=attrgetter("serial"))
+    constant: set[Node] = set()
+    for node in order:
+        for given in used_by(node):
+            if given not in constant and (given.inputs or not given.primitive.inline):
+                break
+        else:
+            constant.add(node)
+    found: dict[Node, None] = {}
+    for root in [*(n for n in order if n not in constant), *order]:
+        if constant.isdisjoint(used_by(root)):  # as most: there is nothing to wait for
+            found.setdefault(root)
+            continue
+        stack = [root]
+        while stack:
+            waiting = [n for n in used_by(stack[-1]) if n in constant]
+            first = next((n for n in waiting if n not in found), None)
+            if first is None:
+                found.setdefault(stack.pop())
+            else:
+                stack.append(first)
+    return list(found)
+
+
+def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]":
+    """The nodes behind `roots`, operands first, in an order that this walk alone gives.
+
+    The order of `ancestors` tells also which nodes other graphs have made before.
+    """
+    found: dict[Node, None] = {}
+    stack = [(node, False) for node in reversed(list(roots))]
+    while stack:
+        node, left = stack.pop()
+        if left:
+            found[node] = None
+        elif node not in found:
+            stack.append((node, True))
+            stack += [(v.node, False) for v in reversed(tuple(edges(node)))]
+    return list(found)

@@ -1,0 +1,195 @@
+"""Uses of a symbolic value that need its number: the written code, and a remedy.
+
+Python asks for the number by `bool`, `int`, `float` or an iterator, and other libraries
+by their protocols. The error names the syntax or the function that asks.
+"""
+
+import ast
+import builtins
+import linecache
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    own_caller,
+    user_place,
+)
+from graphc.ir.namespace import FUNCTIONS
+
+if TYPE_CHECKING:
+    from graphc.ir.graph.nodes import Value
+
+NO_NUMBER = "a symbolic value has no number before the function is called"
+_IF = "use gt.cond(condition, lambda: a, lambda: b), or gt.where(condition, a, b)"
+_SYNTAX: dict[type[ast.AST], tuple[str, str]] = {
+    ast.And: ("and", "write (a) & (b)"),
+    ast.Or: ("or", "write (a) | (b)"),
+    ast.Not: ("not", "write ~a, or gt.logical_not(a)"),
+    ast.If: ("if", _IF),
+    ast.IfExp: ("if", _IF),
+    ast.While: ("while", "use gt.while_loop(condition, body, start)"),
+    ast.Assert: ("assert", "use gt.assert_(condition, message, value)"),
+    ast.In: ("in", "use gt.isin(x, numbers)"),
+    ast.NotIn: ("in", "use gt.isin(x, numbers)"),
+}
+_BUILTINS = {
+    "range": "use gt.arange(n), or gt.fori_loop(0, n, body, start) for a loop",
+    "max": "use gt.maximum(a, b)",
+    "min": "use gt.minimum(a, b)",
+    "sorted": "use gt.sort(x)",
+    "any": "use gt.any(x)",
+    "all": "use gt.all(x)",
+}
+_ANY = {
+    "bool": f"{_IF}; for and, or, not: & | ~",
+    "int": "use the symbolic integer itself",
+    "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
+}
+_OF_GRAPHC = re.compile(r"gt\.(?!asarray)(\w+)")  # which makes values of arrays
+_SPACE = {True: "np", False: "gt"}
+_INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
+_OF_LIST = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
+_SCOPES = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class _Words(threading.local):
+    """Whether the user writes NumPy's names, in this thread."""
+
+    of_numpy = False
+
+
+_WORDS = _Words()
+
+
+@contextmanager
+def words_of_numpy() -> Iterator[None]:
+    """Within: hints name functions of NumPy, where it has them."""
+    outer, _WORDS.of_numpy = _WORDS.of_numpy, True
+    try:
+        yield
+    finally:
+        _WORDS.of_numpy = outer
+
+
+def in_words(hint: str) -> str:
+    """A hint in the words of the user."""
+    if not _WORDS.of_numpy:
+        return hint
+    hint = hint.replace(_IF, "use np.where(condition, a, b)")
+    return _OF_GRAPHC.sub(lambda m: f"{_SPACE[hasattr(np, m[1])]}.{m[1]}", hint)
+
+
+def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
+    """The error of a use that needs the number of a value at once.
+
+    `op` is the type that Python asks for; the user's source tells the reason.
+    """
+    caller = own_caller()
+    if caller:  # a function of ours was given a value where it needs a number
+        return graph_error(NO_NUMBER, op=caller, got=shown(value))
+    path = around(user_place())
+    function = _called(path)
+    if function and function not in vars(builtins):
+        return foreign(value, function)
+    word, found = _written(path)
+    if path and isinstance(path[-1], ast.Subscript):
+        word, found = {
+            "numpy.asarray": ("index", _INDEX),
+            "int": ("index", _OF_LIST),
+        }.get(op, (word, found))
+    if function in _BUILTINS:
+        word, found = function, _BUILTINS[function]
+    hint = in_words(found or hint or _ANY.get(op, ""))
+    return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
+
+
+def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:
+    """The error of a use that needs the elements of a value one by one."""
+    function = "" if own_caller() else _called(around(user_place()))
+    if function and function not in vars(builtins):
+        return foreign(value, function)
+    return graph_error(problem, op=op, got=str(value.type), hint=hint)
+
+
+def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphError:
+    """The error of another library's function that a value was given to."""
+    function = function or _called(around(user_place())) or otherwise
+    return graph_error(
+        "takes arrays, no symbolic values",
+        op=function,
+        got=shown(value),
+        hint=meant(function.split(".")[-1]),
+    )
+
+
+def shown(value: "Value") -> str:
+    """The type of a value, and its name in the user's program."""
+    sizes = value.sizes
+    if value.name:
+        return f"{value.type}, the symbolic value {value.name}"
+    if value.type.weak and sizes is not None:
+        return f"{value.type}, the size {sizes[()]}"
+    return str(value.type)
+
+
+def meant(name: str) -> str:
+    """A hint at our functions of this name, or else at all of them."""
+    found = [f"gt.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
+    return f"use {' or '.join(found) or 'the functions of graphc.tensor'}"
+
+
+def around(place: SourceLocation) -> list[ast.AST]:
+    """The syntax around an instruction, the innermost last; [] without its source."""
+    at = place.span
+    if at is None:
+        return []
+    try:
+        tree = ast.parse("".join(linecache.getlines(place.filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    path = [node for node in ast.walk(tree) if _covers(node, at)]
+    inner = next((i for i in reversed(range(len(path))) if _is_scope(path[i])), -1)
+    return path[inner + 1 :]
+
+
+def _is_scope(node: ast.AST) -> bool:
+    return isinstance(node, _SCOPES)
+
+
+def _covers(node: ast.AST, at: tuple[int, int, int, int]) -> bool:
+    if not isinstance(node, (ast.stmt, ast.expr)):
+        return False
+    first, last, start, end = at
+    begins = (node.lineno, node.col_offset) <= (first, start)
+    return begins and (last, end) <= (node.end_lineno or 0, node.end_col_offset or 0)
+
+
+def _called(path: list[ast.AST]) -> str:
+    """The function whose call the instruction is, as it is written."""
+    if path and isinstance(path[-1], ast.Call):
+        name = ast.unparse(path[-1].func)
+        return name if all(p.isidentifier() for p in name.split(".")) else ""
+    return ""
+
+
+def _written(path: list[ast.AST]) -> tuple[str, str]:
+    """The word that asks for a bool, and the hint; empty where there is none."""
+    for node in reversed(path):
+        key: ast.AST = node
+        if isinstance(node, (ast.BoolOp, ast.UnaryOp)):
+            key = node.op
+        if isinstance(node, ast.Compare):
+            key = node.ops[0]
+            if len(node.ops) > 1:
+                return "a < b < c", "write (a < b) & (b < c)"
+        if type(key) in _SYNTAX:
+            return _SYNTAX[type(key)]
+    return "", ""

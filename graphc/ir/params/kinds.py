@@ -1,0 +1,328 @@
+"""Kinds of params: which objects each may be, as its annotation says.
+
+The type rule of an op declares its params: `*, axis: int, mode: Literal["r", "raw"]`.
+The annotations become checks when the op is declared, and these run whenever a node is
+built. After them no param is text that could be taken for code: words are of a closed
+set, and what people write freely is `Text`, which goes into no string by itself.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+import numpy as np
+
+from graphc.errors import graph_error, printable, shortened
+from graphc.ir.params.concrete import no_number
+from graphc.ir.sizes.dims import Dim
+from graphc.ir.types import DTYPES
+
+MOST_AXES = 64  # NumPy has no arrays of more
+LARGEST = 2**63  # an integer is below, as those of int64 are
+_WORD = re.compile(r"\w[\w -]*|", re.ASCII)
+_SUPPORTED = frozenset(DTYPES.values())
+
+
+@dataclass(frozen=True, repr=False)
+class Text:
+    """Free text that people write: a name, a message. As a param it is this, no `str`.
+
+    It cannot be formatted: users of `content` must make it safe themselves.
+    """
+
+    content: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", str(self.content))
+
+    def __repr__(self) -> str:
+        return f"Text({self.content!r})"
+
+    def __str__(self) -> str:
+        raise TypeError("a text is not formatted: quote it, or take its content")
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Letters:
+    """In an annotation: strings that a pattern matches, none of which is code."""
+
+    pattern: str
+    text: str  # in words
+
+
+@dataclass(frozen=True)
+class AxisOf:
+    """In an annotation: an axis of that input, or of the result, which has it `new`."""
+
+    input: int = 0
+    new: bool = False
+
+
+AxisParam = Annotated[int, AxisOf()]
+AxesParam = tuple[AxisParam, ...]
+NewAxisParam = Annotated[int, AxisOf(new=True)]
+NewAxesParam = tuple[NewAxisParam, ...]
+
+
+@dataclass(frozen=True)
+class ParamKind:
+    """Which objects are of a kind, and what it is called."""
+
+    text: str
+    allows: Callable[[Any], bool]
+    record: Any = None  # the named tuple that it is of, in texts a tuple
+
+
+def _is_integer(x: Any) -> bool:
+    return type(x) is int and -LARGEST <= x < LARGEST
+
+
+def _is_axis(x: Any) -> bool:
+    return type(x) is int and 0 <= x < MOST_AXES
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) is float or _is_integer(x)
+
+
+def _is_dtype(x: Any) -> bool:
+    return isinstance(x, np.dtype) and x in _SUPPORTED
+
+
+def _is_text(x: Any) -> bool:
+    return type(x) is Text and type(x.content) is str
+
+
+KINDS: dict[Any, ParamKind] = {  # by annotation
+    int: ParamKind("an integer", _is_integer),
+    bool: ParamKind("True or False", lambda x: x is True or x is False),
+    float: ParamKind("a number", _is_number),
+    Dim: ParamKind("a symbolic size", lambda x: type(x) is Dim),
+    int | Dim: ParamKind("a size", lambda x: type(x) is Dim or _is_integer(x)),
+    None: ParamKind("None", lambda x: x is None),
+    NoneType: ParamKind("None", lambda x: x is None),
+    np.dtype[Any]: ParamKind("a dtype", _is_dtype),
+    Text: ParamKind("a text", _is_text),
+}
+
+
+def kind_of(annotation: Any) -> ParamKind:
+    """The kind that an annotation stands for. Raises TypeError where it has none."""
+    known = KINDS.get(annotation) if annotation is not Any else None
+    if known is not None:
+        return known
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return _words(args)
+    if origin in (Union, UnionType):
+        return _either([kind_of(a) for a in _with_sizes(args)])
+    if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
+        return _tuple_of(kind_of(args[0]))
+    if origin is tuple:
+        return _exactly([kind_of(a) for a in args])
+    if origin is Annotated and args[0] is str and isinstance(args[1], Letters):
+        found = re.compile(args[1].pattern, re.ASCII)
+        return ParamKind(
+            args[1].text, lambda x: type(x) is str and bool(found.fullmatch(x))
+        )
+    if _axis_of(annotation) is not None:
+        return ParamKind("an axis, 0 or more", _is_axis)
+    if is_record(annotation):
+        return _named(annotation)
+    if is_dataclass(annotation) and isinstance(annotation, type):
+        return _record(annotation)
+    raise TypeError(f"{annotation!r} is no kind of param")
+
+
+def _axis_of(annotation: Any) -> AxisOf | None:
+    """Whose axes the params of an annotation are."""
+    args = get_args(annotation)
+    if get_origin(annotation) is tuple:
+        return _axis_of(args[0])
+    marks = args[1:] if get_origin(annotation) is Annotated else ()
+    return next((m for m in marks if isinstance(m, AxisOf)), None)
+
+
+def _with_sizes(args: tuple[Any, ...]) -> list[Any]:
+    """The parts of a union, an integer or a symbolic size as one."""
+    if not {int, Dim} <= set(args):
+        return list(args)
+    return [int | Dim, *(a for a in args if a not in (int, Dim))]
+
+
+def _words(words: tuple[Any, ...]) -> ParamKind:
+    for word in words:
+        if type(word) is not str or not _WORD.fullmatch(word):
+            raise TypeError(f"{word!r} is no word")
+    allowed = frozenset(words)
+    shown = " or ".join(f'"{word}"' for word in words)
+    return ParamKind(shown, lambda x: type(x) is str and x in allowed)
+
+
+def _either(kinds: list[ParamKind]) -> ParamKind:
+    checks = [kind.allows for kind in kinds]
+    text = " or ".join(kind.text for kind in kinds)
+    record = next((kind.record for kind in kinds if kind.record is not None), None)
+    if len(checks) == 2:
+        first, second = checks
+        return ParamKind(text, lambda x: first(x) or second(x), record)
+    return ParamKind(text, lambda x: any([allows(x) for allows in checks]), record)
+
+
+def _tuple_of(item: ParamKind) -> ParamKind:
+    allows = item.allows
+    return ParamKind(
+        f"a tuple, of which each is {item.text}",
+        lambda x: type(x) is tuple and all(map(allows, x)),
+    )
+
+
+def _exactly(items: list[ParamKind]) -> ParamKind:
+    checks = [kind.allows for kind in items]
+
+    def allows(x: Any) -> bool:
+        fits = type(x) is tuple and len(x) == len(checks)
+        return fits and all(check(y) for check, y in zip(checks, x, strict=True))
+
+    return ParamKind(f"a tuple of {' and '.join(kind.text for kind in items)}", allows)
+
+
+def is_record(x: Any) -> bool:
+    """Whether an object, or a class, is a named tuple, the form of several params."""
+    return hasattr(x, "_fields")
+
+
+def _named(cls: Any) -> ParamKind:
+    """A named tuple of params, of which each has its kind."""
+    checks = [kind_of(a).allows for a in get_type_hints(cls).values()]
+
+    def allows(x: Any) -> bool:
+        if type(x) is not cls:
+            return False
+        return all(check(y) for check, y in zip(checks, x, strict=True))
+
+    return ParamKind(f"a {cls.__name__}", allows, cls)
+
+
+def _record(cls: Any) -> ParamKind:
+    """A data class of params: the fields are checked one by one."""
+    parts = [(f.name, kind_of(f.type).allows) for f in fields(cls)]
+
+    def allows(x: Any) -> bool:
+        return type(x) is cls and all(check(getattr(x, n)) for n, check in parts)
+
+    return ParamKind(f"a {cls.__name__}", allows)
+
+
+class ParamKinds:
+    """The params that an op has, and the check of those that a node is to have."""
+
+    def __init__(self, op: str, rule: Callable[..., Any]) -> None:
+        """Raises TypeError where a param of the rule is of no kind."""
+        self._op = op
+        self._kinds: dict[str, ParamKind] = {}
+        self._checks: tuple[tuple[str, Callable[[Any], bool]], ...] = ()
+        self._axes: tuple[tuple[str, AxisOf], ...] = ()
+        self.names: tuple[str, ...] = ()
+        self._required: frozenset[str] = frozenset()
+        for parameter in inspect.signature(rule).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                raise TypeError(f"{op}: the rule takes any params: **{parameter.name}")
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                optional = parameter.default is not parameter.empty
+                self.declare(parameter.name, parameter.annotation, optional=optional)
+
+    def declare(self, name: str, annotation: Any, *, optional: bool = False) -> None:
+        """Let there be a param of the kind that an annotation says."""
+        try:
+            kind = kind_of(annotation)
+        except TypeError as error:
+            raise TypeError(f"{self._op}: the param {name}: {error}") from None
+        self._kinds[name] = kind
+        self._checks += ((name, kind.allows),)
+        self.names += (name,)
+        axis = _axis_of(annotation)
+        self._axes += ((name, axis),) if axis is not None else ()
+        if not optional:
+            self._required |= {name}
+
+    def checked(
+        self, params: dict[str, Any], inputs: Sequence[Any] = ()
+    ) -> dict[str, Any]:
+        """The params in the order of the rule. Raises GraphError for the first wrong.
+
+        It runs for each node: right params cost little.
+        """
+        if not params and not self._required:
+            return params
+        if tuple(params) != self.names:
+            params = self._in_order(params)
+        for name, allows in self._checks:
+            if name in params and not allows(params[name]):
+                self._refuse(name, params[name], self._kinds[name].text)
+        for name, axis in self._axes:
+            if axis.input < len(inputs):
+                self._require_axes(name, params[name], axis, inputs[axis.input])
+        return params
+
+    def _require_axes(self, name: str, value: Any, axis: AxisOf, x: Any) -> None:
+        given = value if type(value) is tuple else (value,)
+        limit = x.type.rank + (len(given) if axis.new else 0)
+        if given and max(given) >= limit:
+            self._refuse(name, value, f"an axis below {limit}, of {x.type}")
+
+    def _in_order(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        for name in params:
+            if name not in self._kinds:
+                has = f"only {', '.join(self.names)}" if self.names else "nor any other"
+                problem = f"there is no param {_shown(name)}, {has}"
+                raise graph_error(problem, op=self._op)
+        for name in self.names:
+            if name in self._required and name not in params:
+                raise graph_error(f"the param {name} is missing", op=self._op)
+        return {name: params[name] for name in self.names if name in params}
+
+    def _refuse(self, name: str, value: Any, expected: str) -> NoReturn:
+        if hasattr(value, "node"):  # a symbolic value
+            raise no_number(value, self._op)
+        got = f"{_shown(value)} of type {type(value).__name__}"
+        problem = f"the param {name} is {got}, and must be {expected}"
+        raise graph_error(problem, op=self._op)
+
+    def read(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The params of a text, where free texts are words, and records are tuples."""
+        return {name: self._read(name, value) for name, value in params.items()}
+
+    def _read(self, name: str, value: Any) -> Any:
+        kind = self._kinds.get(name)
+        if type(value) is str and kind is KINDS[Text]:
+            return Text(value)
+        record = None if kind is None else kind.record
+        return value if record is None or type(value) is not tuple else record(*value)
+
+
+def _shown(value: Any) -> str:
+    """A value of any kind in a message: on one line, and not long."""
+    if type(value) is int and abs(value) >= LARGEST:
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        return shortened(printable(repr(value)), 60)
+    except Exception:  # it may be any object at all
+        return "something"
+
+

@@ -1,0 +1,452 @@
+"""Sizes of axes: integer expressions in a normal form, with three-valued comparison.
+
+A size is a plain `int` or a `Dim`: a polynomial with integer coefficients over *atoms*,
+which are symbols, `a//b`, `min`, `max`, `clip` and `stretch`. Dims are hash-consed:
+equality is usually identity: (n + 1)*(n - 1) is n*n - 1. Where it is not, a small
+prover answers: equal(maximum(n, m) + minimum(n, m), n + m) is True, equal(n, n + 1) is
+False, equal(n, m) is None, and n == m raises GraphError.
+
+Parts of sizes are shared, and each operation on a size looks at each part once, however
+often it occurs and however deep it stands. Products of long sums stay products.
+
+Three things are taken for granted, not checked: divisors are not zero, so (n*m)//m
+is n; the size of a clip is not negative; symbols lie within their bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from itertools import combinations
+from typing import Literal, NoReturn
+from weakref import WeakValueDictionary
+
+from graphc.errors import GraphError, graph_error, label
+from graphc.ir.sizes import proofs
+from graphc.ir.sizes.names import SHOWN, is_of_maybe_one, shown_name
+from graphc.ir.sizes.polynomials import (
+    MOST_WEIGHT,
+    SIDES,
+    UNORDERED,
+    Atom,
+    Call,
+    Poly,
+    calls_in,
+    polynomial,
+)
+from graphc.ir.sizes.polynomials import Symbol as Symbol
+from graphc.ir.sizes.text import CLIP, Printer
+
+MOST_SHOWN = 64  # terms of a formula in a message
+MOST_PRODUCTS = 1024  # of terms that are written out when formulas are multiplied
+MOST_FACTORS = 32  # of a term that is written out
+MOST_MAYBE_ONE = 6  # axes of which all sets are looked at
+DEEPEST_LOOKED_AT = 4  # of formulas for which they are
+MOST_COMPARED = 16  # sizes of which all pairs are compared to find an extreme
+
+# Keys hold ids, not references. So a symbol dies even if its origin leads back to a Dim
+# of that symbol, and no id is reused as long as the entry's value lives.
+_dims: WeakValueDictionary[frozenset[tuple[int, ...]], Dim] = WeakValueDictionary()
+_calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
+_axes: WeakValueDictionary[str, Symbol] = WeakValueDictionary()
+
+
+def _intern(terms: Poly) -> Dim:
+    key = frozenset([(*map(id, m), c) for m, c in terms.items()])
+    dim = _dims.get(key)
+    return _dims.setdefault(key, Dim(terms)) if dim is None else dim
+
+
+def _size(terms: Poly) -> Size:
+    return terms.get((), 0) if terms.keys() <= {()} else _intern(terms)
+
+
+def _call(op: str, *args: Size) -> Dim:
+    made = _made(op, *args)
+    if made is not None:
+        return made
+    return symbol_dim(_calls.setdefault(_key(op, args), Call(op, args)))
+
+
+def _made(op: str, *args: Size) -> Dim | None:
+    """The call if it was made before: then it was proved to be nothing simpler."""
+    call = _calls.get(_key(op, args))
+    return None if call is None else symbol_dim(call)
+
+
+def _key(op: str, args: tuple[Size, ...]) -> Hashable:
+    marks = [(id(x),) if isinstance(x, Dim) else int(x) for x in args]
+    return op, frozenset(marks) if op in UNORDERED else tuple(marks)
+
+
+def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size]:
+    """An operator that leaves operands which are no sizes to their own class.
+
+    Results with an int are kept by the Dim: they hold no symbols but its own.
+    """
+
+    def operate(a: Dim, b: Size) -> Size:
+        if type(b) is not int:
+            return function(a, b) if isinstance(b, (int, Dim)) else NotImplemented
+        result = a._results.get((function, b))
+        if result is None:
+            result = a._results[function, b] = function(a, b)
+        return result
+
+    return operate
+
+
+class Dim:
+    """A size that is not constant; `symbols` are all that occur, ordered by name.
+
+    `weight` is how many terms its formula has, those within its functions too. Parts
+    may occur in it often, so that it can be far more than the memory it takes: it is
+    counted up to a million. `depth` is that of the deepest atom.
+    """
+
+    __slots__ = (
+        *("__weakref__", "_compared", "_results", "_terms", "_text", "depth"),
+        *("symbols", "weight"),
+    )
+
+    def __init__(self, terms: Poly) -> None:
+        self._terms, self._text = terms, ""
+        self._results: dict[tuple[object, int], Size] = {}
+        self._compared: dict[tuple[str, int], bool | None] = {}
+        atoms = terms.atoms()
+        calls = [a for m in terms for a in m if isinstance(a, Call)]
+        total = len(terms) + sum([call.weight for call in calls])
+        self.weight: int = min(total, MOST_WEIGHT)
+        self.depth: int = max([atom.depth for atom in atoms])
+        parts = [{a} if isinstance(a, Symbol) else a.symbols for a in atoms]
+        order = sorted(set[Symbol]().union(*parts), key=lambda s: (s.name, s.serial))
+        self.symbols: tuple[Symbol, ...] = tuple(order)
+
+    __add__ = __radd__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b))))
+    __mul__ = __rmul__ = _method(lambda a, b: _multiply(a, b))
+    __sub__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b), -1)))
+    __rsub__ = _method(lambda a, b: _size(polynomial(b).plus(a._terms, -1)))
+    __floordiv__ = _method(lambda a, b: _divide(a, b))
+    __rfloordiv__ = _method(lambda a, b: _divide(b, a))
+    __mod__ = _method(lambda a, b: a - b * _divide(a, b))
+    __rmod__ = _method(lambda a, b: b - a * _divide(b, a))
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> Size:
+        return 0 - self
+
+    def compared(self, relation: Literal["at least", "at most"], n: int) -> bool | None:
+        """Whether it is so, as `less_equal`; kept, since type rules ask it often."""
+        key = relation, n
+        if key not in self._compared:
+            pair = (n, self) if relation == "at least" else (self, n)
+            self._compared[key] = _at_most(*pair)
+        return self._compared[key]
+
+    def __copy__(self) -> Dim:
+        return self  # a size never changes, and there is one of each
+
+    def __deepcopy__(self, _: object) -> Dim:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise graph_error(
+            "a size cannot be pickled: its symbols are those of this process",
+            op="pickle",
+            got=str(self),
+            hint="keep str(size), or save a compiled function",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int | Dim):
+            return NotImplemented
+        answer = equal(self, other)
+        if answer is None:
+            raise GraphError(f"{self} == {other} is not provable: use dims.equal(a, b)")
+        return answer
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __str__(self) -> str:
+        if self.weight > MOST_SHOWN:
+            over = "over " if self.weight == MOST_WEIGHT else ""
+            return f"<{over}{self.weight} terms>"
+        if SHOWN.names:
+            return expression(self, shown_name, "clip({}, {})")
+        if not self._text:
+            self._text = expression(self, shown_name, "clip({}, {})")
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Dim({self})"
+
+
+Size = int | Dim
+
+
+def weight(size: Size) -> int:
+    """How many terms a formula has."""
+    return size.weight if isinstance(size, Dim) else 1
+
+
+def axis(name: str) -> Dim:
+    """The size of all axes called `name`: one symbol, at least 0; of "b?", maybe 1."""
+    symbol = _axes.get(name)
+    if symbol is None:
+        made = Symbol(name, lower=0, may_be_one=is_of_maybe_one(name))
+        symbol = _axes.setdefault(name, made)
+    return symbol_dim(symbol)
+
+
+def is_declared(symbol: Symbol) -> bool:
+    """Whether a symbol is the size of all axes of its name, as users declare it."""
+    return _axes.get(symbol.name) is symbol
+
+
+def fresh_axis(name: str) -> Dim:
+    """The size of one axis, no other than itself even where the names agree."""
+    return symbol_dim(Symbol(label(name), lower=0))
+
+
+def symbol_dim(symbol: Atom) -> Dim:
+    """The size that is just `symbol`."""
+    return _intern(Poly({(symbol,): 1}))
+
+
+def _multiply(a: Size, b: Size) -> Size:
+    """a*b, written out where that does not take too many terms."""
+    p, q = polynomial(a), polynomial(b)
+    long = len(p) * len(q) > MOST_PRODUCTS and min(len(p), len(q)) > 1
+    if long or p.degree() + q.degree() > MOST_FACTORS:
+        return _call("*", a, b)
+    return _size(p.times(q))
+
+
+def _divide(a: Size, b: Size) -> Size:
+    """a//b. Each rule calls this again on something simpler, until none applies."""
+    by = polynomial(b)
+    if not by:
+        raise GraphError(f"{a} is divided by zero")
+    if all(c < 0 for c in by.values()):
+        return _divide(-a, -b)
+    quotient, rest = polynomial(a).divide(by)
+    return _size(quotient) + (_divide_rest(rest, by) if rest else 0)
+
+
+def _divide_rest(p: Poly, by: Poly) -> Size:
+    """p//by where no multiple of `by` can be taken out of p."""
+    for atom in set[Atom].intersection(*map(set, (*p, *by))):
+        return _divide(_size(p.collect(atom)[0]), _size(by.collect(atom)[0]))
+    constant, c = p.get((), 0), by.get((), 0) if len(by) == 1 else 0
+    factors = [k for m, k in p.items() if m or not c]
+    shared = math.gcd(*by.values(), *factors)
+    if shared > 1:  # floor((k*x + r)/(k*c)) is floor(x/c) for 0 <= r < k and c > 0
+        return _divide(*(_size(q.divide(polynomial(shared))[0]) for q in (p, by)))
+    if c and all(k < 0 for k in factors):  # so that ceil(n/2) has one form only
+        return -_divide(_size(polynomial(c - 1).plus(p, -1)), c)
+    inner = p.plus(polynomial(constant), -1).only_atom()
+    if c and isinstance(inner, Call) and inner.op == "//":
+        x, y = inner.args
+        return _divide(x + constant * y, y * c)
+    return _call("//", _size(p), _size(by))
+
+
+def ceil_div(a: Size, b: Size) -> Size:
+    """a/b rounded up. `b` must not be zero, which is checked for constants only."""
+    return -_divide(-a, b)
+
+
+def _extreme(op: str, *sizes: Size) -> Size:
+    known = _made(op, *sizes)
+    if known is not None:
+        return known
+    side = SIDES[op]
+    kept: list[Size] = []
+    flat: list[Size] = []
+    for size in sizes:
+        atom = polynomial(size).only_atom()
+        flat += atom.args if isinstance(atom, Call) and atom.op == op else (size,)
+    # The simplest first: of two that are equal, it is the one that is kept.
+    for x in sorted(dict.fromkeys(flat), key=lambda x: (weight(x), str(x))):
+        near = kept if len(flat) <= MOST_COMPARED else ()
+        if not any(less_equal(side * y, side * x) for y in near):
+            dropped = {id(y) for y in near if less_equal(side * x, side * y)}
+            kept = [y for y in kept if id(y) not in dropped] + [x]
+    if not kept:
+        raise GraphError(f"the {op}imum of no sizes: give at least one")
+    return kept[0] if len(kept) == 1 else _call(op, *kept)
+
+
+def minimum(*sizes: Size) -> Size:
+    """The smallest of the sizes."""
+    return _kept(_MIN, sizes)
+
+
+def maximum(*sizes: Size) -> Size:
+    """The largest of the sizes."""
+    return _kept(_MAX, sizes)
+
+
+_MIN, _MAX = partial(_extreme, "min"), partial(_extreme, "max")
+
+
+def _kept(function: Callable[..., Size], sizes: tuple[Size, ...]) -> Size:
+    """The extreme of sizes; of a Dim and an int, kept by the Dim as by `_method`."""
+    a, b = sizes if len(sizes) == 2 else (0, 0)
+    if isinstance(a, int):
+        a, b = b, a
+    if isinstance(a, int) or not isinstance(b, int):
+        return function(*sizes)
+    result = a._results.get((function, b))
+    if result is None:
+        result = a._results[function, b] = function(a, b)
+    return result
+
+
+def may_be_one(size: Size) -> bool:
+    """Whether a symbolic size is 1 where axes that may be 1 are, whatever the others.
+
+    Such an axis stretches; `b` does, and `b*c`, but not `b + 1`, nor a plain `n`.
+    """
+    if isinstance(size, int):
+        return False
+    symbols = [s for s in size.symbols if s.may_be_one]
+    if not symbols:
+        return False
+    found = size._results.get((may_be_one, 0))
+    if found is None:
+        found = size._results[may_be_one, 0] = int(_is_one_for_some(size, symbols))
+    return bool(found)
+
+
+def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
+    """Whether a size is 1 where some of the symbols are; where all, if it is long."""
+    long = len(symbols) > MOST_MAYBE_ONE or size.depth > DEEPEST_LOOKED_AT
+    counts = range(len(symbols) if long else 1, len(symbols) + 1)
+    chosen = (some for k in counts for some in combinations(symbols, k))
+    sizes = (substitute(size, dict.fromkeys(some, 1)) for some in chosen)
+    return any(isinstance(n, int) and n == 1 for n in sizes)
+
+
+def stretch(*sizes: Size) -> Size:
+    """The size that axes have together when arrays broadcast: the one that is not 1.
+
+    The sizes that are not 1 are taken to be equal.
+    """
+    flat: dict[Size, None] = {}
+    for size in sizes:
+        atom = polynomial(size).only_atom()
+        nested = isinstance(atom, Call) and atom.op == "stretch"
+        flat.update(dict.fromkeys(atom.args if nested else (size,)))  # type: ignore[union-attr]
+    wide = [n for n in flat if not (isinstance(n, int) and n == 1)]
+    sure = [n for n in wide if not may_be_one(n)]
+    if sure or len(wide) < 2:
+        return (sure or wide or [1])[0]
+    return _call("stretch", *wide)
+
+
+def clip(index: Size, size: Size) -> Size:
+    """`slice(index).indices(size)[1]`, for a `size` that is not negative."""
+    known = _made("clip", index, size)
+    if known is not None:
+        return known
+    if less_equal(size, -1):
+        raise GraphError(f"an axis cannot have {size} elements")
+    if less_equal(0, index):
+        return minimum(index, size)
+    if less_equal(index, -1):
+        return maximum(index + size, 0)
+    if less_equal(size, 0) or less_equal(size, index):
+        return size
+    return 0 if less_equal(index + size, 0) else _call("clip", index, size)
+
+
+def equal(a: Size, b: Size) -> bool | None:
+    """Whether a == b: for all values of the symbols, for none, or None: unknown."""
+    if a is b:
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    difference = polynomial(a).plus(polynomial(b), -1)
+    # Atoms are integers, so 2*n and 2*m + 1 differ by an odd number.
+    step = math.gcd(*(c for m, c in difference.items() if m))
+    if step and difference.get((), 0) % step:
+        return False
+    low = proofs.lower(difference)
+    if low > 0:
+        return False
+    high = proofs.upper(difference)
+    return True if low == high == 0 else False if high < 0 else None
+
+
+def less_equal(a: Size, b: Size) -> bool | None:
+    """Whether a <= b: for all values of the symbols, for none, or None: unknown."""
+    if isinstance(a, int):
+        return a <= b if isinstance(b, int) else b.compared("at least", a)
+    return a.compared("at most", b) if isinstance(b, int) else _at_most(a, b)
+
+
+def _at_most(a: Size, b: Size) -> bool | None:
+    difference = polynomial(b).plus(polynomial(a), -1)
+    if proofs.lower(difference) >= 0:
+        return True
+    return False if proofs.upper(difference) < 0 else None
+
+
+def bounds(d: Size) -> tuple[int | None, int | None]:
+    """Numbers that `d` is never below and never above, None where none is known."""
+    found = [prove(polynomial(d)) for prove in (proofs.lower, proofs.upper)]
+    low, high = (None if math.isinf(x) else int(x) for x in found)
+    return low, high
+
+
+FUNCTIONS: dict[str, Callable[..., Size]] = {  # the functions that make atoms
+    "*": lambda a, b: a * b,
+    "//": _divide,
+    "min": minimum,
+    "max": maximum,
+    "clip": clip,
+    "stretch": stretch,
+}
+
+
+def evaluate(d: Size, sizes: Mapping[Symbol, int]) -> int:
+    """The value of `d` where the symbols have the values `sizes`."""
+    value = substitute(d, sizes)
+    if isinstance(value, Dim):
+        raise GraphError(f"{d} has no value: {value.symbols[0].name} is not known")
+    return value
+
+
+def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
+    """`d` with symbols replaced by sizes; the other symbols stay."""
+    values: dict[Atom, Size] = dict(sizes.items())
+
+    def rebuild(size: Size) -> Size:
+        total = Poly()
+        for monomial, c in polynomial(size).items():
+            total.add(polynomial(math.prod(map(value, monomial))).items(), c)
+        return _size(total)
+
+    def value(atom: Atom) -> Size:
+        return values[atom] if atom in values else symbol_dim(atom)
+
+    for call in calls_in(d):
+        if not call.symbols.isdisjoint(values):
+            values[call] = FUNCTIONS[call.op](*map(rebuild, call.args))
+    return rebuild(d)
+
+
+def expression(
+    d: Size,
+    name_of: Callable[[Symbol], str],
+    clip: str = CLIP,
+    named: Mapping[Dim, str] | None = None,
+) -> str:
+    """A Python expression for `d` in terms of variables for its symbols.
+
+    Parts that have a name in `named` stand there by it.
+    """
+    return Printer(name_of, clip, named or {}).size(d)

@@ -1,0 +1,151 @@
+"""Bounds of polynomials: a search that any order of symbols leads through alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import local
+from typing import TYPE_CHECKING
+
+from graphc.ir.sizes.polynomials import Atom, Call, Monomial, Poly, Symbol, polynomial
+
+if TYPE_CHECKING:
+    from graphc.ir.sizes.dims import Size
+
+MOST_LOOKS = 48  # polynomials to look at for one bound: about 1 ms
+SHORT = 16  # terms of a polynomial; one so many times as long counts as so many
+_Step = tuple[Poly, int, "Size | None", "Size | None"]
+
+
+class _Memory(local):
+    """The bounds that this thread has found, where it remembers them."""
+
+    bounds: dict[frozenset[tuple[Monomial, int]], float] | None = None
+
+
+_MEMORY = _Memory()
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Find each bound once within this context, which keeps its polynomials alive."""
+    before, _MEMORY.bounds = _MEMORY.bounds, _MEMORY.bounds or {}
+    try:
+        yield
+    finally:
+        _MEMORY.bounds = before
+
+
+def lower(p: Poly) -> float:
+    """A number that p is never below; infinite where none is known."""
+    known = _MEMORY.bounds
+    if known is None:
+        return _Proof().bound(p)
+    key = frozenset(p.items())
+    if key not in known:
+        known[key] = _Proof().bound(p)
+    return known[key]
+
+
+def upper(p: Poly) -> float:
+    """A number that p is never above; infinite where none is known."""
+    return -lower(_negative(p))
+
+
+def _negative(p: Poly) -> Poly:
+    return Poly({m: -c for m, c in p.items()})
+
+
+class _Proof:
+    """A search for bounds; a bound is infinite or an int."""
+
+    def bound(self, p: Poly) -> float:
+        """As `lower`; if that takes too long, the sum of what each term is at least."""
+        self.left = MOST_LOOKS
+        low = self.lower(p)
+        if self.left >= 0 or len(p) == 1:
+            return low
+        return max(low, sum([self.term(m, c) for m, c in p.items()]))
+
+    def term(self, monomial: Monomial, c: int) -> float:
+        """The lower bound of a term; of a call alone, kept by it."""
+        only = monomial[0] if len(monomial) == 1 else None
+        if not isinstance(only, Call):
+            return self.bound(Poly({monomial: c}))
+        if c not in only.lows:
+            only.lows[c] = self.bound(Poly({monomial: c}))
+        return only.lows[c]
+
+    def lower(self, p: Poly) -> float:
+        """A number that p is never below, as large as is provable.
+
+        Atom by atom, from the deepest, p is replaced with something smaller that has
+        only flatter ones, so that terms cancel: n - min(n, m) >= n - n. For -min(a, b)
+        both -a and -b can be chosen. But min(a, b) is a or b, and the worse one counts:
+        such a split precedes all else, for the best choices depend on it.
+        """
+        if p.keys() <= {()}:
+            return p.get((), 0)
+        self.left -= 1 + len(p) // SHORT
+        if self.left < 0:
+            return -math.inf
+        atom = _first(p)
+        factor, rest = p.collect(atom)
+        if isinstance(atom, Call) and (atom.side or atom.op == "stretch"):
+            cases = [
+                self.lower(factor.times(polynomial(x)).plus(rest)) for x in atom.args
+            ]
+            chosen = atom.side and self.sign(factor) == -atom.side
+            return max(cases) if chosen else min(cases)
+        best = -math.inf
+        for f, scale, low, high in self.steps(atom, factor):
+            end = {1: low, -1: high}.get(self.sign(f))
+            if end is not None:
+                bound = self.lower(f.times(polynomial(end)).plus(rest, scale))
+                best = max(best, bound if math.isinf(bound) else -(-bound // scale))
+        return best
+
+    def sign(self, p: Poly) -> int:
+        """1 where p is never negative, -1 where never positive, 0 where not known."""
+        return 1 if self.lower(p) >= 0 else -(self.lower(_negative(p)) >= 0)
+
+    def steps(self, atom: Atom, factor: Poly) -> list[_Step]:
+        """(f, scale, low, high): scale*factor*atom lies between f*low and f*high."""
+        if isinstance(atom, Symbol):
+            return [(factor, 1, atom.lower, atom.upper)]
+        a, b = atom.args
+        if atom.op == "clip":
+            return [(factor, 1, 0, b)]
+        if self.lower(polynomial(b)) < 0:
+            return []
+        low = 0 if self.lower(polynomial(a)) >= 0 else None
+        if atom.op == "*":
+            return [(factor, 1, low, None)]
+        quotient, rest = factor.divide(polynomial(b))
+        if rest and not isinstance(b, int):
+            return [(factor, 1, low, a if low == 0 else None)]
+        f, scale = (factor, b) if rest and isinstance(b, int) else (quotient, 1)
+        return [(factor, 1, low, None), (f, scale, a - b + 1, a)]  # of b*(a//b), b > 0
+
+
+def _first(p: Poly) -> Atom:
+    """The atom to replace first, whatever their ages; equals are told by name."""
+    ranks = {a: (a.side * p.get((a,), 0) > 0, a.depth) for a in p.atoms()}
+    most = max(ranks.values())
+    found = [atom for atom, rank in ranks.items() if rank == most]
+    if len(found) == 1:
+        return found[0]
+    terms: dict[Atom, list[tuple[int, int, int]]] = {atom: [] for atom in found}
+    for monomial, c in p.items():
+        for atom in {a for a in monomial if a in terms}:
+            terms[atom].append((len(monomial), monomial.count(atom), c))
+    return max(found, key=lambda a: (sorted(terms[a]), _name(a), a.serial))
+
+
+def _name(atom: Atom) -> str:
+    return atom.name if isinstance(atom, Symbol) else _text(atom)
+
+
+def _text(call: Call) -> str:
+    return f"{call.op}({', '.join(map(str, call.args))})"

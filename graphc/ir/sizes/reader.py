@@ -1,0 +1,65 @@
+"""From the text of a size back to the size."""
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+from keyword import iskeyword
+
+from graphc.errors import GraphError, shortened
+from graphc.ir.sizes.dims import FUNCTIONS, Size, axis
+
+_SIGNS: dict[type[ast.operator], Callable[[Size, Size], Size]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_DEEPEST = 500
+_MAYBE_ONE = re.compile(r"\b([^\W\d]\w*)\s*\?")  # as an attribute, Python can read it
+_READABLE = "only numbers, names, + - * // %, min, max and clip may be used"
+_UNREADABLE = (
+    *(SyntaxError, ValueError, TypeError, ArithmeticError),
+    *(RecursionError, MemoryError),  # texts nested too deep for Python's parser
+)
+
+
+def parse(text: str) -> Size:
+    """The size that `str` prints as `text`, where its symbols are those of axes."""
+    try:
+        if "." in text:
+            raise ValueError(_READABLE)
+        if _is_name(text):
+            return axis(text)
+        readable = _MAYBE_ONE.sub(r"\1.may_be_one", text.strip())
+        return _read(ast.parse(readable, mode="eval").body)
+    except _UNREADABLE as e:
+        shown = shortened(repr(text))
+        raise GraphError(f"cannot read the size {shown}: {e}") from None
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text is a name as it stands, which Python reads in no other form."""
+    return text.isascii() and text.isidentifier() and not iskeyword(text)
+
+
+def _read(node: ast.expr, depth: int = 0) -> Size:
+    # A limit of its own: that of Python differs from caller to caller.
+    if depth > _DEEPEST:
+        raise ValueError(f"it nests more than {_DEEPEST} deep")
+    depth += 1
+    match node:
+        case ast.Constant(value=int(value)) if not isinstance(value, bool):
+            return value
+        case ast.Name(id=name):
+            return axis(name)
+        case ast.Attribute(ast.Name(id=name)):
+            return axis(f"{name}?")
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_read(operand, depth)
+        case ast.BinOp(a, sign, b) if type(sign) in _SIGNS:
+            return _SIGNS[type(sign)](_read(a, depth), _read(b, depth))
+        case ast.Call(ast.Name(name), args, []) if name in FUNCTIONS:
+            return FUNCTIONS[name](*[_read(arg, depth) for arg in args])
+    raise ValueError(_READABLE)

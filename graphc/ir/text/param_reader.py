@@ -1,0 +1,261 @@
+"""The reader of types and params in the text of a graph, and what names mean there."""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.build import Data, as_size
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Opaque
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.text.printer import from_texts
+from graphc.ir.text.tokens import Tokens
+from graphc.ir.types import DTYPES, DType, TensorType
+
+_LITERALS = {
+    **{"None": None, "True": True, "False": False},
+    **{"nan": math.nan, "inf": math.inf},
+}
+_FUNCTIONS: dict[str, Callable[..., Size]] = {
+    "min": dims.minimum,
+    "max": dims.maximum,
+    "clip": dims.clip,
+    "stretch": dims.stretch,
+}
+_SUMS: dict[str, Callable[[Any, Any], Size]] = {"+": operator.add, "-": operator.sub}
+_PRODUCTS: dict[str, Callable[[Any, Any], Size]] = {
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+}
+
+
+@dataclass
+class Scope:
+    """The meaning of names: in the text of a graph, or in a body of its nodes.
+
+    A `closed` one is of a body, where no size is from outside.
+    """
+
+    closed: bool = False
+    values: dict[str, Value] = field(default_factory=dict)
+    fresh: dict[str, Size] = field(default_factory=dict)
+    parts: dict[str, Size] = field(default_factory=dict)
+    bodies: dict[str, Body] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Whether a name stands for something already."""
+        return name in self.values or name in self.parts or name in self.bodies
+
+
+class ParamReader(Tokens):
+    """Reads types and params; names are values, and those that are not, axes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.scope = Scope()
+
+    def type(self, given: Sequence[Size] = ()) -> TensorType:
+        """`float32[n, 3]`; `given` are the sizes that fresh axes stand for."""
+        weak = self.accept("weak")
+        dtype = self.dtype()
+        self.expect("[")
+        known = iter(given)
+
+        def size() -> Size:
+            n = next(known, 0)
+            if isinstance(n, Dim) and self.peek().startswith("?"):
+                self.scope.fresh.setdefault(self.peek(), n)
+            found = self.size()
+            if isinstance(found, int) and not 0 <= found < 2**63:
+                self.fail("an axis has 0 to 2**63 - 1 elements", self.at - 1)
+            return found
+
+        return TensorType(dtype, tuple(self.several(size, "]")), weak)
+
+    def dtype(self) -> DType:
+        """A dtype by its name."""
+        name = self.take("name", "a dtype")
+        if name not in DTYPES:
+            self.fail(f"there is no dtype {name}", self.at - 1)
+        return DTYPES[name]
+
+    def size(self) -> Size:
+        """A number or an expression of sizes."""
+        return self.as_size(self.param())
+
+    def as_size(self, param: Any) -> Size:
+        """`param`, which must be a size."""
+        if isinstance(param, bool) or not isinstance(param, (int, Dim)):
+            self.fail("expected a size", self.at - 1)
+        return param
+
+    def param(self) -> Any:
+        """Any param; sums and products are those of sizes."""
+        return self.chain(self.product, _SUMS)
+
+    def product(self) -> Any:
+        """A factor, or several."""
+        return self.chain(self.factor, _PRODUCTS)
+
+    def chain(
+        self, read: Callable[[], Any], signs: dict[str, Callable[[Any, Any], Size]]
+    ) -> Any:
+        """Operands with signs between them, from left to right."""
+        left = read()
+        while self.peek() in signs:
+            sign = self.peek()
+            self.at += 1
+            a, b = self.as_size(left), self.as_size(read())
+            left = self.calculate(signs[sign], a, b)
+        return left
+
+    def calculate(self, function: Callable[..., Size], *args: Size) -> Size:
+        """A size from sizes."""
+        try:
+            return function(*args)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            self.fail(f"no size: {error}", self.at - 1)
+
+    def factor(self) -> Any:
+        """An operand with any number of minus signs before it."""
+        minus = False
+        while self.accept("-"):
+            minus = not minus
+        operand = self.operand()
+        if minus and not isinstance(operand, float):
+            return -self.as_size(operand)
+        return -operand if minus else operand
+
+    def operand(self) -> Any:
+        """An operand without signs, but for those in parentheses."""
+        name = self.peek()
+        if name == "(":
+            return self.nested(self.group)
+        if self.next_is("text"):
+            return self.string()
+        if self.next_is("number"):
+            return self.number()
+        if name in DTYPES:
+            return self.dtype_or_more()
+        if name == "opaque" and self.after_next() == "(":
+            return self.opaque()
+        self.take("name", "a param")
+        if name in _LITERALS:
+            return _LITERALS[name]
+        if name in _FUNCTIONS or name == "axis":
+            return self.nested(lambda: self.call(name))
+        return self.symbol(name)
+
+    def group(self) -> Any:
+        """A size in parentheses, or a tuple."""
+        self.expect("(")
+        if self.accept(")"):
+            return ()
+        first = self.param()
+        if self.accept(")"):
+            return self.as_size(first)
+        self.expect(",")
+        return (first, *self.several(self.param, ")"))
+
+    def number(self) -> int | float:
+        """A number, an int where it has only digits."""
+        text = self.take("number", "a number")
+        try:
+            return int(text) if text.isdecimal() else float(text)
+        except ValueError:
+            self.fail("this number is too long", self.at - 1)
+
+    def call(self, name: str) -> Size:
+        """`min(n, 3)`, or `axis("any name")`."""
+        self.expect("(")
+        if name == "axis":
+            self.require_open(name)
+            size: Size = dims.axis(self.string())
+            self.expect(")")
+            return size
+        return self.calculate(_FUNCTIONS[name], *self.several(self.size, ")"))
+
+    def symbol(self, name: str) -> Size:
+        """The integer that a name stands for."""
+        if name in self.scope.values:
+            try:
+                return as_size(self.scope.values[name])
+            except GraphError:
+                self.fail(f"{name} is no integer scalar", self.at - 1)
+        if name in self.scope.parts:
+            return self.scope.parts[name]
+        if name in self.scope.fresh:
+            return self.scope.fresh[name]
+        self.require_open(name)
+        if name.startswith("?"):
+            return self.scope.fresh.setdefault(name, dims.fresh_axis(name[1:]))
+        return dims.axis(name)
+
+    def require_open(self, name: str) -> None:
+        """Raise GraphError in a body, of which all sizes are its own."""
+        if self.scope.closed:
+            self.fail(f"{name} is no size of this body", self.at - 1)
+
+    def opaque(self) -> Opaque:
+        """`opaque("body", body)`: graphs inside of a node, or another node."""
+        at = self.at
+        self.at += 2
+        name = self.string()
+        if self.accept(")"):
+            self.fail("a rule or a function inside of a node cannot be read", at)
+        self.expect(",")
+        if self.accept("("):
+            content: Any = tuple(self.several(self.body_of_node, ")"))
+        elif self.peek() in self.scope.values:
+            content = self.scope.values[self.take("name", "a value")].node
+        else:
+            content = self.body_of_node()
+        self.expect(")")
+        return Opaque(name, content)
+
+    def body_of_node(self) -> Body:
+        """A graph inside of a node, by its name."""
+        name = self.take("name", "the name of a body")
+        if name not in self.scope.bodies:
+            self.fail(f"{name} is no body", self.at - 1)
+        return self.scope.bodies[name]
+
+    def dtype_or_more(self) -> Any:
+        """A dtype, a type with its sizes, or an array with its elements."""
+        at = self.at
+        dtype = self.dtype()
+        if self.peek() != "[":
+            return dtype
+        self.at = at
+        type = self.type()
+        return self.array(type) if self.peek() == "(" else type
+
+    def array(self, type: TensorType) -> Data:
+        """The elements of an array: numbers, or its bytes."""
+        at = self.at
+        self.expect("(")
+        try:
+            if self.next_is("text"):
+                raw = bytes.fromhex(self.string())
+                self.expect(")")
+                return Data(np.frombuffer(raw, type.dtype).reshape(type.shape))
+            texts = self.several(self.element, ")")
+            return Data(from_texts(texts, type.dtype).reshape(type.shape))
+        except (OverflowError, TypeError, ValueError) as error:
+            if isinstance(error, GraphError):
+                raise
+            self.fail(f"no elements of {type}: {error}", at)
+
+    def element(self) -> str:
+        """A number or a bool, as it is written."""
+        minus = "-" if self.accept("-") else ""
+        kind = "number" if self.next_is("number") else "name"
+        return minus + self.take(kind, "a number")

@@ -1,0 +1,375 @@
+"""Apply rules to a graph until none applies.
+
+One pass over the nodes in topological order: a node is rebuilt on its replaced inputs,
+then the rules of its primitive are tried, and the nodes of a replacement are processed
+in the same way before the node is done. A rule therefore sees inputs that are as simple
+as the rules can make them. Passes are repeated until one changes nothing, since the
+number of uses falls on the way. A value at which no rule applied is left out of later
+passes, unless the number of uses of a value that the rules asked for is another now.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+
+from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
+from graphc.ir.graph.bodies import Body, has_inner, with_bodies
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import SERIALS, Graph, Node, Value
+from graphc.ir.graph.op import rebuild
+from graphc.ir.graph.replay import for_sizes, renewed
+from graphc.ir.graph.walk import operands
+from graphc.ir.sizes.dims import equal
+from graphc.rewriting.engine.rule import Rule, Rules
+from graphc.rewriting.engine.size_checks import with_size_checks
+
+MOST_PASSES = 8
+MOST_IN_PLACE = 50  # replacements of one value in one pass
+MOST_PER_NODE = 20  # replacements per node of the graph, on the whole
+
+
+@dataclass(frozen=True)
+class Application:
+    """A rule, the value that it replaced, and the replacement."""
+
+    rule: Rule
+    before: Value
+    after: Value
+
+    @property
+    def place(self) -> SourceLocation:
+        """The user's line of the replaced value."""
+        return self.before.node.place
+
+    def __str__(self) -> str:
+        return (
+            f"{self.place}: {self.rule.name}: {self.before.node.primitive.name} "
+            f"{self.before.type} -> {self.after.node.primitive.name}"
+        )
+
+
+def applied(log: Iterable[Application]) -> str:
+    """The rules that were applied, with their lines: the end of a report."""
+    counts = Counter((str(a.place), a.rule.name) for a in log)
+    if not counts:
+        return ""
+    lines = [
+        f"  {place}: {name}" + (f" ({n} times)" if n > 1 else "")
+        for (place, name), n in counts.items()
+    ]
+    return "\n".join(["", "", "rewritten before:", *lines])
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten graph, and the log of rules applied to it."""
+
+    graph: Graph
+    log: tuple[Application, ...]
+
+
+def finished(graph: Graph, rules: Rules) -> Rewritten:
+    """The graph after the late rules."""
+    late, log = rules.late(), list[Application]()
+    if late:  # in bodies first: loops that these rules make are left as they are
+        graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
+    return Rewritten(graph, tuple(log))
+
+
+def settled(graph: Graph, rules: Rules) -> Rewritten:
+    """The graph after the rules for graphs that nothing else changes any more."""
+    last, log = rules.last(), list[Application]()
+    if last:
+        graph = _replaced(_with_bodies(graph, last, log, settled), last, log)
+    return Rewritten(graph, tuple(log))
+
+
+def rewritten(graph: Graph, rules: Rules) -> Rewritten:
+    """The graph with the rules applied wherever they fit.
+
+    Rules whose pattern is a function go first: it fits graphs as users write them,
+    which other rules change. Rules for whole graphs go last, when graphs are simple,
+    but for those that only save compilation.
+    Raises GraphError where rules undo each other, naming them and the line, and where a
+    rule gives a value of another type.
+    """
+    log: list[Application] = []
+    simple = _replaced(graph, rules, log, compiling=True)
+    functions = rules.functions()
+    for chosen in (functions, rules) if functions else (rules,):
+        simple = _fixpoint(chosen, simple, log)
+    made = _replaced(simple, rules.early(), log)
+    if made is not simple:
+        made = _fixpoint(rules, made, log)
+    made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
+    for finish in (finished, settled):
+        found = finish(made, rules)
+        made, log = found.graph, [*log, *found.log]
+    final = with_size_checks(graph, made) if log else made
+    return Rewritten(final, tuple(log))
+
+
+def _with_bodies(
+    graph: Graph,
+    rules: Rules,
+    log: list[Application],
+    apply: Callable[[Graph, Rules], Rewritten],
+) -> Graph:
+    """The graph with the rules applied inside of loops and branches too."""
+    if not graph.nested:
+        return graph
+    known: dict[Body, Body] = {}  # of loops, of which several may share one
+
+    def rewritten_body(body: Body) -> Body:
+        if body not in known:
+            known[body] = one(body)
+        return known[body]
+
+    def one(body: Body) -> Body:
+        names = ("",) * len(body.inputs), ("",) * len(body.outputs)
+        found = apply(Graph(body.inputs, body.outputs, *names), rules)
+        new = body.changed(found.graph.outputs) if found.log else None
+        if new is not None:
+            log.extend(found.log)
+        return new or body
+
+    made: dict[Value, Value] = {}
+    for node in graph.nodes:
+        params = for_sizes(node, made)
+        if has_inner(node):
+            params = with_bodies(params, rewritten_body)
+        same = all(params[k] is v for k, v in node.params.items())
+        if not same or any(v in made for v in operands(node)):
+            inputs = tuple([made.get(v, v) for v in node.inputs])
+            with standing_at(node.place):
+                fresh = rebuild(node, inputs, params)
+            made.update(zip(node.outputs, fresh.outputs, strict=True))
+    return graph.giving([made.get(v, v) for v in graph.outputs])
+
+
+def _replaced(
+    graph: Graph, rules: Rules, log: list[Application], compiling: bool = False
+) -> Graph:
+    """The graph after the rules that look at all of it, as often as they apply."""
+    waiting = rules.whole(compiling)
+    ops = {primitive.name for primitive in graph.primitives} if waiting else set()
+    for rule in waiting:
+        if rule.ops and ops.isdisjoint(rule.ops):
+            continue
+        while rule.whole is not None and (found := rule.whole(graph)) is not None:
+            graph, pairs = found
+            for old, new in pairs:
+                _check(rule, old, new)
+                log.append(Application(rule, old, new))
+    return graph
+
+
+def _fixpoint(rules: Rules, graph: Graph, log: list[Application]) -> Graph:
+    """The graph after as many passes as change something."""
+    settled: Settled = {}
+    for _ in range(MOST_PASSES):
+        one = _RewritePass(rules, graph, settled)
+        graph = one.run()
+        log += one.log
+        if not one.log:
+            break
+    return graph
+
+
+# The values at which no rule applied, with the numbers of uses that rules asked for.
+Settled = dict[Value, dict[Value, int]]
+
+
+class _RewritePass:
+    """One walk over a graph."""
+
+    def __init__(self, rules: Rules, graph: Graph, settled: Settled) -> None:
+        self._rules = rules
+        self._graph = graph
+        self._settled = settled
+        self._asked: dict[Value, int] = {}
+        self._made: dict[Value, Value] = {}
+        self._uses = _uses(graph)
+        self._kept = set(graph.outputs)
+        self._known = set(graph.nodes)
+        self.log: list[Application] = []
+
+    def run(self) -> Graph:
+        """The graph, rewritten."""
+        made, candidates = self._made, self._rules.candidates
+        for node in self._graph.nodes:
+            changed = bool(made) and any([v in made for v in operands(node)])
+            if changed or candidates(node):
+                self._visit(node)
+        return self._graph.giving([self._made.get(v, v) for v in self._graph.outputs])
+
+    def _count(self, value: Value) -> int:
+        found = self._asked[value] = self._uses[value]
+        return found
+
+    def _is_settled(self, value: Value) -> bool:
+        asked = self._settled.get(value)
+        if asked is None:
+            return False
+        return all([self._uses[x] == count for x, count in asked.items()])
+
+    def _visit(self, node: Node) -> None:
+        """Process a node: rebuild its values on new inputs, and apply rules to them."""
+        stack = [_Task(node)]
+        while stack:
+            task = stack[-1]
+            pending = task.pending
+            if pending:
+                stack.append(_Task(pending.pop()))
+                continue
+            if self._advance(task):
+                stack.pop()
+
+    def _advance(self, task: "_Task") -> bool:
+        """Try the rules on the replacement of a node so far; True where none applies.
+
+        The nodes that a replacement brought are set as pending, to be processed first.
+        """
+        fresh = self._renewed(task.values)
+        self._known.update([v.node for v in fresh])
+        self._move_uses(task.values, fresh)
+        task.values = fresh
+        for i, value in enumerate(task.values):
+            applied = self._apply(value)
+            if applied is None:
+                continue
+            rule, new, brought = applied
+            task.count(rule, value)
+            self.log.append(Application(rule, value, new))
+            self._need_budget()
+            self._replace(value, new)
+            task.values[i] = new
+            task.pending = [n for n in reversed(brought) if n is not new.node]
+            self._known.update(brought)
+            for made in brought:
+                for operand in operands(made):
+                    self._uses[operand] += 1
+            return False
+        for old, new in zip(task.node.outputs, task.values, strict=True):
+            if old is not new:
+                self._made[old] = new
+        return True
+
+    def _need_budget(self) -> None:
+        count = len(self._graph.nodes)
+        if len(self.log) > MOST_PER_NODE * count + 1000:
+            most = Counter(a.rule.name for a in self.log[-1000:]).most_common(3)
+            raise graph_error(
+                f"rules make ever more of a graph: {', '.join(n for n, _ in most)}",
+                op="rewrite",
+                got=f"{len(self.log)} replacements in {count} nodes",
+                where=self.log[-1].place,
+            )
+
+    def _renewed(self, values: list[Value]) -> list[Value]:
+        """The values on the replaced inputs of their nodes."""
+        return [
+            renewed(v.node, self._made, v.node.place).outputs[v.index]
+            if any(x in self._made for x in operands(v.node))
+            else v
+            for v in values
+        ]
+
+    def _move_uses(self, before: list[Value], after: list[Value]) -> None:
+        for old, new in zip(before, after, strict=True):
+            if old is not new:
+                self._replace(old, new)
+
+    def _replace(self, old: Value, new: Value) -> None:
+        """A value is used as another was, and kept as that."""
+        self._uses[new] += self._uses[old]
+        if old in self._kept:
+            self._kept.add(new)
+
+    def _apply(self, value: Value) -> tuple[Rule, Value, list[Node]] | None:
+        """The first rule that applies, its value, and the nodes it brought."""
+        rules = self._rules.candidates(value.node)
+        if not rules or self._is_settled(value):
+            return None
+        self._asked = {}
+        newest = next(SERIALS)
+        for rule in rules:
+            new = rule.apply(value, self._count, self._kept.__contains__)
+            if new is not None:
+                _check(rule, value, new)
+                if new.node.serial > newest:
+                    new.node.place = value.node.place
+                brought = _brought(new, self._known)
+                return rule, new, brought
+        self._settled[value] = self._asked
+        return None
+
+
+class _Task:
+    """A node being processed, and the replacements of its values so far."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.values = list(node.outputs)
+        self.pending: list[Node] = []
+        self._seen: dict[Value, Rule] = {}
+
+    def count(self, rule: Rule, value: Value) -> None:
+        """Record one more replacement. Raises GraphError where they go in circles."""
+        if value in self._seen or len(self._seen) >= MOST_IN_PLACE:
+            raise _circle([*self._seen.values(), rule], value)
+        self._seen[value] = rule
+
+
+def _circle(rules: list[Rule], value: Value) -> GraphError:
+    names = list(dict.fromkeys(rule.name for rule in rules[-4:]))
+    return graph_error(
+        f"rules undo each other: {' and '.join(names)}",
+        op="rewrite",
+        got=f"{value.node.primitive.name} {value.type}",
+        hint=f'leave one out: rewrites=graphc.rewrites.default - "{names[-1]}"',
+        where=value.node.place,
+    )
+
+
+def _uses(graph: Graph) -> Counter[Value]:
+    taken = chain.from_iterable(map(operands, graph.nodes))
+    return Counter(chain(graph.outputs, taken))
+
+
+def _brought(value: Value, known: set[Node]) -> list[Node]:
+    """The producers of a value that are not known yet, in order.
+
+    They need not be new: a graph that was built before may hold the same ones.
+    """
+    found = set[Node]()
+    stack = [value.node]
+    while stack:
+        node = stack.pop()
+        if node not in known and node not in found:
+            found.add(node)
+            stack += [operand.node for operand in operands(node)]
+    return sorted((n for n in found if n.primitive is not INPUT), key=_serial)
+
+
+def _serial(node: Node) -> int:
+    return node.serial
+
+
+def _check(rule: Rule, old: Value, new: Value) -> None:
+    """A replacement must have the type of the value; sizes may be written otherwise."""
+    same = new.dtype == old.dtype and new.type.weak == old.type.weak
+    shapes = zip(new.type.shape, old.type.shape)  # noqa: B905
+    if (
+        not same
+        or new.type.rank != old.type.rank
+        or any(equal(a, b) is False for a, b in shapes)
+    ):
+        raise graph_error(
+            f"the rule {rule.name} gives another type",
+            op="rewrite",
+            got=str(new.type),
+            expected=f"{old.type}, of {old.node.primitive.name}",
+            where=rule.place,
+        )

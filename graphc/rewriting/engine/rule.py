@@ -1,0 +1,433 @@
+"""Rules, and sets of rules that add and subtract."""
+
+import copyreg
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+from graphc.analysis.cost import CPU, DeviceCosts, weighing
+from graphc.errors import SourceLocation, graph_error, standing_at
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.rewriting.match.pattern import (
+    Apply,
+    Bindings,
+    CountUses,
+    Named,
+    Once,
+    OneOf,
+    Pattern,
+    matches,
+    may_fit,
+)
+from graphc.rewriting.match.traced import DTypes, InputShapes, Traced, traced
+
+USES = "uses"  # the parameter name of the function that counts uses
+KEPT = "kept"  # that of the function that knows outputs of the graph
+IsKept = Callable[[Value], bool]
+Replacement = Callable[..., Value | None]
+Replaced = tuple[Graph, list[tuple[Value, Value]]]  # old, new
+Whole = Callable[[Graph], Replaced | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Where `pattern` fits, what stands in its place.
+
+    `replace` takes the variables of the pattern by name and gives a value of the same
+    type, or None where the rule does not apply after all. A rule is `exact`, or else
+    its values differ by rounding; one that is `finite` says nothing about infinities
+    and NaN among the inputs.
+    """
+
+    name: str
+    pattern: Pattern | Traced
+    replace: Replacement
+    takes: tuple[str, ...]  # the variables that are parameters of `replace`
+    exact: bool
+    place: SourceLocation
+    doc: str
+    finite: bool = False
+    checks: bool = False  # puts in tests that the host makes
+    whole: Whole | None = None  # replaces in a whole graph, instead of by a pattern
+    late: bool = False  # for graphs whose capacities are settled
+    compiling: bool = False  # saves compilation only; for graphs as they are written
+    last: bool = False  # for graphs that nothing else changes any more
+    unfused: bool = False  # XLA does as well on a CPU, where it fuses ops into loops
+    tuned: "Callable[[DeviceCosts], Rule] | None" = None  # gives the rule for a device
+    fused: "Rule | None" = None  # the one for a CPU on which XLA fuses ops into loops
+
+    @property
+    def op(self) -> str:
+        """The primitive at the root of the pattern; the first, where it has several.
+
+        "" for a rule that looks at graphs of whatever ops.
+        """
+        return self.ops[0] if self.ops else ""
+
+    @cached_property
+    def ops(self) -> tuple[str, ...]:
+        """The primitives that may be at the root of the pattern."""
+        pattern = self.pattern
+        while isinstance(pattern, (Named, Once)):
+            pattern = pattern.pattern
+        assert isinstance(pattern, (Apply, OneOf, Traced))
+        return pattern.ops
+
+    def may_fit(self, op: str, inputs: Sequence[str]) -> bool:
+        """Whether it may replace a value of `op` on inputs of such primitives."""
+        if isinstance(self.pattern, Traced):
+            return self.pattern.may_fit(op, inputs)
+        return may_fit(self.pattern, op, inputs)
+
+    def apply(
+        self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
+    ) -> Value | None:
+        """The replacement of a value; None where the rule does not apply.
+
+        It stands at the user's line of the value. `kept` tells whether a value is an
+        output of the graph.
+        """
+        if isinstance(self.pattern, Traced):  # which builds graphs
+            with standing_at(value.node.place.plain):
+                ways = self.pattern.matches(value, uses)
+                return self._first(ways, value, {USES: uses, KEPT: kept})
+        found = matches(self.pattern, value, uses)
+        if not found:
+            return None
+        with standing_at(value.node.place.plain):
+            return self._first(found, value, {USES: uses, KEPT: kept})
+
+    def _first(
+        self, ways: Iterable[Bindings], value: Value, rest: Bindings
+    ) -> Value | None:
+        """The first replacement there is."""
+        for found in ways:
+            known = rest | found
+            made = self.replace(**{name: known[name] for name in self.takes})
+            if made is not None and made is not value:
+                return made
+        return None
+
+    def __add__(self, other: "Rule | Rules") -> "Rules":
+        return Rules((self,)) + other
+
+    def __reduce__(self) -> Any:
+        if LIBRARY.get(self.name) is self:
+            return library_rule, (self.name,)
+        return copyreg.__newobj__, (Rule,), self.__dict__  # type: ignore[attr-defined]
+
+    def __deepcopy__(self, memo: Any) -> "Rule":
+        return self
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name}>"
+
+
+LIBRARY: dict[str, Rule] = {}  # by name, by which other processes know them
+
+
+def library_rule(name: str) -> Rule:
+    """A rule of the library."""
+    return LIBRARY[name]
+
+
+class Rules:
+    """Rules in the order in which they are tried; a plain value."""
+
+    def __init__(self, rules: tuple[Rule, ...] = ()) -> None:
+        self.rules = rules
+        self._candidates: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+        self._tuned: dict[DeviceCosts, Rules] = {}
+        for name, count in Counter(rule.name for rule in rules).items():
+            if count > 1:
+                raise graph_error(f"two rules are called {name}", op="rewrite")
+
+    def __reduce__(self) -> Any:
+        return Rules, (self.rules,)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __contains__(self, name: object) -> bool:
+        return any(name in (rule, rule.name) for rule in self.rules)
+
+    def __getitem__(self, name: str) -> Rule:
+        for rule in self.rules:
+            if rule.name == name:
+                return rule
+        raise graph_error(f"there is no rule {name!r} in the set", op="rewrite")
+
+    def __add__(self, other: "Rule | Rules") -> "Rules":
+        more = (other,) if isinstance(other, Rule) else other.rules
+        new = tuple(rule for rule in more if rule not in self.rules)
+        return Rules(self.rules + new)
+
+    def __sub__(self, other: "str | Rule | Rules") -> "Rules":
+        if isinstance(other, str):
+            other = self[other]
+        gone = {other} if isinstance(other, Rule) else set(other.rules)
+        return Rules(tuple(rule for rule in self.rules if rule not in gone))
+
+    def candidates(self, node: Node) -> tuple[Rule, ...]:
+        """The rules that may replace a value of a node, as far as primitives tell.
+
+        Nodes of few kinds make up most graphs, and few rules fit each.
+        """
+        inputs = [value.node.primitive.name for value in node.inputs]
+        key = (node.primitive.name, *inputs)
+        found = self._candidates.get(key)
+        if found is None:
+            at_root = self._by_root.get(key[0], ())
+            found = tuple([rule for rule in at_root if rule.may_fit(key[0], inputs)])
+            self._candidates[key] = found
+        return found
+
+    @cached_property
+    def _by_root(self) -> dict[str, list[Rule]]:
+        """The rules that replace values, by the primitives of these."""
+        found: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            for op in dict.fromkeys(rule.ops if rule.whole is None else ()):
+                found.setdefault(op, []).append(rule)
+        return found
+
+    def whole(self, compiling: bool) -> tuple[Rule, ...]:
+        """The rules for whole graphs: those that only save compilation, or others."""
+        return self._whole[compiling]
+
+    @cached_property
+    def _whole(self) -> dict[bool, tuple[Rule, ...]]:
+        found = [rule for rule in self.rules if rule.whole is not None]
+        return {c: tuple([r for r in found if r.compiling is c]) for c in (False, True)}
+
+    def unchecked(self) -> "Rules":
+        """The rules that insert no tests for the host."""
+        return self._unchecked
+
+    def early(self) -> "Rules":
+        """The rules that do not need to know the capacities of sizes."""
+        return self._early
+
+    def late(self) -> "Rules":
+        """The rules that need to know the capacities of sizes."""
+        return self._late
+
+    def last(self) -> "Rules":
+        """The rules for graphs that nothing else changes any more."""
+        return self._last
+
+    def functions(self) -> "Rules":
+        """The rules whose pattern is a function."""
+        return self._functions
+
+    @cached_property
+    def _interpreted(self) -> "Rules":
+        return self._only(lambda rule: not rule.compiling)
+
+    @cached_property
+    def _unchecked(self) -> "Rules":
+        return self._only(lambda rule: not rule.checks)
+
+    @cached_property
+    def _early(self) -> "Rules":
+        return self._only(lambda rule: not rule.late and not rule.last)
+
+    @cached_property
+    def _late(self) -> "Rules":
+        return self._only(lambda rule: rule.late)
+
+    @cached_property
+    def _last(self) -> "Rules":
+        return self._only(lambda rule: rule.last)
+
+    @cached_property
+    def _functions(self) -> "Rules":
+        return self._only(lambda rule: isinstance(rule.pattern, Traced))
+
+    def _only(self, chosen: Callable[[Rule], bool]) -> "Rules":
+        kept = tuple(filter(chosen, self.rules))
+        return self if len(kept) == len(self.rules) else Rules(kept)
+
+    def on(self, costs: DeviceCosts) -> "Rules":
+        """The rules with the thresholds of a device, for good."""
+        if costs not in self._tuned:
+            self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
+        return self._tuned[costs]
+
+    def fused(self) -> "Rules":
+        """The rules for what XLA compiles for a CPU."""
+        return self._fused
+
+    @cached_property
+    def _fused(self) -> "Rules":
+        found = [rule.fused or rule for rule in self if not rule.unfused]
+        return self if found == list(self) else Rules(tuple(found))
+
+    def interpreted(self) -> "Rules":
+        """The rules that do more than to save compilation."""
+        return self._interpreted
+
+    def exact(self) -> "Rules":
+        """The rules that change no value, not even by rounding."""
+        return self._only(lambda rule: rule.exact)
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rules)} rules>"
+
+
+def rewrite(
+    pattern: Pattern | Callable[..., Any],
+    *,
+    exact: bool,
+    name: str = "",
+    finite: bool = False,
+    shapes: InputShapes | None = None,
+    dtypes: DTypes | None = None,
+    once: bool = False,
+    checks: bool = False,
+    unfused: bool = False,
+) -> Callable[[Replacement], Rule]:
+    """Decorator: the rule that puts what the function gives in place of `pattern`.
+
+    The function's arguments are the variables of the pattern. `exact`: values stay the
+    same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
+    only, where the places of infinities and NaN may change. `checks`: it puts in tests
+    that the host makes; programs that users jit themselves do without the rule.
+    `unfused`: it saves what XLA saves by itself on a CPU, whose programs do without it.
+    A function that takes `uses` is given what counts the uses of a value.
+
+    The pattern may be an ordinary function, as in
+    `@rewrite(lambda a: gt.log(gt.sum(gt.exp(a))), exact=False)`. Then its arguments are
+    the variables, of any type for which it can be traced, but for what `shapes`, as
+    `{"a": ("n", 3)}`, and `dtypes`, as `{"a": "bool"}`, state. With `once=True`
+    nothing else may use what is inside.
+    """
+    given: Any = pattern
+    if inspect.isroutine(given):
+        names = _placeholders(given)
+        given = traced(given, names, shapes or {}, dtypes or {}, once)
+    elif shapes or dtypes or once:
+        raise graph_error(
+            "shapes, dtypes and once are for patterns that are functions",
+            op="rewrite",
+            hint="look at types in the replacement, and write once(...) in the pattern",
+        )
+    declared = _declared(given, exact, name, finite, checks)
+    return lambda function: replace(declared(function), unfused=unfused)
+
+
+def whole_graph(
+    *,
+    over: Sequence[str],
+    exact: bool,
+    name: str = "",
+    compiling: bool = False,
+    late: bool = False,
+    last: bool = False,
+    tuned: Callable[[DeviceCosts], Rule] | None = None,
+    fused: Rule | None = None,
+) -> Callable[[Whole], Rule]:
+    """Decorator: a rule that looks at a whole graph, in which some node is `over`.
+
+    Where `over` is empty, it looks at every graph.
+    The function gives the graph after one replacement, or several, and what was
+    replaced; None where there is nothing to replace. One that only saves `compiling`
+    sees the graph as it is written, and is not for NumPy. A `late` rule is applied
+    behind all others, and when sizes are padded: no mask rule sees what it makes. The
+    `last` ones are applied behind these.
+    Where thresholds depend on the device, `tuned` gives the rule for one; as it stands
+    it is for CPUs. `fused` takes its place in what XLA compiles for a CPU.
+    """
+
+    def declare(function: Whole) -> Rule:
+        code = function.__code__
+        place = SourceLocation(code.co_filename, code.co_firstlineno)
+        doc = inspect.getdoc(function) or ""
+        pattern = OneOf(tuple(over), frozenset())
+        called = name or function.__name__
+        claims = exact, place, doc
+        rule = Rule(called, pattern, _never, (), *claims, whole=function)
+        rule = replace(rule, compiling=compiling, late=late, last=last)
+        return replace(rule, tuned=tuned, fused=fused)
+
+    return declare
+
+
+@lru_cache(maxsize=4096)
+def _tuned(rule: Rule, costs: DeviceCosts) -> Rule:
+    """The rule for a device: one, whichever set asks for it."""
+    if rule.tuned is not None:
+        rule = replace(rule.tuned(costs), tuned=None)
+    if costs == CPU:
+        return rule
+    if rule.whole is None:
+        return replace(rule, replace=partial(_made_on, costs, rule.replace))
+    fused = None if rule.fused is None else _tuned(rule.fused, costs)
+    return replace(rule, whole=partial(_on, costs, rule.whole), fused=fused)
+
+
+def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
+    """The graph after a rule, with the costs of a device."""
+    with weighing(costs):
+        return whole(graph)
+
+
+def _made_on(
+    costs: DeviceCosts, made: Replacement, /, **found: Any
+) -> Value | None:
+    """The replacement of a pattern, with the costs of a device."""
+    with weighing(costs):
+        return made(**found)
+
+
+def _never() -> None:
+    """The `replace` of a rule for a whole graph, which no pattern calls."""
+
+
+def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:
+    parameters = inspect.signature(function).parameters.values()
+    if not parameters or any(
+        p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
+    ):
+        raise graph_error(
+            "the pattern must be a function of its placeholders, by position",
+            op="rewrite",
+            got=f"{function.__name__}{inspect.signature(function)}",
+        )
+    return tuple(p.name for p in parameters)
+
+
+def _declared(
+    pattern: Any, exact: bool, name: str, finite: bool, checks: bool
+) -> Callable[[Replacement], Rule]:
+    def declare(replace: Replacement) -> Rule:
+        called = name or replace.__name__
+        takes = tuple(inspect.signature(replace).parameters)
+        missing = sorted(set(takes) - _names(pattern) - {USES, KEPT})
+        if missing:
+            problem = f"the pattern of {called} has no {', '.join(missing)}"
+            raise graph_error(problem, op="rewrite")
+        doc = inspect.getdoc(replace) or ""
+        code = replace.__code__
+        place = SourceLocation(code.co_filename, code.co_firstlineno)
+        claims = exact, place, doc, finite, checks
+        return Rule(called, pattern, replace, takes, *claims)
+
+    return declare
+
+
+def _names(pattern: Any) -> set[str]:
+    if isinstance(pattern, Traced):
+        return set(pattern.names)
+    if hasattr(pattern, "inputs"):
+        parts = [*pattern.inputs, *pattern.params.values()]
+        return set().union(*map(_names, parts)) if parts else set()
+    inner = getattr(pattern, "pattern", None)
+    name = {pattern.name} if hasattr(pattern, "name") else set()
+    return name | (_names(inner) if inner is not None else set())

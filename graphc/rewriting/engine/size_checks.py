@@ -1,0 +1,42 @@
+"""Size checks of nodes that rules replace: a program refuses what it refused before.
+
+`(u[:, None] * x)[0]` needs u and x to be equally long, though one row of x is all that
+is left of it. So the checks of sizes of inputs that no node of the result makes are put
+at an output. Integers of the program are left to the rules: many are there to do
+without them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from graphc.errors import standing_at
+from graphc.ir.graph.nodes import Graph, Node
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.match.sizes import asks_late, at_most, guarded
+
+Limit = tuple[Size, Size]  # a size, and one that it is not to exceed
+
+
+def with_size_checks(before: Graph, after: Graph) -> Graph:
+    """A rewritten graph with the size checks that it has lost."""
+    checking = [node for node in before.nodes if node.guards]
+    if not checking:
+        return after
+    kept = {limit for node in after.nodes for limit in _limits(node)}
+    first, *others = after.outputs
+    for node in checking:
+        limits = set(_limits(node))
+        if not limits <= kept and not asks_late(node):
+            with standing_at(node.place.plain):
+                first = guarded(first, node)
+            kept |= limits
+    return replace(after, outputs=(first, *others))
+
+
+def _limits(node: Node) -> Iterator[Limit]:
+    """Sizes that the checks of a node compare and that are not sure to be in order."""
+    for guard in (g for g in node.guards if not g.memory):
+        for low, high in ((guard.left, guard.right), (guard.right, guard.left)):
+            wanted = guard.relation == "==" or low is guard.left
+            if wanted and not at_most(low, high):
+                yield low, high

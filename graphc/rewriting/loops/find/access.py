@@ -1,0 +1,183 @@
+"""Basic indices, item by item: the positions along one axis that they read or write."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from graphc.ir.graph.build import size_value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import PRIMITIVES, rebuild
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size, less_equal
+
+SizeT = TypeVar("SizeT")
+NAMES = ("kinds", "starts", "stops", "steps")
+
+
+class Tile(NamedTuple):
+    """How many positions of an axis a tile has, and the number of the first.
+
+    None for the first where nothing that is computed depends on it.
+    """
+
+    size: Size
+    first: Value | None = None
+
+    def numbers(self) -> Value:
+        """The numbers of the positions."""
+        assert self.first is not None
+        found: Value = F.arange(size_value(self.size), dtype="int32") + self.first
+        return found
+
+
+class Slice(NamedTuple):
+    """Position j along an axis is position `first + step * j` of the sliced axis.
+
+    `said` is the first position as the program declares it, without clipping to an end.
+    """
+
+    axis: int
+    first: Size
+    step: int
+    said: Size
+
+
+def sliced(node: Node, axis: int) -> Slice | None:
+    """The slice of an input axis that an axis of the result is; None if it is none."""
+    at = item_of(node, axis) if node.primitive is OP.basic_index else None
+    if at is None:
+        return None
+    item, taken = at
+    kind, start, _, step = items_of(node)[item]
+    by = 1 if step is None else step
+    if kind != "s" or not isinstance(by, int):
+        return None
+    n = node.inputs[0].type.shape[taken]
+    if by > 0:
+        first = 0 if start is None else dims.clip(start, n)
+        certain = start is not None and less_equal(0, start) is True
+        return Slice(taken, first, by, start if certain else first)
+    if start is None:
+        return Slice(taken, n - 1, by, n - 1)
+    if less_equal(0, start) is True:
+        first = dims.minimum(start, n - 1)
+        return Slice(taken, first, by, first)
+    return Slice(taken, dims.maximum(start + n, -1), by, start + n)
+
+
+def picked(node: Node, axis: int) -> Size | None:
+    """The position that an index picks along an axis of the input, or None."""
+    if node.primitive is not OP.basic_index:
+        return None
+    taken = 0
+    for kind, start, _, _ in items_of(node):
+        if taken == axis and kind == "i":
+            n = node.inputs[0].type.shape[axis]
+            if less_equal(0, start) is True:
+                return start
+            return start + n if less_equal(start, -1) is True else None
+        taken += kind != "n"
+    return None
+
+
+def row_of_picked(node: Node, axis: int, row: Value) -> Value:
+    """Apply a basic index to the slice at the position that it picks along `axis`."""
+    taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if taken == axis and kind != "n":
+            left = without_item(node, i)
+            return same_op(node, [row], **left) if left["kinds"] else row
+        taken += kind != "n"
+    raise AssertionError("nothing is picked along this axis")
+
+
+class Written(NamedTuple):
+    """The positions that an update writes along one axis of its target."""
+
+    part: Slice | None  # None: at all positions, as they are
+    at: Size | None  # or at one position
+    size: Size  # how many positions
+    axis: int | None  # of the update
+    items: dict[str, Any]  # of the index into one row
+
+
+def written(node: Node, axis: int) -> Written | None:
+    """The write of a slice_update along an axis; None if its positions are unknown."""
+    x, update = node.inputs
+    items = {name: node.params[name] for name in NAMES}
+    region: Value = PRIMITIVES["basic_index"](x, **items)
+    extra = region.type.rank - update.type.rank
+    if axis >= sum(kind != "n" for kind in node.params["kinds"]):
+        made = axis + region.type.rank - x.type.rank
+        place = made - extra if made >= extra else None
+        return Written(None, None, x.type.shape[axis], place, items)
+    at = picked(region.node, axis)
+    i, made = _item_at(node, axis)
+    left = without_item(node, i)
+    if at is not None:
+        return Written(None, at, 1, None, left)
+    part = sliced(region.node, made)
+    if part is None:
+        return None
+    place = made - extra if made >= extra else None
+    return Written(part, None, region.type.shape[made], place, left)
+
+
+def _item_at(node: Node, axis: int) -> tuple[int, int]:
+    """The item that indexes an axis, and the axis of the result that the item makes."""
+    made = taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if taken == axis and kind != "n":
+            return i, made
+        made += kind != "i"
+        taken += kind != "n"
+    raise AssertionError("no item indexes this axis")
+
+
+def items_of(node: Node) -> list[tuple[Any, ...]]:
+    """The items of a basic index: kind, start, stop and step of each."""
+    return list(zip(*(node.params[name] for name in NAMES), strict=True))
+
+
+def same_item(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two items are surely the same: symbolic bounds may or may not be."""
+    pairs = zip(a[1:], b[1:], strict=True)
+    return a[0] == b[0] and all(_same_bound(x, y) for x, y in pairs)
+
+
+def _same_bound(a: Size | None, b: Size | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return dims.equal(a, b) is True
+
+
+def without_item(node: Node, i: int) -> dict[str, Any]:
+    """The params of a basic index without one of its items."""
+    parts = {name: node.params[name] for name in NAMES}
+    return {name: part[:i] + part[i + 1 :] for name, part in parts.items()}
+
+
+def item_of(node: Node, axis: int) -> tuple[int, int] | None:
+    """The item that makes an axis of the result, and the input axis that it indexes."""
+    made = taken = 0
+    for i, kind in enumerate(node.params["kinds"]):
+        if kind != "i":
+            if made == axis:
+                return i, taken
+            made += 1
+        taken += kind != "n"
+    return None
+
+
+def same_op(node: Node, inputs: Sequence[Value], **params: Any) -> Value:
+    """Apply the op of a node to other inputs, with some params changed."""
+    return rebuild(node, tuple(inputs), {**node.params, **params}).outputs[0]
+
+
+def resized(
+    shape: Sequence[SizeT], axis: int, tile: Tile | None
+) -> tuple[SizeT | Size, ...]:
+    """The shape of a tile along an axis; None: of a slice."""
+    kept = () if tile is None else (tile.size,)
+    return (*shape[:axis], *kept, *shape[axis + 1 :])

@@ -1,0 +1,272 @@
+"""The iteration that a position along an axis belongs to, after slices and flips."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.types import INT32, same_size
+from graphc.rewriting.loops.find.access import (
+    Slice,
+    Tile,
+    Written,
+    same_op,
+    sliced,
+    written,
+)
+from graphc.rewriting.loops.find.axis_rules import operand_axes
+from graphc.rewriting.match.sizes import is_one
+
+FARTHEST = 16  # iterations that a slice may read back
+
+
+class View(NamedTuple):
+    """Position j along an axis of `size` belongs to iteration `start + step * j`.
+
+    `said` is the declared start: equal to it where there are positions at all.
+    """
+
+    axis: int
+    start: Size
+    step: int
+    size: Size
+    said: Size
+
+    @classmethod
+    def whole(cls, length: Size) -> "View":
+        """The view of a ys output: one position per iteration."""
+        return cls(0, 0, 1, length, 0)
+
+    def along(self, axis: int) -> "View":
+        """The same view along another axis."""
+        return self._replace(axis=axis)
+
+    def matches(self, other: "View") -> bool:
+        """Whether the positions of both surely belong to the same iterations."""
+        same = self.step == other.step and same_size(self.start, other.start)
+        return same and equal(self.size, other.size) is True
+
+    def covers(self, length: Size) -> bool:
+        """Whether each position surely belongs to the iteration of its number."""
+        return self.matches(View.whole(length))
+
+    def _steps(self) -> tuple[Size, Size]:
+        """The range of iterations that the positions belong to: start and stop."""
+        first = self.start if self.step > 0 else self.start - self.size + 1
+        return first, first + self.size
+
+    def is_part(self, length: Size) -> bool:
+        """Whether the iterations surely are neighbours in range, either way."""
+        if self.covers(length):
+            return True
+        first, end = self._steps()
+        inside = less_equal(0, first) is True and less_equal(end, length) is True
+        return abs(self.step) == 1 and inside
+
+    def part(self, rows: Value, length: Size) -> Value:
+        """The positions of this view, out of `rows` for all iterations on axis 0."""
+        if self.covers(length):
+            return rows
+        found: Value = F._part(rows, 0, *self._steps())
+        return F.flip(found, 0) if self.step < 0 else found
+
+    def behind(self, other: "View", reverse: bool) -> int | None:
+        """How many iterations a position comes after the same position of another view.
+
+        None if it comes before, too many iterations later, or unknown.
+        """
+        if self.axis != other.axis or self.step != other.step:
+            return None
+        if equal(self.size, other.size) is not True:
+            return None
+        apart = other.said - self.said if reverse else self.said - other.said
+        if same_size(self.start, other.start):
+            apart = 0
+        return apart if isinstance(apart, int) and 0 <= apart <= FARTHEST else None
+
+    def sliced(self, part: Slice, size: Size) -> "View":
+        """The view of a slice, of `size` elements, of this axis."""
+        start, said = (s + self.step * f for s, f in self._firsts(part))
+        return View(self.axis, start, self.step * part.step, size, said)
+
+    def before(self, part: Slice, size: Size) -> "View | None":
+        """The view of an axis of `size` whose slice has this view."""
+        if abs(self.step) != abs(part.step):
+            return None
+        step = self.step // part.step
+        start, said = (s - step * f for s, f in self._firsts(part))
+        return View(part.axis, start, step, size, said)
+
+    def _firsts(self, part: Slice) -> list[tuple[Size, Size]]:
+        return [(self.start, part.first), (self.said, part.said)]
+
+    def position(self, place: Value) -> Value:
+        """The position that belongs to an iteration, if there is one."""
+        found = F.subtract(place, _number(self.start))
+        return found if self.step == 1 else F.floor_divide(found, self.step)
+
+    def holds(self, place: Value, length: Size) -> Value | None:
+        """Whether a position belongs to an iteration; None if one belongs to each."""
+        if self.covers(length):
+            return None
+        found = self.position(place)
+        tests = [found >= 0, found < _number(self.size)]
+        if abs(self.step) > 1:
+            apart = F.subtract(place, _number(self.start))
+            tests.append(F.equal(F.remainder(apart, abs(self.step)), 0))
+        held = tests[0]
+        for test in tests[1:]:
+            held = F.logical_and(held, test)
+        return held
+
+    def aligned(self, value: Value, length: Size) -> Value:
+        """The slice of a value for each iteration: zeros where it has none.
+
+        The step must be 1 or -1.
+        """
+        rows: Value = F.moveaxis(value, self.axis, 0) if self.axis else value
+        if self.covers(length):
+            return rows
+        first = self.start
+        if self.step < 0:
+            rows = F.flip(rows, 0)
+        first, end = self._steps()
+        if not self.is_part(length):
+            left = dims.maximum(0, -first), self.size - dims.maximum(end - length, 0)
+            rows = F._part(rows, 0, *left)
+        before, behind = dims.maximum(first, 0), dims.maximum(length - end, 0)
+        none = ((0, 0),) * (rows.type.rank - 1)
+        if _is_zero(before) and _is_zero(behind):
+            return rows
+        widths = ((size_value(before), size_value(behind)), *none)
+        found: Value = F.pad(rows, widths)
+        return found
+
+
+def _is_zero(size: Size) -> bool:
+    return isinstance(size, int) and not size
+
+
+def _number(size: Size) -> Value:
+    return cast(as_value(size_value(size)), INT32)
+
+
+ALL = View(-1, 0, 0, 0, 0)  # of a value that each iteration reads as a whole
+
+
+class Stream(NamedTuple):
+    """The axis along which a loop goes: slice by slice, or in tiles.
+
+    `backwards`: the last position comes first.
+    """
+
+    length: Size
+    tiled: bool = False
+    backwards: bool = False
+
+    @property
+    def whole(self) -> View:
+        """The view of an axis whose positions are those of the stream."""
+        return View.whole(self.length)
+
+    @property
+    def one(self) -> Tile | None:
+        """A reduced part: a tile keeps its axis, of one position."""
+        return Tile(1) if self.tiled else None
+
+
+def derived(
+    node: Node, x: Value, view: View, axis: int, tiled: bool = False
+) -> View | None:
+    """The view of an axis of a result, derived from the view of its input `x`."""
+    if node.primitive is OP.slice_update and not tiled:
+        same = x is node.inputs[0] and view.axis == axis
+        return view if same else None
+    found = operand_axes(node, axis, tiled)
+    if found is not None:
+        pairs = zip(node.inputs, found, strict=True)
+        same = any(v is x and a == view.axis for v, a in pairs)
+        return view.along(axis) if same else None
+    part = None if tiled else sliced(node, axis)
+    if part is None or part.axis != view.axis:
+        return None
+    return view.sliced(part, node.outputs[0].type.shape[axis]).along(axis)
+
+
+def parents(node: Node, view: View, tiled: bool = False) -> "list[View | None] | None":
+    """Per input, the view of the positions that the positions of a result read.
+
+    None for an input that all positions share; None for all inputs if unknown, and for
+    tiles also if the input has other positions.
+    """
+    if node.primitive is OP.slice_update and not tiled:
+        return _of_written(node, view)
+    found = operand_axes(node, view.axis, tiled)
+    if found is not None:
+        return [None if a is None else view.along(a) for a in found]
+    if tiled:
+        return None
+    part = sliced(node, view.axis)
+    if part is None:
+        return None
+    before = view.before(part, node.inputs[0].type.shape[part.axis])
+    return None if before is None else [before]
+
+
+def _of_written(node: Node, view: View) -> "list[View | None] | None":
+    write = written(node, view.axis)
+    if write is None or node.params["how"] not in ("add", "set"):
+        return None
+    if write.axis is None:
+        return [view, None]
+    return [view, _places(write, view).along(write.axis)]
+
+
+def _places(write: Written, view: View) -> View:
+    """The view of the positions that an update writes."""
+    if write.at is not None:
+        start, said = (s + view.step * write.at for s in (view.start, view.said))
+        return View(0, start, 1, 1, said)
+    return view if write.part is None else view.sliced(write.part, write.size)
+
+
+def updated(
+    node: Node, view: View, rows: Sequence[Value], place: Value, length: Size
+) -> Value:
+    """The slice of the result of a slice_update, from slices of its inputs."""
+    write = written(node, view.axis)
+    assert write is not None
+    old, new = rows
+    if write.items["kinds"]:
+        found = same_op(node, rows, **write.items)
+    elif node.params["how"] == "add":
+        found = F.add(old, new)
+    else:
+        found = F.broadcast_to(new, old.type.shape)
+    held = _places(write, view).holds(place, length)
+    chosen: Value = found if held is None else F.where(held, found, old)
+    return chosen
+
+
+def usable(value: Value, view: View, length: Size) -> bool:
+    """Whether a value can have a slice for each position of a view."""
+    n = value.type.shape[view.axis]
+    if is_one(n):
+        return True
+    if equal(n, view.size) is False:
+        return False
+    return abs(view.step) == 1 or whole_of(value.node, view, length) is not None
+
+
+def whole_of(node: Node, view: View, length: Size) -> View | None:
+    """The view of a slice's input, if its positions are the iterations in order."""
+    if node.primitive is not OP.basic_index or sliced(node, view.axis) is None:
+        return None
+    found = parents(node, view)
+    before = found[0] if found else None
+    covers = before is not None and before.covers(length)
+    return before if covers else None

@@ -1,0 +1,91 @@
+"""Contractions: products that sum over an axis of both factors, and parts of them."""
+
+from collections.abc import Callable, Sequence
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import equal
+from graphc.ir.types import product
+from graphc.rewriting.loops.find.access import same_op
+from graphc.rewriting.loops.find.axis_rules import is_large
+from graphc.rewriting.match.sizes import is_one
+
+ContractedAxes = Callable[[Node], list[tuple[int, int]]]
+CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")
+
+
+def contracted(node: Node) -> list[tuple[int, int]]:
+    """The pairs of axes that a product contracts; none if the node is no product."""
+    rule = CONTRACTIONS.find(node.primitive)
+    return rule(node) if rule else []
+
+
+def _of_matmul(node: Node) -> list[tuple[int, int]]:
+    x, y = node.inputs
+    return [(x.type.rank - 1, max(y.type.rank - 2, 0))]
+
+
+def _of_vecdot(node: Node) -> list[tuple[int, int]]:
+    x, y = node.inputs
+    return [(x.type.rank - 1, y.type.rank - 1)]
+
+
+def _of_tensordot(node: Node) -> list[tuple[int, int]]:
+    return list(zip(*node.params["axes"], strict=True))
+
+
+CONTRACTIONS.of(OP.matmul)(_of_matmul)
+CONTRACTIONS.of(OP.vecdot)(_of_vecdot)
+CONTRACTIONS.of(OP.tensordot)(_of_tensordot)
+PRODUCTS = (OP.matmul, OP.tensordot, OP.vecdot)
+
+
+def stays_large(node: Node, i: int) -> bool:
+    """Whether a product per position of a contracted axis is as fast as all at once.
+
+    It is where no element is read more than once, as for a matrix and a vector.
+    """
+    x, y = node.inputs
+    pairs = contracted(node)
+    if _is_batched(node):
+        return _reads_once(node)
+    if any(v.type.rank == len(pairs) for v in (x, y)):
+        return True
+    sizes = [x.type.shape[a] for a, _ in pairs]
+    return is_large(product(sizes[:i] + sizes[i + 1 :]))
+
+
+def _is_batched(node: Node) -> bool:
+    """Whether a product has axes that both factors share and it does not contract."""
+    matrices = node.primitive is OP.matmul
+    many = max(x.type.rank for x in node.inputs) > 2
+    return node.primitive is OP.vecdot or (matrices and many)
+
+
+def _reads_once(node: Node) -> bool:
+    """Whether a batched product is one of a vector and a matrix in each batch."""
+    x, y = node.inputs
+    own = 1 if node.primitive is OP.vecdot else 2
+    if x.type.rank != y.type.rank:
+        return False
+    outer = zip(x.type.shape[:-own], y.type.shape[:-own], strict=True)
+    if not all(equal(a, b) is True for a, b in outer):
+        return False
+    return own == 1 or is_one(x.type.shape[-2]) or is_one(y.type.shape[-1])
+
+
+def product_of_parts(node: Node, i: int, parts: Sequence[Value], tiled: bool) -> Value:
+    """The product of one part of each factor, along the i-th pair of axes."""
+    if tiled:
+        return same_op(node, parts)
+    pairs = contracted(node)
+    if _is_batched(node):
+        tiles = zip(parts, pairs[i], strict=True)
+        return same_op(node, [F.expand_dims(x, axis) for x, axis in tiles])
+    rest = pairs[:i] + pairs[i + 1 :]
+    sides = (tuple(p[k] - (p[k] > pairs[i][k]) for p in rest) for k in (0, 1))
+    x, y = parts
+    found: Value = F.tensordot(x, y, axes=tuple(sides))
+    return found

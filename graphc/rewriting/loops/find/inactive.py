@@ -1,0 +1,162 @@
+"""Slices of iterations that a loop with early exit has run, and of inactive ones.
+
+The ys of such a loop have a slice for each iteration of its capacity: the slices of
+inactive iterations are 0. A reduction of all slices equals a reduction of the active
+ones if the others hold its neutral element, as after `where(arange(n) < steps, x, 0)`,
+the form of sums of selected elements. In the body that mask always holds.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, equal, maximum, symbol_dim
+from graphc.ir.types import same_size
+from graphc.ops.common.monoids import MONOIDS
+from graphc.rewriting.loops.find.affine_reads import FARTHEST, View
+from graphc.rewriting.loops.find.axis_gathers import counts, plain
+from graphc.rewriting.loops.find.scan_view import Loop
+
+# Of elements that are all equal these give the same element.
+SAME = (
+    *(OP.expand_dims, OP.squeeze, OP.transpose, OP.broadcast_to, OP.reshape),
+    *(OP.convert, OP.basic_index, OP.assert_, OP.max, OP.min, OP.any, OP.all),
+)
+ADDED_UP = (OP.sum_of_squares, OP.count_nonzero, OP.peak, OP.basic_index)
+
+
+def _neutral(node: Node) -> Any:
+    """The neutral element of the reduction of a node, or None."""
+    if node.primitive in MONOIDS:
+        return MONOIDS.rules[node.primitive].neutral(node.inputs[0].dtype)
+    return 0 if node.primitive in ADDED_UP else None
+
+
+class InactiveSteps:
+    """The elements in the slices of inactive iterations."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self.masks: set[Value] = set()
+        self._held: set[Value] = set()  # true for each active iteration
+        # A number, and the iteration of the first slice, as declared.
+        self._fills: dict[Value, tuple[Any, Size]] = {}
+        if loop.stops:
+            zeros = ((v, np.zeros((), v.dtype)[()]) for v in loop.stacked)
+            self._fills.update((v, (zero, 0)) for v, zero in zeros)
+
+    def mask(self, node: Node) -> View | None:
+        """Record a mask of the active iterations, and return its view.
+
+        `arange(n - 1) < steps - 1` is the mask from the second iteration on.
+        """
+        if not self._loop.stops or node.primitive is not OP.less:
+            return None
+        index, count = node.inputs
+        if count.type.rank or index.type.rank != 1:
+            return None
+        (size,), less = index.type.shape, self._missing(count)
+        if less is None or not counts(index, 0, size):
+            return None
+        mask = node.outputs[0]
+        self.masks.add(mask)
+        self._held.add(mask)
+        self._fills[mask] = np.False_, less
+        return View(0, less, 1, size, less)
+
+    def _missing(self, value: Value) -> int | None:
+        """How much less than the trip count a number is, clipped at 0, or None."""
+        sizes = known_sizes(plain(value))
+        size: Any = 0 if sizes is None else sizes[()]
+        for made in origins(size):
+            if not self._are_done(made):
+                continue
+            done = symbol_dim(made.symbol)
+            tried = range(FARTHEST + 1)
+            return next((k for k in tried if size is maximum(0, done - k)), None)
+        return None
+
+    def _are_done(self, value: Value) -> bool:
+        """Whether a number is the trip count."""
+        steps = self._loop.given[0]
+        while value is not steps:
+            if value.node.primitive is OP.steps:
+                (value,) = value.node.inputs
+                continue
+            sizes = known_sizes(plain(value))
+            size: Any = 0 if sizes is None else sizes[()]
+            made = origins(size)
+            if len(made) != 1 or made[0] is value:
+                return False
+            if size is not symbol_dim(made[0].symbol):
+                return False
+            (value,) = made
+        return True
+
+    def visit(self, node: Node, view: View) -> None:
+        """Record the elements of a node, seen as `view`, in inactive slices."""
+        if not self._loop.stops:
+            return
+        fill = self._fill(node, view.said)
+        if fill is not None:
+            self._fills[node.outputs[0]] = fill, view.said
+        if node.primitive in SAME and node.inputs[0] in self._held:
+            self._held.add(node.outputs[0])
+
+    def _fill(self, node: Node, said: Size) -> Any:
+        op, inputs = node.primitive, node.inputs
+        fills = [self._of(x, said) for x in inputs]
+        if op is OP.where:
+            return fills[2] if self._hides(fills[0]) else None
+        if op is OP.logical_and:
+            return np.False_ if any(map(self._hides, fills)) else None
+        if op not in (*SAME, OP.sum) or fills[0] is None:
+            return None
+        if op is OP.sum and fills[0]:
+            return None
+        return fills[0].astype(node.outputs[0].dtype)
+
+    @staticmethod
+    def _hides(fill: Any) -> bool:
+        return fill is not None and not fill
+
+    def _of(self, value: Value, said: Size) -> Any:
+        """The element of all inactive slices from `said` on, or None."""
+        if value in self._fills:
+            fill, own = self._fills[value]
+            return fill if same_size(own, said) else None
+        literal = literal_of(value)
+        return None if literal is None or literal.size != 1 else literal.flat[0]
+
+    def count_nothing(self, node: Node) -> bool:
+        """Whether inactive slices hold the neutral element of a node's reduction."""
+        if not self._loop.stops:
+            return True
+        value, neutral = node.inputs[0], _neutral(node)
+        if value not in self._fills or neutral is None:
+            return False
+        return bool(self._fills[value][0] == neutral)
+
+    def are_zero(self, value: Value) -> bool:
+        """Whether inactive slices are 0, as in the ys of a loop with early exit."""
+        if not self._loop.stops:
+            return True
+        return value in self._fills and not self._fills[value][0]
+
+    def passed(self, node: Node, said: Size) -> bool:
+        """Whether a node gives its second input for active iterations from `said` on.
+
+        And 0 for the others.
+        """
+        if node.primitive is not OP.where or node.inputs[0] not in self._held:
+            return False
+        if not same_size(self._fills[node.inputs[0]][1], said):
+            return False
+        value, out = node.inputs[1].type, node.outputs[0].type
+        if value.rank != out.rank:
+            return False
+        pairs = zip(value.shape, out.shape, strict=True)
+        return all(equal(a, b) is True for a, b in pairs)

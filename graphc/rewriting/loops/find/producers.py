@@ -1,0 +1,276 @@
+"""Fused producers: values computed inside a loop, part by part, instead of before it.
+
+`Producers` are the computation of parts of some values in a new body, down to parts
+that the body has, and to those of sequences, or tiles of arrays, that the loop reads.
+"""
+
+import heapq
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+from graphc.errors import standing_at
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.walk import operands
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.rewriting.loops.find.access import Tile, resized
+from graphc.rewriting.loops.find.affine_reads import (
+    ALL,
+    Stream,
+    View,
+    parents,
+    updated,
+    usable,
+    whole_of,
+)
+from graphc.rewriting.loops.find.axis_rules import is_placed_tile, part
+from graphc.rewriting.match.sizes import guarded, is_one
+
+PartPlace = tuple[Value, View]  # a value, and the view of its parts
+OwnPlace = Callable[[PartPlace], tuple[PartPlace, int] | None]
+Resolve = Callable[[Value], Value]  # the replacement of a value of the graph
+LIGHT = frozenset({
+    *(OP.broadcast_to, OP.full, OP.expand_dims, OP.squeeze, OP.transpose),
+    OP.specify_shape,
+})  # fmt: skip
+
+
+class UsersOf:
+    """The nodes of a graph that use each value."""
+
+    def __init__(self, nodes: Iterable[Node], graph: Graph) -> None:
+        self._users: dict[Value, list[Node]] = {}
+        self._outputs = set(graph.outputs)
+        for node in nodes:
+            for value in operands(node):
+                self._users.setdefault(value, []).append(node)
+
+    def of(self, value: Value) -> list[Node]:
+        """The nodes that use a value."""
+        return self._users.get(value, [])
+
+    def are_among(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether no other nodes than these use a value."""
+        users = self._users.get(value, [])
+        return value not in self._outputs and all(n in nodes for n in users)
+
+    def is_better_among(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether cloning a value into the loop is cheaper than materialising it."""
+        node = value.node
+        if node.primitive in LIGHT:
+            return True
+        return node.primitive.elementwise and self.are_among(value, nodes)
+
+    def is_little_written(self, value: Value, nodes: Container[Node]) -> bool:
+        """Whether a value is a fill with few elements written, for these nodes only."""
+        node = value.node
+        if node.primitive not in (OP.scatter, OP.slice_update):
+            return False
+        fill = node.inputs[0].node.primitive is OP.full
+        return fill and self.are_among(value, nodes)
+
+
+def _after_users(
+    places: Iterable[PartPlace],
+    needed: Callable[[PartPlace], list[PartPlace | None]],
+) -> None:
+    """Visit places and all that they need, each after the places that need it."""
+    found: dict[PartPlace, None] = dict.fromkeys(places)
+    heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
+    heapq.heapify(heap)
+    while heap:
+        for place in needed(heapq.heappop(heap)[-1]):
+            if place is not None and place not in found:
+                found[place] = None
+                heapq.heappush(heap, (-place[0].node.serial, len(found), place))
+
+
+def _itself(value: Value) -> Value:
+    return value
+
+
+class Producers:
+    """The parts that the body of a loop along `stream` shall compute.
+
+    `has`: values whose parts the body has. `cloned`: whether a value is computed part
+    by part whatever else uses it; others are too if that is cheaper. `own_place` tells
+    where a slice is computed, and how many iterations before: it is carried so long.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        uses: UsersOf,
+        cloned: Callable[[Value], bool],
+        has: Container[Value] = frozenset(),
+        own_place: OwnPlace = lambda place: None,
+    ) -> None:
+        self._stream = stream
+        self._uses = uses
+        self._cloned = cloned
+        self._has = has
+        self.made: list[PartPlace] = []  # computed, each after its operands
+        self._parents: dict[PartPlace, list[PartPlace | None]] = {}
+        self.had: dict[PartPlace, Value] = {}  # places of values in `has`
+        self.given: dict[PartPlace, Value] = {}  # what the loop reads for a place
+        self._fixed: dict[PartPlace, Value] = {}  # the same for all parts
+        self._own_place = own_place
+        self._earlier: dict[PartPlace, tuple[PartPlace, int]] = {}
+        self.possible = True
+
+    @property
+    def sequences(self) -> list[Value]:
+        """The sequences that the loop must read."""
+        return list(dict.fromkeys(self.given.values()))
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that are cloned into the body."""
+        return list(dict.fromkeys(v.node for v, _ in self.made))
+
+    def guarded(self, value: Value) -> Value:
+        """A value with the size checks of those nodes."""
+        for node in self.nodes:
+            value = guarded(value, node)
+        return value
+
+    def outside(self) -> list[Value]:
+        """The values from outside the loop that the parts are computed from."""
+        found = [v for v, _ in [*self.given, *self._fixed]]
+        for place in self.made:
+            parents = zip(place[0].node.inputs, self._parents[place], strict=True)
+            found += [x for x, of in parents if of is None]
+        return found
+
+    @property
+    def placed(self) -> bool:
+        """Whether the body needs the number of the iteration, or of a position."""
+        if self._stream.tiled:
+            return any(is_placed_tile(v.node, view.axis) for v, view in self.made)
+        return any(node.primitive is OP.slice_update for node in self.nodes)
+
+    @property
+    def _kept(self) -> dict[PartPlace, int]:
+        """The number of slices to carry of each place that later iterations read."""
+        found: dict[PartPlace, int] = {}
+        for place, behind in self._earlier.values():
+            found[place] = max(behind, found.get(place, 0))
+        return found
+
+    def first_kept(self) -> list[Value]:
+        """The init of the carried slices: zeros before the first iteration."""
+        found = []
+        for (value, view), count in self._kept.items():
+            shape = resized(value.type.shape, view.axis, None)
+            found += [F.zeros(shape, value.dtype)] * count
+        return found
+
+    def next_kept(
+        self, kept: Sequence[Value], rows: Mapping[PartPlace, Value]
+    ) -> list[Value]:
+        """The slices carried after an iteration, the latest of each place first."""
+        rest, found = iter(kept), list[Value]()
+        for place, count in self._kept.items():
+            found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
+        return found
+
+    def collect(self, places: Iterable[PartPlace], ends: Iterable[Node]) -> None:
+        """Collect the producers of these parts, which nodes `ends` use."""
+        inside = set(ends)
+        _after_users(places, lambda place: self._needed(place, inside))
+        self.made.reverse()
+
+    def _needed(self, place: PartPlace, inside: set[Node]) -> list[PartPlace | None]:
+        """The places that the part at a place is computed from."""
+        value, view = place
+        own = self._own_place(place)
+        if own is not None and own[1] and not _is_moved(value.node, view):
+            self._earlier[place] = own
+            return [own[0]]
+        if value in self._has:
+            self.had[place] = value
+            return []
+        if view is ALL:
+            self._fixed[place] = value
+            return []
+        if own is None and is_one(value.type.shape[view.axis]):
+            tiled = self._stream.tiled
+            self._fixed[place] = value if tiled else F.squeeze(value, view.axis)
+            return []
+        views = self._views(value, view, inside)
+        if views is None:
+            self._give(place)
+            return []
+        pairs = zip(value.node.inputs, views, strict=True)
+        needed = [None if v is None else (x, v) for x, v in pairs]
+        inside.add(value.node)
+        self.made.append(place)
+        self._parents[place] = needed
+        return needed
+
+    def _give(self, place: PartPlace) -> None:
+        (value, view), length = place, self._stream.length
+        if self._stream.tiled:
+            self.given[place] = value
+            return
+        self.possible = self.possible and usable(value, view, length)
+        if self.possible:
+            self.given[place] = view.aligned(value, length)
+
+    def _views(
+        self, value: Value, view: View, inside: set[Node]
+    ) -> list[View | None] | None:
+        """The views of a value's operands; None if its node is not to be cloned."""
+        node, tiled = value.node, self._stream.tiled
+        cloned = self._cloned(value) or self._uses.is_better_among(value, inside)
+        if cloned or (tiled and self._uses.is_little_written(value, inside)):
+            return parents(node, view, tiled)
+        before = None if tiled else whole_of(node, view, self._stream.length)
+        return None if before is None else [before]
+
+    def _of_kept(self, kept: Sequence[Value]) -> dict[PartPlace, Value]:
+        """The slices of iterations before, from the carries."""
+        starts, start = dict[PartPlace, int](), 0
+        for place, count in self._kept.items():
+            starts[place] = start
+            start += count
+        pairs = self._earlier.items()
+        return {place: kept[starts[own] + b - 1] for place, (own, b) in pairs}
+
+    def slices(
+        self, row_of: Mapping[Value, Value], number: Value, kept: Sequence[Value] = ()
+    ) -> dict[PartPlace, Value]:
+        """The slices at an iteration, from slices of `has` and of `sequences`."""
+        known = {**self.had, **self.given}
+        read = {place: row_of[value] for place, value in known.items()}
+        return self.computed({**self._of_kept(kept), **read}, number)
+
+    def computed(
+        self,
+        parts: Mapping[PartPlace, Value],
+        number: Value | None = None,
+        tile: Tile | None = None,
+        known: Resolve = _itself,
+    ) -> dict[PartPlace, Value]:
+        """All parts, from those that the body has and reads: slices, or tiles.
+
+        `known` maps a value that all parts share to its replacement.
+        """
+        found = {place: known(value) for place, value in self._fixed.items()}
+        found |= parts
+        for place in self.made:
+            view, node = place[1], place[0].node
+            pairs = zip(node.inputs, self._parents[place], strict=True)
+            inputs = [known(x) if of is None else found[of] for x, of in pairs]
+            with standing_at(node.place.plain):
+                if number is not None and node.primitive is OP.slice_update:
+                    length = self._stream.length
+                    found[place] = updated(node, view, inputs, number, length)
+                else:
+                    found[place] = part(node, view.axis, inputs, tile)
+        return found
+
+
+def _is_moved(node: Node, view: View) -> bool:
+    """Whether a slice of a result is a slice of the input, or a part of one."""
+    sliced = node.primitive is OP.basic_index and parents(node, view) is not None
+    return sliced or node.primitive in LIGHT

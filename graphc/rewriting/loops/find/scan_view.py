@@ -1,0 +1,197 @@
+"""A scan, its parts by name, and graphs in which another scan replaces it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from graphc.errors import standing_at
+from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Graph, Node, Params, Value
+from graphc.ir.graph.op import rebuild
+from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.types import INT32, same_size
+
+ScanStep = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
+Facts = TypeVar("Facts")
+Late = Callable[[Callable[[Value], Value]], Value]
+
+
+def has_rows(node: Node) -> bool:
+    """Whether a node is a scan over slices, perhaps of the first ones only.
+
+    A scan of one slice is none: its slice looks like a value shared by all iterations.
+    """
+    if node.primitive is not OP.scan or node.params["length"] is None:
+        return False
+    return not same_size(node.params["length"], 1)
+
+
+class Loop:
+    """A scan, and its parts by name."""
+
+    def __init__(self, node: Node) -> None:
+        params = node.params
+        self.node = node
+        self.body: Body = params["body"].content
+        self.length: Size = params["length"]
+        self.reverse: bool = params["reverse"]
+        self.carries: int = params["carries"]
+        split = self.carries + params["sequences"]
+        self.stops: bool = params["stops"]
+        end = len(node.inputs) - params["counted"] - self.stops
+        self.first = node.inputs[: self.carries]
+        self.sequences = node.inputs[self.carries : split]
+        self.rest = node.inputs[split:end]
+        self.taken = node.inputs[:end]  # by the body
+        self.limit = node.inputs[end] if params["counted"] else None
+        self.going = node.inputs[-1] if self.stops else None
+        self.rows = self.body.inputs[self.carries : split]
+        self.ends = node.outputs[: self.carries]
+        self.given = node.outputs[self.carries :]
+        self.stacked = self.given[self.stops :]  # the trip count comes first
+
+    @property
+    def sizes(self) -> dict[Symbol, Size]:
+        """The replacements of the sizes of the body."""
+        (call,) = self.node.primitive.body_calls(self.node)
+        found: dict[Symbol, Size] = call.sizes
+        return found
+
+    def step(
+        self, carry: list[Value], rows: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """The carries after a step, and the slices that it stacks."""
+        made = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
+        return made[: self.carries], made[self.carries :]
+
+    def again(
+        self, step: ScanStep, first: Sequence[Value], rows: Sequence[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        """Rebuild the scan with another step: its final carries and other outputs.
+
+        If it has early exit, the first output of the step says whether to stop.
+        """
+        params = self.node.params
+        with standing_at(self.node.place.plain):
+            found: tuple[list[Value], list[Value]] = F._run_scan(
+                step,
+                first,
+                rows,
+                self.length,
+                self.reverse,
+                count=self.limit,
+                going=self.going,
+                unroll=params["unroll"],
+                replay=params["replay"],
+                per_chunk=params["per_chunk"],
+            )
+        return found
+
+    def first_place(self) -> Value:
+        """The position of the first step."""
+        if self.reverse and self.limit is not None:
+            return cast(self.limit - 1, INT32)
+        start = size_value(self.length - 1) if self.reverse else 0
+        return cast(as_value(start), INT32)
+
+    def next_place(self, place: Value) -> Value:
+        """The position of the next step."""
+        found: Value = F.subtract(place, 1) if self.reverse else F.add(place, 1)
+        return found
+
+
+def with_made(
+    graph: Graph,
+    nodes: Iterable[Node],
+    made: Mapping[Value, Value],
+    late: Mapping[Value, Late],
+) -> tuple[Graph, list[tuple[Value, Value]]]:
+    """The graph with values replaced, and the pairs of those that are `late`.
+
+    Values of `made` do not depend on replaced values; late ones may: each is built in
+    its turn, from the replacements before it.
+    """
+    new, pairs = dict(made), []
+    for node in nodes if late else _needed(graph.outputs, made):
+        for old in node.outputs:
+            if old in late:
+                with standing_at(node.place.plain):
+                    new[old] = late[old](lambda v: new.get(v, v))
+                pairs.append((old, new[old]))
+        if all(v in new for v in node.outputs):
+            continue
+        if any(v in new for v in operands(node)):
+            fresh = renewed(node, new, node.place)
+            fitting = zip(node.outputs, fresh.outputs, strict=True)
+            new.update(pair for pair in fitting if pair[0] not in new)
+    outputs = tuple([new.get(v, v) for v in graph.outputs])
+    return replace(graph, outputs=outputs), pairs
+
+
+def with_params(
+    graph: Graph, nodes: Iterable[Node], params: Mapping[Node, Params]
+) -> tuple[Graph, list[tuple[Value, Value]]]:
+    """The graph where some nodes have other params too, and the pairs of their values.
+
+    They may depend on each other.
+    """
+    new: dict[Value, Value] = {}
+    pairs: list[tuple[Value, Value]] = []
+    for node in nodes:
+        fresh = node
+        if any(v in new for v in operands(node)):
+            fresh = renewed(node, new, node.place)
+        if node in params:
+            with standing_at(node.place.plain):
+                fresh = rebuild(fresh, fresh.inputs, {**fresh.params, **params[node]})
+            pairs += zip(node.outputs, fresh.outputs, strict=True)
+        if fresh is not node:
+            new.update(zip(node.outputs, fresh.outputs, strict=True))
+    outputs = tuple([new.get(v, v) for v in graph.outputs])
+    return replace(graph, outputs=outputs), pairs
+
+
+def _needed(outputs: Iterable[Value], made: Mapping[Value, Value]) -> list[Node]:
+    """The nodes that outputs still depend on, in topological order."""
+
+    def edges(node: Node) -> list[Value]:
+        return [v for v in operands(node) if v not in made]
+
+    return ancestors([v for v in outputs if v not in made], edges)
+
+
+Changed = tuple[Graph, list[tuple[Value, Value]]]  # old, new
+
+
+def at_each_loop(
+    graph: Graph,
+    known: Callable[[list[Node], Graph], Facts],
+    change: Callable[[Graph, list[Node], Loop, Facts], Changed | None],
+    which: Callable[[Node], bool] = has_rows,
+) -> Changed | None:
+    """The graph after a change at each of its loops, also at loops that a change makes.
+
+    `change` is given the graph, its nodes, a loop, and the facts that `known` finds in
+    the graph before each change. None if nothing changes. `which` are loops to look at.
+    """
+    seen: set[Node] = set()
+    pairs: list[tuple[Value, Value]] = []
+    nodes = ancestors(graph.outputs)
+    facts = known(nodes, graph)
+    while True:
+        waiting = (n for n in nodes if which(n) and n.outputs and n not in seen)
+        node = next(waiting, None)
+        if node is None:
+            return (graph, pairs) if pairs else None
+        seen.add(node)
+        found = change(graph, nodes, Loop(node), facts)
+        if found is not None:
+            graph, more = found
+            pairs += more
+            nodes = ancestors(graph.outputs)
+            facts = known(nodes, graph)

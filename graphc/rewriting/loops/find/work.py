@@ -1,0 +1,27 @@
+"""The work of nodes: about how many operations they take."""
+
+import numpy as np
+
+from graphc.ir.graph.nodes import Node
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim, Size, substitute
+from graphc.rewriting.loops.find.contractions import PRODUCTS
+
+HEAVY = (*PRODUCTS, OP.conv)
+TYPICAL = 64  # the size taken for one that is not known
+
+
+def work_of(node: Node) -> float:
+    """About how many operations a node takes."""
+    sizes = [typical(v.type.size) for v in (*node.inputs, *node.outputs)]
+    if node.primitive in HEAVY:
+        return float(np.sqrt(np.prod(np.array(sizes, float))))
+    return float(max(sizes))
+
+
+def typical(size: Size) -> int:
+    """A size, or one that is taken for it."""
+    if not isinstance(size, Dim):
+        return size
+    found = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
+    return found if isinstance(found, int) else TYPICAL

@@ -1,0 +1,161 @@
+"""Fused consumers: values computed from the ys of a scan by slice, and reductions."""
+
+from collections.abc import Iterable, Sequence
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import operands
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import equal, less_equal
+from graphc.rewriting.loops.find.access import picked
+from graphc.rewriting.loops.find.affine_reads import (
+    Stream,
+    View,
+    usable,
+)
+from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
+from graphc.rewriting.loops.find.inactive import InactiveSteps
+from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
+from graphc.rewriting.loops.find.scan_view import Loop
+from graphc.rewriting.loops.fuse.picks import picking
+from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
+from graphc.rewriting.loops.fuse.streamed import Streamed
+
+SHRINKING = {*REDUCTIONS, OP.argmax, OP.argmin}
+
+
+def flag_of(node: Node) -> Value:
+    """The condition of a check."""
+    flag = node.inputs[1]
+    while flag.node.primitive is OP.all and not flag.node.params["axes"]:
+        flag = flag.node.inputs[0]
+    return flag
+
+
+class Consumers(Streamed):
+    """The values that are computed from the ys of a scan, slice by slice."""
+
+    def __init__(self, loop: Loop, nodes: Iterable[Node], uses: UsersOf) -> None:
+        super().__init__(Stream(loop.length, backwards=loop.reverse), uses)
+        self._loop = loop
+        self._dependent: set[Node] = {loop.node}
+        # Values that need the final carries only, and no slices.
+        self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
+        self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
+        self.undone = InactiveSteps(loop)
+        for node in nodes:
+            if node.serial > loop.node.serial:
+                self._visit(node)
+
+    def _visit(self, node: Node) -> None:
+        if not any(v.node in self._dependent for v in operands(node)):
+            return
+        self._dependent.add(node)
+        behind = (v for v in operands(node) if v.node in self._dependent)
+        if all(v in self._ended for v in behind):
+            self._ended.update(node.outputs)
+        if any(v.node in self._dependent for v in node.demands):
+            return
+        mask = self.undone.mask(node)
+        if mask is not None:
+            self.views[node.outputs[0]] = mask
+            return
+        counts = self.undone.count_nothing(node)
+        found = self._reduction(node) if counts else None
+        if found is not None:
+            self.reductions[node] = found
+            return
+        seen = self._view(node)
+        if seen is not None:
+            self.views[node.outputs[0]] = seen
+            self.undone.visit(node, seen)
+            return
+        for rescaled in self._rescaled:
+            rescaled.visit(node)
+            view = rescaled.view(node.inputs[1]) if len(node.inputs) > 1 else None
+            if view is not None and self.undone.passed(node, view.said):
+                rescaled.hide(node, node.inputs[1])
+                self.undone.visit(node, view)
+
+    def _picking(self, node: Node, view: View) -> StreamReduction | None:
+        """The fold of a node that picks one slice, if there are few of them."""
+        at = picked(node, view.axis)
+        if at is None:
+            return None
+        last = 0 if self._loop.reverse else self._loop.length - 1
+        surely = equal(view.start + view.step * at, last) is True
+        latest = surely and not self._loop.stops
+        if latest:
+            return picking(node, view, self.stream, last=True)
+        return super()._picking(node, view)
+
+    def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
+        return super()._fits(node, views) or self._is_checked(node, views)
+
+    def is_part(self, value: Value, view: View | None) -> bool:
+        """Whether a value has slices with this view, or one for all iterations.
+
+        Slices of some iterations before count too.
+        """
+        if value.node in self._dependent:
+            return view is not None and self.own_place((value, view)) is not None
+        return view is None or usable(value, view, self._loop.length)
+
+    def own_place(self, place: PartPlace) -> tuple[PartPlace, int] | None:
+        """Where the slices of a value are computed, and how many iterations before."""
+        value, view = place
+        known = self.views.get(value)
+        if known is None:
+            return None
+        behind = view.behind(known, self._loop.reverse)
+        return None if behind is None else ((value, known), behind)
+
+    def _is_checked(self, node: Node, views: Sequence[View | None]) -> bool:
+        """Whether a node is a check whose condition is available after the scan."""
+        if node.primitive is not OP.assert_:
+            return False
+        held = flag_of(node) in self._ended
+        return held and self.is_part(node.inputs[0], views[0])
+
+    def leaves(self, values: Iterable[Value]) -> set[Value]:
+        """The ys that values are computed from, slice by slice."""
+        stack, seen = list(values), set(values)
+        while stack:
+            value = stack.pop()
+            if value.node is not self._loop.node:
+                new = {x for x in value.node.inputs if x in self.views} - seen
+                seen |= new
+                stack += new
+        return {v for v in seen if v.node is self._loop.node}
+
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on the scan."""
+        return value.node in self._dependent
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that are computed slice by slice, or that reduce such slices."""
+        rows = {v.node for v in self.views if v.node is not self._loop.node}
+        return rows.union(self.reductions, self._rescaled_nodes())
+
+    def shown(self) -> list[Value]:
+        """The live-out values: the sliced values that nodes outside need."""
+        inside = self.nodes
+        shown = [v for v in self.views if not self.uses.are_among(v, inside)]
+        for rescaled in self._rescaled:
+            shown += rescaled.shown(inside)
+        return list(dict.fromkeys(shown))
+
+    def is_small(self, value: Value) -> bool:
+        """Whether a value is smaller than the ys that it is reduced from."""
+        node = value.node
+        view = self.views[value]
+        if node is self._loop.node or not view.is_part(self._loop.length):
+            return False
+        if not self.undone.are_zero(value):
+            return False
+        made = [x for x in node.inputs if x in self.views]
+        if node.primitive in SHRINKING:
+            return True
+        size = value.type.size
+        lesser = (less_equal(size, x.type.size) is True for x in made)
+        return all(lesser) and all(map(self.is_small, made))

@@ -1,0 +1,252 @@
+"""Folds: reductions along an axis whose parts a loop computes one after another.
+
+A tile is reduced first, a slice along its own axes; the result is joined with a carry.
+Sums are associated in another order, and sums of halves accumulate in float32.
+"""
+
+from collections.abc import Callable, Container
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import standing_at
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Primitive
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
+from graphc.ir.types import DType, dtype_of, is_float, is_inexact
+from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
+from graphc.rewriting.loops.find.access import resized, same_op
+from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
+from graphc.rewriting.loops.find.contractions import contracted, product_of_parts
+from graphc.rewriting.loops.find.producers import PartPlace, Resolve
+from graphc.rewriting.loops.fuse.stream_reductions import (
+    Carry,
+    PartsRead,
+    StreamReduction,
+)
+
+Fold = Callable[[Node, PartPlace, Stream], StreamReduction | None]
+FOLDS: RuleTable[Fold] = RuleTable("folds that are no monoids")
+LATEST = np.iinfo("int32").max
+_STARTED = {  # of tiles that may be empty
+    **dict.fromkeys((OP.max, OP.max_from), OP.max_from),
+    **dict.fromkeys((OP.min, OP.min_from), OP.min_from),
+}
+
+
+def fold(node: Node, view: View, stream: Stream) -> StreamReduction | None:
+    """The fold of a node that reduces the streamed axis of its first operand.
+
+    None if the node is no such reduction.
+    """
+    if not reduces(node, 0, (view.axis,)) or contracted(node):
+        return None
+    rule, place = FOLDS.find(node.primitive), (node.inputs[0], view)
+    with standing_at(node.place.plain):
+        if rule is not None:
+            found = rule(node, place, stream)
+        else:
+            found = _joined(node, place, stream)
+        return None if found is None else found.seen(view, stream.length)
+
+
+def reduces(node: Node, i: int, axes: Container[int]) -> bool:
+    """Whether a node reduces one of these axes of an operand."""
+    pairs = contracted(node)
+    if pairs:
+        return any(pair[i] in axes for pair in pairs)
+    if i or not (node.primitive in FOLDS or node.primitive in MONOIDS):
+        return False
+    params = node.params
+    if "axis" in params:
+        return params["axis"] in axes
+    return "axes" not in params or any(a in axes for a in params["axes"])
+
+
+def product_of_streams(
+    node: Node, i: int, views: tuple[View, View], stream: Stream
+) -> StreamReduction:
+    """The reduction of a product that sums over parts, along its i-th pair of axes."""
+    x, y = zip(node.inputs, views, strict=True)
+    type = node.outputs[0].type
+
+    def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
+        found = product_of_parts(node, i, [parts[x], parts[y]], stream.tiled)
+        return [F.add(carry[0], found)]
+
+    def start(known: Resolve) -> Carry:
+        return [F.zeros(type.shape, type.dtype)]
+
+    found = StreamReduction([x, y], start, step, _first)
+    return found.seen(views[0], stream.length)
+
+
+def _first(carry: Carry, known: Resolve) -> Value:
+    return carry[0]
+
+
+def _filled(
+    node: Node, place: PartPlace, stream: Stream, number: Any, dtype: DType
+) -> Value:
+    """A number in the shape of the reduced parts."""
+    shape = node.outputs[0].type.shape
+    if node.params["keepdims"]:
+        shape = resized(shape, place[1].axis, stream.one)
+    fill = number
+    if not isinstance(number, Value):
+        fill = as_value(np.asarray(number).astype(dtype))
+    found: Value = F.full(shape, fill)
+    return found
+
+
+def _whole(node: Node, place: PartPlace, stream: Stream, found: Value) -> Value:
+    """The result, with the reduced axis where the node keeps it."""
+    if stream.tiled or not node.params["keepdims"]:
+        return found
+    value: Value = F.expand_dims(found, place[1].axis)
+    return value
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype that accumulates sums of parts: half precision is too coarse."""
+    return dtype_of("float32") if is_float(dtype) and dtype.itemsize < 4 else dtype
+
+
+def _joined(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | None:
+    """Join each part with the carry; `max_from` starts from a number of its own."""
+    monoid, dtype = MONOIDS.rules[node.primitive], node.outputs[0].dtype
+    if monoid.ordered and dtype.kind == "c":
+        return None
+    held = _wide(dtype) if monoid.widened else dtype
+    neutral = as_value(np.asarray(monoid.neutral(dtype)).astype(held))
+    begun = node.inputs[1:]
+    join = getattr(F, monoid.join)
+
+    def start(known: Resolve) -> Carry:
+        number = known(begun[0]) if begun else neutral
+        return [_filled(node, place, stream, number, held)]
+
+    def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
+        own = cast(parts[place], held) if monoid.widened else parts[place]
+        if stream.tiled:
+            return [join(carry[0], _of_tile(node, own, neutral))]
+        return [join(carry[0], _of_slice(node, place[1].axis, own, monoid))]
+
+    def end(carry: Carry, known: Resolve) -> Value:
+        return _whole(node, place, stream, cast(carry[0], dtype))
+
+    return StreamReduction([place, *((x, ALL) for x in begun)], start, step, end)
+
+
+def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:
+    """A tile, reduced; it may be empty."""
+    started = _STARTED.get(node.primitive)
+    params = {k: node.params[k] for k in ("axes", "keepdims")}
+    more = (neutral,) if started else ()
+    found: Value = (started or node.primitive)(tile, *more, **params)
+    return found
+
+
+def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
+    """A slice, reduced along its own axes."""
+    axes = tuple(a - (a > axis) for a in node.params["axes"] if a != axis)
+    if not axes:
+        return monoid.of_one(row)
+    params = {"axes": axes, "keepdims": node.params["keepdims"]}
+    found: Value = node.primitive(row, *node.inputs[1:], **params)
+    return found
+
+
+def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
+    """A sum over all elements, of a function of each."""
+    dtype = node.outputs[0].dtype
+    wide = _wide(dtype)
+
+    def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
+        own = parts[place]
+        own = cast(own, wide) if own.dtype == dtype else own
+        return [F.add(carry[0], node.primitive(own))]
+
+    def end(carry: Carry, known: Resolve) -> Value:
+        return cast(carry[0], dtype)
+
+    return StreamReduction([place], lambda _: [F.zeros((), wide)], step, end)
+
+
+def _peak(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
+    """The largest of numbers that are not negative."""
+    type = node.outputs[0].type
+
+    def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
+        part = parts[place]
+        return [F.maximum(carry[0], same_op(node, [part]) if stream.tiled else part)]
+
+    def start(known: Resolve) -> Carry:
+        return [F.zeros(type.shape, type.dtype)]
+
+    return StreamReduction([place], start, step, _first)
+
+
+def _position(
+    extreme: Primitive, greater: str, neutral: Callable[[DType], Any]
+) -> Fold:
+    """The fold that finds the first largest or smallest element, or the first NaN."""
+
+    def rule(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | None:
+        dtype, axis = node.inputs[0].dtype, place[1].axis
+        if dtype.kind == "c":
+            return None
+        number = as_value(np.asarray(neutral(dtype)).astype(dtype))
+        better = getattr(F, greater + "_equal" * stream.backwards)
+        along = {"axes": (axis,), "keepdims": node.params["keepdims"]}
+
+        def of_part(part: Value, first: Value) -> tuple[Value, Value]:
+            """The extreme of a part, and its position."""
+            if not stream.tiled:
+                return part, first
+            top = extreme(part, number, **along)
+            return top, F.add(first, _first_of(part, axis, top, along))
+
+        def step(carry: Carry, parts: PartsRead, first: Value) -> Carry:
+            (best, at), (top, found) = carry, of_part(parts[place], first)
+            won = better(top, best)
+            if is_inexact(dtype):
+                sooner = F.isnan(top)
+                if not stream.backwards:
+                    sooner = F.logical_and(sooner, F.logical_not(F.isnan(best)))
+                won = F.logical_or(won, sooner)
+            return [F.where(won, top, best), F.where(won, cast(found, at.dtype), at)]
+
+        def start(known: Resolve) -> Carry:
+            best = _filled(node, place, stream, number, dtype)
+            return [best, _filled(node, place, stream, 0, node.outputs[0].dtype)]
+
+        def end(carry: Carry, known: Resolve) -> Value:
+            return _whole(node, place, stream, carry[1])
+
+        return StreamReduction([place], start, step, end, placed=True)
+
+    return rule
+
+
+def _first_of(tile: Value, axis: int, top: Value, along: dict[str, Any]) -> Value:
+    """The first position in a tile of its extreme, or of a NaN."""
+    whole = top if along["keepdims"] else F.expand_dims(top, axis)
+    held = F.equal(tile, whole)
+    if is_inexact(tile.dtype):
+        held = F.logical_or(held, F.isnan(tile))
+    others = tuple(a for a in range(tile.type.rank) if a != axis)
+    places = F.expand_dims(F.arange(tile.shape[axis], dtype="int32"), others)
+    late = as_value(np.asarray(LATEST, "int32"))
+    found: Value = OP.min_from(F.where(held, places, late), late, **along)
+    return found
+
+
+FOLDS.of(OP.sum_of_squares, OP.count_nonzero)(_of_all)
+FOLDS.of(OP.peak)(_peak)
+FOLDS.of(OP.argmax)(_position(OP.max_from, "greater", least))
+FOLDS.of(OP.argmin)(_position(OP.min_from, "less", most))
+POSITIONS = (OP.argmax, OP.argmin)

@@ -1,0 +1,304 @@
+"""Sums of exponentials whose shift is available only after the loop: online softmax.
+
+Written stably, `logsumexp` is `log(sum(exp(x - m))) + m` of the largest element m: of
+slices that come one after another, it is known only after the last. So the running
+maximum is subtracted instead, and the sum is rescaled when that grows; after the loop
+it is rescaled to the shift of the program. Means with weights `softmax(x)` are such
+sums too, and so are products, as `softmax(q @ k.T) @ v`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from graphc.ir.graph.build import as_value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import same_shape
+from graphc.rewriting.loops.find.access import resized
+from graphc.rewriting.loops.find.affine_reads import Stream, parents
+from graphc.rewriting.loops.find.contractions import (
+    contracted,
+    product_of_parts,
+    stays_large,
+)
+from graphc.rewriting.loops.find.producers import PartPlace, Resolve
+from graphc.rewriting.loops.fuse.rescaled import (
+    Factor,
+    Scaled,
+    Stepwise,
+    Sums,
+    difference,
+    row_of,
+    summed,
+    walked,
+    whole_or_zero,
+    with_fixed,
+)
+from graphc.rewriting.loops.fuse.stream_reductions import (
+    Carry,
+    PartsRead,
+    StreamReduction,
+)
+from graphc.rewriting.match.sizes import is_wide, varies
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shifted(Scaled):
+    """`exp(x - shift)`, times factors; `subtracted` is the node of the difference.
+
+    Where one of the `masks` is false, it is 0.
+    """
+
+    subtracted: Node
+    masks: tuple[PartPlace, ...] = ()
+
+
+class Shifts(Sums[Shifted]):
+    """The shifted exponentials of sliced values."""
+
+    LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1})
+
+    def __init__(self, known: Stepwise) -> None:
+        super().__init__(known)
+        self._differences: dict[Value, Shifted] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._differences or super().__contains__(value)
+
+    def _pairs(self) -> Iterable[tuple[Value, Shifted]]:
+        return [*self._differences.items(), *self._found.items()]
+
+    def visit(self, node: Node) -> None:
+        """Record a node that is not computed slice by slice."""
+        op, out = node.primitive, node.outputs[0]
+        if op is OP.subtract:
+            found = self._difference(node)
+            if found is not None:
+                self._differences[out] = found
+        elif op is OP.exp and node.inputs[0] in self._differences:
+            self._found[out] = self._differences[node.inputs[0]]
+        else:
+            onward = self._onward(node) or self._masked(node)
+            if onward is not None:
+                self._found[out] = onward
+
+    def _difference(self, node: Node) -> Shifted | None:
+        """A sliced value, less one that depends on all slices."""
+        found = difference(self._known, node, 0)
+        if found is None:
+            return None
+        return Shifted(x=found[0], view=found[1], subtracted=node)
+
+    def _masked(self, node: Node) -> Shifted | None:
+        """Such a value where a sliced condition holds, 0 elsewhere."""
+        known, mask = self._chosen(node)
+        if known is None or mask is None:
+            return None
+        if any(len(factor.node.inputs) == 1 for factor in known.path):
+            return None
+        if not same_shape(known.x[0].type.shape, node.outputs[0].type.shape):
+            return None
+        return replace(known, masks=(*known.masks, mask))
+
+    def reduction(self, node: Node) -> StreamReduction | None:
+        """The reduction by which the loop computes a sum, or a product, of such."""
+        return super().reduction(node) or self._product(node)
+
+    def _sum(self, node: Node, known: Shifted) -> StreamReduction:
+        return _RescaledSum(node, known, self._known.stream).reduction()
+
+    def _product(self, node: Node) -> StreamReduction | None:
+        """A product that contracts the sliced axis of such a value."""
+        pairs = contracted(node)
+        if len(pairs) != 1 or not is_wide(node.outputs[0].dtype):
+            return None
+        if not self._known.stream.tiled and not stays_large(node, 0):
+            return None
+        for at, axis in enumerate(pairs[0]):
+            known, other = self._found.get(node.inputs[at]), node.inputs[1 - at]
+            if known is None or known.view.axis != axis or other in self:
+                continue
+            beside = known.view.along(pairs[0][1 - at])
+            if self._known.is_part(other, beside):
+                sliced = _Product(at, (other, beside))
+                own = node, known, self._known.stream, sliced
+                return _RescaledSum(*own).reduction()
+        return None
+
+
+class _Product(NamedTuple):
+    """The number of the exponentials among the factors, and the place of the other."""
+
+    at: int
+    other: PartPlace
+
+    def of(self, node: Node, weights: Value, other: Value, tiled: bool) -> Value:
+        """The product of parts."""
+        pair = (weights, other) if self.at == 0 else (other, weights)
+        return product_of_parts(node, 0, pair, tiled)
+
+    def scale(self, node: Node, scale: Value) -> Value:
+        """A factor for each sum of exponentials, along the axes of the product."""
+        own, op = node.inputs[self.at].type.rank, node.primitive
+        if op is OP.tensordot:
+            extra = node.inputs[1 - self.at].type.rank - 1 if self.at == 0 else 0
+            first = scale.type.rank
+            return F.expand_dims(scale, tuple(range(first, first + extra)))
+        if op is OP.vecdot or own == 1 or self.other[0].type.rank == 1:
+            return scale
+        return F.expand_dims(scale, scale.type.rank - self.at)
+
+
+class _RescaledSum:
+    """A sum of shifted exponentials, or a product, accumulated part by part."""
+
+    def __init__(
+        self,
+        node: Node,
+        shifted: Shifted,
+        stream: Stream,
+        product: _Product | None = None,
+    ) -> None:
+        self._node = node
+        self._shifted = shifted
+        self._stream = stream
+        self._product = product
+        self._more = self._reduced_besides()
+
+    def _reduced_besides(self) -> tuple[int, ...]:
+        """Other axes of tiles that the sum is over: all of them share one maximum."""
+        shifted, node, axis = self._shifted, self._node, self._shifted.x[1].axis
+        plain = self._product is None and not shifted.path and not shifted.masks
+        if not plain or not self._stream.tiled:
+            return ()
+        shift, rank = shifted.subtracted.inputs[1], shifted.x[0].type.rank
+        more = tuple(a for a in node.params["axes"] if a != axis)
+        return () if any(varies(shift, rank, a) for a in more) else more
+
+    def reduction(self) -> StreamReduction:
+        """The reduction: it carries the running maximum and the rescaled sum.
+
+        And whether the masks, if any, have held: a sum of nothing is 0, not NaN.
+        """
+        shifted, product = self._shifted, self._product
+        places = [shifted.x, *(f.other for f in shifted.path if f.other is not None)]
+        places += shifted.masks
+        places += [] if product is None else [product.other]
+        found = StreamReduction(places, self._start, self._step, self._end)
+        return found.seen(shifted.x[1], self._stream.length)
+
+    def _start(self, known: Resolve) -> Carry:
+        x, view = self._shifted.x
+        least = as_value(np.asarray(-np.inf).astype(x.dtype))
+        top = F.full(self._shape(x, view.axis), least)
+        held = [F.full(self._shape(x, view.axis), False)] * bool(self._shifted.masks)
+        type = self._node.outputs[0].type
+        if self._product is not None:
+            return [top, F.zeros(type.shape, type.dtype), *held]
+        of_sum = self._node.inputs[0]
+        shape = self._shape(of_sum, self._shifted.view.axis)
+        return [top, F.zeros(shape, of_sum.dtype), *held]
+
+    def _shape(self, value: Value, axis: int) -> tuple[Size, ...]:
+        """The shape of a slice, or of a tile that is reduced to one."""
+        shape = enumerate(resized(value.type.shape, axis, self._stream.one))
+        return tuple(1 if a in self._more else n for a, n in shape)
+
+    def _step(self, carry: Carry, parts: PartsRead, number: Value) -> Carry:
+        shifted, (top, total, *some) = self._shifted, carry
+        x = self._masked(parts[shifted.x], parts, -np.inf)
+        new = F.maximum(top, self._largest(x))
+        scale = F.where(_is_least(top), 0, F.exp(_safe(top) - _safe(new)))
+        total = total * self._scaled(scale)
+        weights = self._weights(parts[shifted.x], _safe(new), parts)
+        total = total + self._summed(weights, parts)
+        return [new, total, *(F.logical_or(v, self._any_held(parts)) for v in some)]
+
+    def _any_held(self, parts: PartsRead) -> Value:
+        """Where the masks hold for some element of a part."""
+        held: Value = reduce(F.logical_and, [parts[m] for m in self._shifted.masks])
+        if self._stream.tiled:
+            x = self._shifted.x[0].type
+            axis = self._shifted.x[1].axis - (x.rank - held.type.rank)
+            held = F.any(held, axis, keepdims=True) if axis >= 0 else held
+        return held
+
+    def _largest(self, x: Value) -> Value:
+        """The largest elements of a part."""
+        if not self._stream.tiled:
+            return x
+        axes = (self._shifted.x[1].axis, *self._more)
+        return F.max(x, axes, keepdims=True, initial=-np.inf)
+
+    def _weights(self, x: Value, new: Value, parts: PartsRead) -> Value:
+        """The exponentials of a part, times the factors that are sliced too."""
+
+        def beside(factor: Factor) -> Value | None:
+            return None if factor.other is None else parts[factor.other]
+
+        made = walked(self._shifted.path, F.exp(x - new), beside, self._stream.one)
+        return self._masked(made, parts, 0)
+
+    def _masked(self, value: Value, parts: PartsRead, other: float) -> Value:
+        """A part where all masks hold, and another number elsewhere."""
+        for mask in self._shifted.masks:
+            number = as_value(np.asarray(other).astype(value.dtype))
+            value = F.where(parts[mask], value, number)
+        return value
+
+    def _summed(self, weights: Value, parts: PartsRead) -> Value:
+        """The sum of a part, or its product with a part of the other factor."""
+        if self._product is not None:
+            other = parts[self._product.other]
+            return self._product.of(self._node, weights, other, self._stream.tiled)
+        if self._stream.tiled:
+            axes = (self._shifted.view.axis, *self._more)
+            return F.sum(weights, axes, keepdims=True)
+        return weights
+
+    def _end(self, carry: Carry, known: Resolve) -> Value:
+        node, view = self._node, self._shifted.view
+        top, total, *some = carry
+        if self._stream.tiled:
+            top, *some = (F.squeeze(v, self._shifted.x[1].axis) for v in (top, *some))
+            total = total if self._product else F.squeeze(total, view.axis)
+        subtracted = self._shifted.subtracted
+        seen = parents(subtracted, self._shifted.x[1])
+        assert seen is not None
+        shift = row_of(known(subtracted.inputs[1]), seen[1])
+        scale = F.exp(F.where(_is_least(top), top, _safe(top)) - shift)
+        scale = walked(self._shifted.path, scale, with_fixed(known))
+        for held in some:
+            held = walked(self._shifted.path, held, lambda factor: None)
+            scale = F.where(held, scale, 0)
+        if self._product is not None:
+            return whole_or_zero(total * self._product.scale(node, scale), view)
+        return summed(node, view, F.broadcast_to(total * scale, total.type.shape))
+
+    def _scaled(self, scale: Value) -> Value:
+        """How much less the sum before a part counts, along the axes of the sum."""
+        made = walked(self._shifted.path, scale, lambda factor: None, self._stream.one)
+        if self._product is None:
+            return made
+        if self._stream.tiled:
+            made = F.squeeze(made, self._shifted.view.axis)
+        return self._product.scale(self._node, made)
+
+
+def _is_least(top: Value) -> Value:
+    """Where no element has been counted yet."""
+    found: Value = F.equal(top, -np.inf)
+    return found
+
+
+def _safe(top: Value) -> Value:
+    """The largest elements, or 0 where they are infinite."""
+    found: Value = F.where(F.isfinite(top), top, 0)
+    return found

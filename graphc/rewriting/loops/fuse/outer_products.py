@@ -1,0 +1,184 @@
+"""Outer-product temporaries: values much larger than the operands they come from.
+
+`x[:, None] - y[None]` has an element for each pair of one of x and one of y, and so has
+`q @ k.T`; their elementwise functions have as many.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.walk import operands
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.types import product
+from graphc.rewriting.loops.find.axis_rules import operand_axes
+from graphc.rewriting.loops.find.contractions import PRODUCTS, contracted
+from graphc.rewriting.loops.fuse.folds import reduces
+from graphc.rewriting.loops.fuse.picks import picks
+from graphc.rewriting.match.sizes import is_one, varies
+
+TIMES_LARGER = 8  # at least, than its operands, where sizes are known: of any device
+
+
+class Pairs(NamedTuple):
+    """Axes of an outer-product temporary: those of one side, and those of the other.
+
+    `sure`: it is provably large, whatever the symbolic sizes are.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    sure: bool
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of both sides."""
+        return self.rows + self.columns
+
+
+Large = dict[Value, Pairs]
+
+
+def outer_values(nodes: Iterable[Node], least: int) -> Large:
+    """The outer-product temporaries that may have at least `least` bytes."""
+    found: Large = {}
+    for node in nodes:
+        if len(node.outputs) != 1 or node.outputs[0].type.rank < 2:
+            continue
+        pairs = _pairs(node, found)
+        if pairs is not None and not _is_little(node.outputs[0], least):
+            found[node.outputs[0]] = pairs
+    return found
+
+
+def _is_little(value: Value, least: int) -> bool:
+    size = value.type.size
+    return isinstance(size, int) and size * value.dtype.itemsize < least
+
+
+def _pairs(node: Node, found: Large) -> Pairs | None:
+    several = [i for i, x in enumerate(node.inputs) if x in found]
+    for i in several:
+        pairs = _moved(node, i, found[node.inputs[i]])
+        if pairs is not None:
+            return pairs
+    if several:
+        return None
+    if node.primitive in PRODUCTS:
+        return _of_product(node)
+    return _of_elementwise(node) if node.primitive.elementwise else None
+
+
+def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
+    """The axes of a result that keeps both sides of an input."""
+    sides: tuple[list[int], list[int]] = ([], [])
+    for axis in range(node.outputs[0].type.rank):
+        found = operand_axes(node, axis, tiled=True)
+        if found is None:
+            continue
+        sides[0].extend([axis] * (found[i] in pairs.rows))
+        sides[1].extend([axis] * (found[i] in pairs.columns))
+    if not all(sides):
+        return None
+    return Pairs(tuple(sides[0]), tuple(sides[1]), pairs.sure)
+
+
+def _of_product(node: Node) -> Pairs | None:
+    shape = node.outputs[0].type.shape
+    sides: tuple[list[int], list[int]] = ([], [])
+    for axis, n in enumerate(shape):
+        found = operand_axes(node, axis, tiled=True)
+        if found is not None and not is_one(n):
+            own = [
+                a is not None and not is_one(x.type.shape[a])
+                for x, a in zip(node.inputs, found, strict=True)
+            ]
+            if own[0] != own[1]:
+                sides[own[1]].append(axis)
+    summed = product([node.inputs[0].type.shape[a] for a, _ in contracted(node)])
+    larger = [_is_larger(product([shape[a] for a in s]), summed) for s in sides]
+    if not all(sides) or False in larger:
+        return None
+    return Pairs(tuple(sides[0]), tuple(sides[1]), all(larger))
+
+
+def _is_larger(n: Size, summed: Size) -> bool | None:
+    """Whether a product, with `n` for `summed`, is much larger than a factor."""
+    if isinstance(n, int):
+        return isinstance(summed, int) and n >= summed * TIMES_LARGER // 2
+    if isinstance(summed, int):
+        return True
+    return False if equal(n, summed) is True else None
+
+
+def _of_elementwise(node: Node) -> Pairs | None:
+    shape = node.outputs[0].type.shape
+    if len(node.inputs) < 2:
+        return None
+    own = [_varying(x, len(shape)) for x in node.inputs]
+    together = frozenset().union(*own)
+    for axes in own:
+        missing = product([shape[a] for a in together - axes])
+        if isinstance(missing, int) and missing < TIMES_LARGER:
+            return None
+    for a, b in permutations(own, 2):
+        if a - b and b - a:
+            return Pairs(tuple(sorted(a - b)), tuple(sorted(b - a)), True)
+    return None
+
+
+def _varying(x: Value, rank: int) -> frozenset[int]:
+    """The axes along which a value, stretched to a rank, may vary."""
+    while x.node.primitive is OP.broadcast_to:
+        x = x.node.inputs[0]
+    return frozenset(a for a in range(rank) if varies(x, rank, a))
+
+
+def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
+    """The large values that must materialise: nodes or outputs need all of them."""
+    kept = {v for v in graph.outputs if v in large}
+    for node in reversed(nodes):
+        for i, x in _large_operands(node, large):
+            out = node.outputs[0] if node.outputs else None
+            gone = all(x is not v for v in node.demands) and out not in kept
+            if not gone or (out not in large and not _closes(node, i, large[x])):
+                kept.add(x)
+    return kept
+
+
+def _large_operands(node: Node, large: Large) -> Iterator[tuple[int, Value]]:
+    return ((i, x) for i, x in enumerate(operands(node)) if x in large)
+
+
+def _closes(node: Node, i: int, pairs: Pairs) -> bool:
+    """Whether a node that shrinks a large value may do so tile by tile."""
+    if len(node.outputs) != 1:
+        return False
+    if reduces(node, i, pairs.axes):
+        return True
+    if not i and any(picks(node, axis) for axis in pairs.axes):
+        return True
+    found = [
+        operand_axes(node, a, tiled=True) for a in range(node.outputs[0].type.rank)
+    ]
+    return any(f is not None and f[i] in pairs.axes for f in found)
+
+
+def families(large: Large) -> dict[Value, Value]:
+    """Connected components of the large values: a representative of each value."""
+    parent: dict[Value, Value] = {}
+
+    def top(value: Value) -> Value:
+        while parent[value] is not value:
+            parent[value] = parent[parent[value]]
+            value = parent[value]
+        return value
+
+    for value in large:
+        parent[value] = value
+        for x in value.node.inputs:
+            if x in large:
+                parent[top(x)] = top(value)
+    return {value: top(value) for value in large}

@@ -1,0 +1,256 @@
+"""Rescaled accumulators: sums of slices whose factors are available after the loop.
+
+A sum of `x - max(x)` needs a value that is known only after the last slice, so it is
+accumulated in another way; factors that all slices share are multiplied in after the
+loop. Online softmax and Welford's algorithm are the two forms of such sums.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from graphc.ir.graph.build import literal_of, size_value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Primitive, rebuild
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.types import is_float, same_shape
+from graphc.ops.indexing.parse import FULL_ITEM
+from graphc.rewriting.loops.find.access import Tile, items_of
+from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
+from graphc.rewriting.loops.find.axis_rules import operand_axes, part
+from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
+from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
+from graphc.rewriting.match.sizes import at_most, is_one
+
+
+class Stepwise(Protocol):
+    """The facts about the values that a loop computes part by part."""
+
+    stream: Stream
+    views: dict[Value, View]
+    uses: UsersOf
+
+    def is_part(self, value: Value, view: View | None) -> bool:
+        """Whether parts of a value with this view can be had; None: all of it."""
+
+
+class Factor(NamedTuple):
+    """A node that has multiplied, divided or reshaped a value.
+
+    `at` is the number of the value among the inputs, and `axis` the sliced axis of the
+    result. The other input is sliced too, or is available after the loop.
+    """
+
+    node: Node
+    at: int
+    axis: int
+    other: PartPlace | None = None
+    fixed: tuple[Value, View | None] | None = None
+
+
+Beside = Callable[[Factor], Value | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled:
+    """A function of the slices `x`, times the factors of `path`; its view is `view`."""
+
+    x: PartPlace
+    view: View
+    path: tuple[Factor, ...] = ()
+
+
+Form = TypeVar("Form", bound=Scaled)
+
+
+class Sums(ABC, Generic[Form]):
+    """Values of one form, whose sums over the slices a loop accumulates."""
+
+    LINEAR: Mapping[Primitive, int]  # how many leading inputs an op is linear in
+
+    def __init__(self, known: Stepwise) -> None:
+        self._known = known
+        self._found: dict[Value, Form] = {}
+
+    def _pairs(self) -> Iterable[tuple[Value, Form]]:
+        """All values found, with their forms."""
+        return self._found.items()
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that compute the values found."""
+        return {v.node for v, _ in self._pairs()}
+
+    def shown(self, inside: Container[Node]) -> list[Value]:
+        """The sliced values inside the forms of live-out values."""
+        uses = self._known.uses
+        return [s.x[0] for v, s in self._pairs() if not uses.are_among(v, inside)]
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self._found
+
+    @abstractmethod
+    def visit(self, node: Node) -> None:
+        """Record a node that is not computed slice by slice."""
+
+    def _onward(self, node: Node) -> Form | None:
+        """The form of a result, if the node applies a factor to a value found."""
+        inputs = self.LINEAR.get(node.primitive, int(only_moves(node)))
+        for at, value in enumerate(node.inputs[:inputs]):
+            known = self._found.get(value)
+            if known is None:
+                continue
+            factor = factor_of(self._known, node, at, known.view)
+            if factor is not None and self._takes(factor):
+                view = known.view.along(factor.axis)
+                return replace(known, view=view, path=(*known.path, factor))
+        return None
+
+    def _chosen(self, node: Node) -> tuple[Form | None, PartPlace | None]:
+        """A value found that holds where a condition does, 0 elsewhere; and that."""
+        if node.primitive is not OP.where:
+            return None, None
+        mask, value, zero = node.inputs
+        known, none = self._found.get(value), literal_of(zero)
+        if known is None or none is None or none.any():
+            return None, None
+        found = parents(node, known.view)
+        seen = found[0] if found else None
+        fits = same_shape(value.type.shape, node.outputs[0].type.shape)
+        if not fits or seen is None or not self._known.is_part(mask, seen):
+            return None, None
+        return known, (mask, seen)
+
+    def _takes(self, factor: Factor) -> bool:
+        """Whether a factor may be multiplied in."""
+        return True
+
+    def view(self, value: Value) -> View | None:
+        """The view of the slices of a value that has the form, or None."""
+        return self._found[value].view if value in self._found else None
+
+    def hide(self, node: Node, value: Value) -> None:
+        """Record a node that passes on `value` for each iteration."""
+        self._found[node.outputs[0]] = self._found[value]
+
+    def reduction(self, node: Node) -> StreamReduction | None:
+        """The reduction by which the loop computes a sum of such a value."""
+        known = self._found.get(node.inputs[0]) if node.inputs else None
+        if known is None or node.primitive is not OP.sum:
+            return None
+        over_rows = known.view.axis in node.params["axes"]
+        return self._sum(node, known) if over_rows else None
+
+    @abstractmethod
+    def _sum(self, node: Node, known: Form) -> StreamReduction:
+        """The reduction of a sum."""
+
+
+def difference(known: Stepwise, node: Node, at: int) -> tuple[PartPlace, View] | None:
+    """The slices at one side of a difference, and the view of the difference.
+
+    None if the other side is not the same for all slices.
+    """
+    x, other = node.inputs[at], node.inputs[1 - at]
+    view, out = known.views.get(x), node.outputs[0]
+    wide = is_float(x.dtype) and x.dtype.itemsize >= 4
+    if view is None or not wide or not same_shape(x.type.shape, out.type.shape):
+        return None
+    found = parents(node, view)
+    if not found or not is_fixed(other, found[1 - at]):
+        return None
+    return (x, view), view
+
+
+def is_fixed(value: Value, view: View | None) -> bool:
+    """Whether a value is the same for all slices."""
+    return view is None or is_one(value.type.shape[view.axis])
+
+
+def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None:
+    """The factor that a node applies to the value at one of its inputs, or None."""
+    axis = _axis_of(node, at, view.axis)
+    if axis is None or len(node.inputs) == 1:
+        return None if axis is None else Factor(node, at, axis)
+    value, other = node.inputs[at], node.inputs[1 - at]
+    if node.outputs[0].type.rank != value.type.rank:
+        return None
+    found = parents(node, view.along(axis))
+    assert found is not None
+    seen = found[1 - at]
+    if is_fixed(other, seen):
+        return Factor(node, at, axis, fixed=(other, seen))
+    if seen is None or not known.is_part(other, seen):
+        return None
+    return Factor(node, at, axis, other=(other, seen))
+
+
+def _axis_of(node: Node, at: int, axis: int) -> int | None:
+    """The axis of a result that an axis of an input becomes."""
+    for made in range(node.outputs[0].type.rank):
+        found = operand_axes(node, made)
+        if found is not None and found[at] == axis:
+            return made
+    return None
+
+
+def only_moves(node: Node) -> bool:
+    """Whether a node only inserts axes of size 1, or changes their order."""
+    if node.primitive is OP.basic_index:
+        return all(item[0] == "n" or item == FULL_ITEM for item in items_of(node))
+    return node.primitive in (OP.expand_dims, OP.transpose)
+
+
+def walked(
+    path: tuple[Factor, ...], value: Value, beside: Beside, tile: Tile | None = None
+) -> Value:
+    """Apply the factors of a path to a part, where `beside` knows the other input.
+
+    The part is a slice, or a tile.
+    """
+    for factor in path:
+        node = factor.node
+        if len(node.inputs) == 1:
+            value = part(node, factor.axis, [value], tile)
+            continue
+        other = beside(factor)
+        if other is not None:
+            pair = (value, other) if factor.at == 0 else (other, value)
+            value = rebuild(node, pair, node.params).outputs[0]
+    return value
+
+
+def with_fixed(known: Callable[[Value], Value]) -> Beside:
+    """Look up the factors that all slices share."""
+
+    def beside(factor: Factor) -> Value | None:
+        if factor.fixed is None:
+            return None
+        value, seen = factor.fixed
+        return row_of(known(value), seen)
+
+    return beside
+
+
+def row_of(value: Value, view: View | None) -> Value:
+    """The one slice of a value that all iterations share."""
+    found: Value = value if view is None else F.squeeze(value, view.axis)
+    return found
+
+
+def summed(node: Node, view: View, total: Value) -> Value:
+    """The result of a sum, from the sum over the slices; 0 if there are none."""
+    axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
+    keepdims = node.params["keepdims"]
+    made = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
+    return whole_or_zero(F.expand_dims(made, view.axis) if keepdims else made, view)
+
+
+def whole_or_zero(total: Value, view: View) -> Value:
+    """A sum over slices; 0 if there are none, where the factors may be NaN."""
+    if at_most(1, view.size):
+        return total
+    found: Value = F.where(F.greater(size_value(view.size), 0), total, 0)
+    return found

@@ -1,0 +1,89 @@
+"""Stream reductions: init, step and projection of the carries of a loop.
+
+A loop reduces slices one by one, or tiles of several positions. For either a reduction
+says where its parts are, and how the carries change with each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from graphc.errors import standing_at
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.loops.find.affine_reads import View
+from graphc.rewriting.loops.find.producers import PartPlace, Resolve
+
+Carry = list[Value]
+PartsRead = Mapping[PartPlace, Value]  # slices, or tiles, which keep their axis
+Start = Callable[[Resolve], Carry]
+ReductionStep = Callable[[Carry, PartsRead, Value], Carry]
+End = Callable[[Carry, Resolve], Value]
+
+
+@dataclass(frozen=True)
+class StreamReduction:
+    """A reduction of the parts at `places`: slices of them, or tiles.
+
+    `start` is the init, from replacements of values from before the loop. `step` takes
+    the carries, the parts, and the position of the slice, or the first of a tile;
+    `placed`: it uses the position. `end` projects the final carries to the result,
+    from replacements of values after the loop. Values that `start` reads, or each step
+    as a whole, are among the places too, seen as `ALL`.
+    """
+
+    places: Sequence[PartPlace]
+    start: Start
+    step: ReductionStep
+    end: End
+    placed: bool = False
+
+    def seen(self, view: View, length: Size) -> "StreamReduction":
+        """The reduction by iterations, where positions belong to them as in a view."""
+        if view.covers(length):
+            return self
+
+        def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
+            after = self.step(carry, parts, view.position(number))
+            return counted(after, carry, view.holds(number, length))
+
+        return replace(self, step=step, placed=True)
+
+
+def counted(after: Carry, before: Carry, held: Value | None) -> Carry:
+    """The carries after an iteration; those before it where `held` is false."""
+    if held is None:
+        return after
+    return [F.where(held, a, b) for a, b in zip(after, before, strict=True)]
+
+
+OwnCarry = tuple[Node, StreamReduction, Carry]
+
+
+class Carries:
+    """The carries of some reductions in one loop, one reduction after the other."""
+
+    def __init__(self, found: Mapping[Node, StreamReduction], known: Resolve) -> None:
+        self._found = found
+        starts = []
+        for node, how in found.items():
+            with standing_at(node.place.plain):
+                starts.append(how.start(known))
+        self.start = [v for start in starts for v in start]
+        ends = accumulate(map(len, starts), initial=0)
+        self._ranges = [slice(*pair) for pair in pairwise(ends)]
+        self.placed = any(how.placed for how in found.values())
+
+    def step(self, carry: Carry, parts: PartsRead, position: Value) -> Carry:
+        """The carries after an iteration."""
+        after = []
+        for node, how, own in self.of_each(carry):
+            with standing_at(node.place.plain):
+                after += how.step(own, parts, position)
+        return after
+
+    def of_each(self, carry: Carry) -> Iterator[OwnCarry]:
+        """Each reduction, with its own carries."""
+        for (node, how), own in zip(self._found.items(), self._ranges, strict=True):
+            yield node, how, carry[own]

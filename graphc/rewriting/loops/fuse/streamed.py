@@ -1,0 +1,125 @@
+"""Streamed values: values that a loop computes part by part, and their reductions.
+
+For slices of the ys of a scan, and for tiles of large values, one analysis tells how a
+node reduces the streamed axis.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import islice, product
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.rewriting.loops.find.access import picked
+from graphc.rewriting.loops.find.affine_reads import (
+    Stream,
+    View,
+    derived,
+    parents,
+)
+from graphc.rewriting.loops.find.contractions import contracted, stays_large
+from graphc.rewriting.loops.find.producers import UsersOf
+from graphc.rewriting.loops.fuse.folds import fold, product_of_streams
+from graphc.rewriting.loops.fuse.online_softmax import Shifts
+from graphc.rewriting.loops.fuse.picks import picking, picks
+from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
+from graphc.rewriting.loops.fuse.welford import Centring
+from graphc.rewriting.match.sizes import is_wide
+
+MOST_SLICES = 3  # of one array, that a loop picks one by one
+
+
+class Streamed(ABC):
+    """The values with a part for each iteration, and reductions of these parts."""
+
+    def __init__(self, stream: Stream, uses: UsersOf) -> None:
+        self.stream, self.uses = stream, uses
+        self.views: dict[Value, View] = {}
+        self.reductions: dict[Node, StreamReduction] = {}
+        self._rescaled = Shifts(self), Centring(self)
+
+    @abstractmethod
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on the parts."""
+
+    @abstractmethod
+    def is_part(self, value: Value, view: View | None) -> bool:
+        """Whether parts of a value with this view can be had; None: all of it."""
+
+    def _reduction(self, node: Node) -> StreamReduction | None:
+        """The reduction by which the loop computes a node, if it has one."""
+        found = self._fold(node) or self._product(node)
+        for rescaled in self._rescaled:
+            found = found or rescaled.reduction(node)
+        return found
+
+    def _fold(self, node: Node) -> StreamReduction | None:
+        """The fold of a node that reduces its first operand along the streamed axis."""
+        view = self.views.get(node.inputs[0]) if node.inputs else None
+        if view is None or any(map(self.depends, node.inputs[1:])):
+            return None
+        if picks(node, view.axis):
+            return self._picking(node, view)
+        return fold(node, view, self.stream)
+
+    def _picking(self, node: Node, view: View) -> StreamReduction | None:
+        """The fold of a node that picks elements at some positions.
+
+        Of many slices of one array there is none: they are as large as the array, and
+        the loop would carry and compare each of them.
+        """
+        one = picked(node, view.axis) is not None
+        if one and self._has_many_slices(node.inputs[0], view.axis):
+            return None
+        return picking(node, view, self.stream)
+
+    def _has_many_slices(self, value: Value, axis: int) -> bool:
+        """Whether many slices of a value are asked for, each by itself."""
+        users = (u for u in self.uses.of(value) if u.inputs[0] is value)
+        slices = (u for u in users if picked(u, axis) is not None)
+        return len(list(islice(slices, MOST_SLICES + 1))) > MOST_SLICES
+
+    def _product(self, node: Node) -> StreamReduction | None:
+        """The fold of a product that sums products of parts, if it does."""
+        if not is_wide(node.outputs[0].dtype):
+            return None
+        for i, axes in enumerate(contracted(node)):
+            known = [self.views.get(x) for x in node.inputs]
+            for view, axis in zip(known, axes, strict=True):
+                if view is None or view.axis != axis:
+                    continue
+                if not (self.stream.tiled or stays_large(node, i)):
+                    continue
+                views = (view.along(axes[0]), view.along(axes[1]))
+                if all(map(self.is_part, node.inputs, views)):
+                    return product_of_streams(node, i, views, self.stream)
+        return None
+
+    def _view(self, node: Node) -> View | None:
+        """The view of a result that is computed part by part, or None.
+
+        Its parts are available as soon as the last of the parts that they read.
+        """
+        tiled, axes = self.stream.tiled, range(node.outputs[0].type.rank)
+        for axis, x in product(axes, node.inputs):
+            known = self.views.get(x)
+            view = None if known is None else derived(node, x, known, axis, tiled)
+            if view is None:
+                continue
+            found = parents(node, view, tiled)
+            if found is not None and self._fits(node, found):
+                return view
+        return None
+
+    def _fits(self, node: Node, views: Sequence[View | None]) -> bool:
+        """Whether all operands of a node can be had part by part, with these views."""
+        return all(map(self.is_part, node.inputs, views))
+
+    @property
+    def rescales(self) -> bool:
+        """Whether a reduction has an accumulator that is rescaled."""
+        read = (node.inputs[0] for node in self.reductions)
+        return any(x in rescaled for x in read for rescaled in self._rescaled)
+
+    def _rescaled_nodes(self) -> set[Node]:
+        """The nodes that compute rescaled values."""
+        return set[Node]().union(*(r.nodes for r in self._rescaled))

@@ -1,0 +1,256 @@
+"""Sums of centred values, and of their squares, whose mean is available after the loop.
+
+A variance is a mean of `(x - m)**2`, of the mean m. Of slices that come one after
+another, m is known only after the last, so the mean so far is carried, with the sum of
+squares around it, after Welford (1962). After the loop they are moved to the centre
+that the program subtracts, as in Chan, Golub and LeVeque (1983), who show that this is
+about as precise as two passes, where means of `x` and `x**2` may lose all digits. A
+tile has a mean and a sum of squares of its own, which are joined with the carry as
+theirs are.
+"""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from graphc.ir.graph.build import as_value, cast, literal_of, size_value
+from graphc.ir.graph.nodes import Node, Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.types import INT32, product
+from graphc.rewriting.loops.find.access import resized
+from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
+from graphc.rewriting.loops.find.axis_gathers import plain
+from graphc.rewriting.loops.find.producers import PartPlace, Resolve
+from graphc.rewriting.loops.fuse.rescaled import (
+    Factor,
+    Scaled,
+    Sums,
+    difference,
+    row_of,
+    summed,
+    walked,
+    with_fixed,
+)
+from graphc.rewriting.loops.fuse.stream_reductions import (
+    Carry,
+    PartsRead,
+    StreamReduction,
+    counted,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centred(Scaled):
+    """`x - centre` or its square, times factors.
+
+    `at` is the number of the input `x` of the difference that `node` computes. With a
+    `mask`, elements are 0 where it is false.
+    """
+
+    node: Node
+    at: int
+    squared: bool = False
+    mask: PartPlace | None = None
+
+
+class Centring(Sums[Centred]):
+    """The centred values of sliced values."""
+
+    LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1, OP.negative: 1})
+
+    def visit(self, node: Node) -> None:
+        """Record a node that is not computed slice by slice."""
+        found = self._difference(node) or self._square(node) or self._masked(node)
+        found = found or self._onward(node)
+        if found is not None:
+            self._found[node.outputs[0]] = found
+
+    def _difference(self, node: Node) -> Centred | None:
+        """A sliced value, less one that depends on all slices; or its negative."""
+        if node.primitive is not OP.subtract:
+            return None
+        for at in (0, 1):
+            found = difference(self._known, node, at)
+            if found is not None:
+                return Centred(x=found[0], view=found[1], node=node, at=at)
+        return None
+
+    def _square(self, node: Node) -> Centred | None:
+        known = self._found.get(node.inputs[0]) if node.inputs else None
+        if known is None or known.squared or known.path or not _squares(node):
+            return None
+        return replace(known, squared=True)
+
+    def _masked(self, node: Node) -> Centred | None:
+        """A centred value where a sliced condition holds, 0 elsewhere."""
+        known, mask = self._chosen(node)
+        if known is None or known.mask is not None or known.path:
+            return None
+        return replace(known, mask=mask)
+
+    def _takes(self, factor: Factor) -> bool:
+        """Whether a factor is the same for all slices."""
+        return factor.other is None
+
+    def _sum(self, node: Node, known: Centred) -> StreamReduction:
+        return _CentredSum(node, known, self._known.stream).reduction()
+
+
+def _squares(node: Node) -> bool:
+    """Whether a node squares its first input."""
+    op = node.primitive
+    if op is OP.power:
+        exponent = literal_of(node.inputs[1])
+        return exponent is not None and not exponent.ndim and exponent == 2
+    return op is OP.square or (op is OP.multiply and len(set(node.inputs)) == 1)
+
+
+class _CentredSum:
+    """A sum of centred values, accumulated slice by slice."""
+
+    def __init__(self, node: Node, centred: Centred, stream: Stream) -> None:
+        self._node = node
+        self._centred = centred
+        self._stream = stream
+
+    def reduction(self) -> StreamReduction:
+        """The reduction: it carries the number of slices and their mean.
+
+        And the sum of squares around the mean, where squares are summed.
+        """
+        centred = self._centred
+        (x, view), mask = centred.x, centred.mask
+        row = _slice_shape(x, view)
+        many = () if mask is None else _slice_shape(*mask)
+        start = [F.zeros(many, INT32), *[F.zeros(row, x.dtype)] * (1 + centred.squared)]
+        places = [centred.x] if mask is None else [centred.x, mask]
+        step = self._step_of_tile if self._stream.tiled else self._step
+        found = StreamReduction(places, lambda _: start, step, self._end)
+        return found.seen(view, self._stream.length)
+
+    def _step(self, carry: Carry, rows: PartsRead, number: Value) -> Carry:
+        centred = self._centred
+        (count, mean, *squares), x = carry, rows[centred.x]
+        count = count + 1
+        apart = x - mean
+        new = mean + apart * (1 / cast(count, x.dtype))
+        new = F.where(F.isfinite(mean), new, mean + x)  # infinities stay
+        after = [count, new]
+        if squares:
+            more = F.where(F.isfinite(apart), apart * (x - new), F.square(x))
+            after.append(squares[0] + more)
+        if centred.mask is not None:
+            after = counted(after, carry, rows[centred.mask])
+        return after
+
+    def _step_of_tile(self, carry: Carry, tiles: PartsRead, number: Value) -> Carry:
+        (x, view), (count, mean, *squares) = self._centred.x, carry
+        tile, held = tiles[x, view], self._centred.mask
+        mask = None if held is None else tiles[held]
+
+        def total(value: Value) -> Value:
+            if mask is not None:
+                value = F.where(mask, value, as_value(np.zeros((), value.dtype)))
+            return F.sum(value, view.axis)
+
+        many = cast(as_value(size_value(tile.type.shape[view.axis])), INT32)
+        if held is not None and mask is not None:
+            many = F.sum(cast(mask, INT32), held[1].axis, dtype=INT32)
+        own = total(tile) / cast(F.maximum(many, 1), x.dtype)
+        after, apart = count + many, own - mean
+        share = cast(many, x.dtype) / cast(F.maximum(after, 1), x.dtype)
+        new = mean + apart * share
+        new = F.where(F.isfinite(mean), new, mean + own)  # infinities stay
+        if not squares:
+            return [after, new]
+        gap = F.where(F.isfinite(apart), apart, 0)
+        centre = F.expand_dims(F.where(F.isfinite(own), own, 0), view.axis)
+        within = total(F.square(tile - centre))
+        between = gap * (share * cast(count, x.dtype)) * gap  # 0 where there was none
+        return [after, new, squares[0] + within + between]
+
+    def _end(self, carry: Carry, known: Resolve) -> Value:
+        centred = self._centred
+        count, mean, *squares = carry
+        many = cast(count, mean.dtype)
+        centre = self._centre(mean, known)
+        apart = (mean - centre) if centred.at == 0 else (centre - mean)
+        total = apart * many
+        if squares:
+            total = squares[0] + F.square(apart) * many
+            large = F.logical_and(F.isinf(squares[0]), F.isfinite(centre))
+            total = F.where(large, squares[0], total)
+        if centred.mask is not None:
+            total = F.where(count > 0, total, 0)
+        total = walked(centred.path, total, with_fixed(known))
+        of_sum = self._node.inputs[0]
+        total = F.broadcast_to(total, _slice_shape(of_sum, centred.view))
+        return summed(self._node, centred.view, total)
+
+    def _centre(self, mean: Value, known: Resolve) -> Value:
+        """The centre that the program subtracts from each slice."""
+        node, at, axes = self._centred.node, self._centred.at, self._mean_axes()
+        if axes is not None:
+            return F.mean(mean, axes, keepdims=True) if axes else mean
+        seen = parents(node, self._centred.x[1])
+        assert seen is not None
+        return row_of(known(node.inputs[1 - at]), seen[1 - at])
+
+    def _mean_axes(self) -> tuple[int, ...] | None:
+        """The axes of a slice over which the centre is the mean.
+
+        None if it is no such mean. The carried mean is more precise than one from a sum
+        accumulated in the loop, so squares are taken around it.
+        """
+        centred = self._centred
+        if centred.mask is not None or not centred.squared:
+            return None
+        x, view = centred.x
+        axes = mean_axes(centred.node.inputs[1 - centred.at], x)
+        if axes is None or view.axis not in axes:
+            return None
+        return tuple(a - (a > view.axis) for a in axes if a != view.axis)
+
+
+def mean_axes(value: Value, x: Value) -> tuple[int, ...] | None:
+    """The axes over which a value is the mean of `x`, along whose axes it stretches."""
+    expanded, value = _unexpanded(value)
+    if value.node.primitive is not OP.true_divide:
+        return None
+    total, count = value.node.inputs
+    if not expanded:
+        expanded, total = _unexpanded(total)
+    node = total.node
+    if node.primitive is not OP.sum or node.inputs[0] is not x:
+        return None
+    axes: tuple[int, ...] = tuple(sorted(node.params["axes"]))
+    if node.params["keepdims"]:
+        fits = not expanded
+    else:
+        fits = axes == (expanded or tuple(range(len(axes))))
+    many = product([x.type.shape[a] for a in axes])
+    return axes if fits and _is_number(count, many) else None
+
+
+def _unexpanded(value: Value) -> tuple[tuple[int, ...], Value]:
+    """A value before axes were inserted, and these axes."""
+    if value.node.primitive is not OP.expand_dims:
+        return (), value
+    return tuple(sorted(value.node.params["axes"])), value.node.inputs[0]
+
+
+def _is_number(value: Value, size: Size) -> bool:
+    """Whether a value surely is a size, as a number."""
+    literal = literal_of(value)
+    if literal is not None:
+        whole = not literal.ndim and float(literal).is_integer()
+        return whole and equal(int(literal), size) is True
+    sizes = known_sizes(plain(value))
+    return sizes is not None and not sizes.ndim and equal(sizes.item(), size) is True
+
+
+def _slice_shape(value: Value, view: View) -> tuple[Size, ...]:
+    return resized(value.type.shape, view.axis, None)

@@ -1,0 +1,414 @@
+"""Rolling: a chain of blocks that are alike becomes a scan over what differs.
+
+A deep network repeats a block on parameters of its own; XLA compiles each copy anew. As
+the body of a scan over stacked parameters it is compiled once, however many there are.
+Gradients repeat blocks of their own, which take what the blocks of the network gave:
+the slices of what the first scan stacks.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cached_property, partial
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from graphc.analysis.cost import COMPILED, CPU, DeviceCosts, sliced_nodes
+from graphc.errors import standing_at
+from graphc.ir.graph.build import CONSTANT, cast, constant
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.op import rebuild
+from graphc.ir.graph.replay import substituted
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
+from graphc.rewriting.loops.find.scan_view import with_made
+from graphc.rewriting.loops.find.work import HEAVY, typical, work_of
+from graphc.rewriting.loops.roll.late_work import without_late_work
+from graphc.rewriting.loops.roll.repeats import (
+    BlockSearch,
+    Counterparts,
+    Repeats,
+    place_of,
+)
+
+NAME = "repeated_blocks"
+LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
+MOST_COMPARED = 4  # chains, of which the longest is taken
+NEARLY = 0.95  # of the nodes that another chain saves, for more blocks
+MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
+
+
+def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Rule:
+    """The rule that makes a scan of a chain of blocks that are alike.
+
+    It applies where at least so many nodes need not be compiled, and a block takes at
+    least so many operations, by default those that take as long as the step of a loop
+    by itself; to chains of gathers, however little they do; and to blocks that the user
+    has marked, however few their nodes are.
+    """
+    return _rolling(least_saved, least_work, CPU)
+
+
+def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Rule:
+    """The rule for a device: what is stacked first must be worth to be moved."""
+    ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
+    tuned = partial(_rolling, least_saved, least_work)
+
+    @whole_graph(
+        over=ops, exact=False, name=NAME, compiling=True, tuned=tuned
+    )
+    def rule(graph: Graph) -> Replaced | None:
+        """Blocks that are alike, each on the results of the one before, are a scan."""
+        found = rolled_chains(graph, least_saved, least_work, costs)
+        return None if found is None else (found.graph, found.pairs)
+
+    return rule
+
+
+class RolledChains(NamedTuple):
+    """A graph with scans in place of chains of blocks.
+
+    `made` are the values from scans by the values of blocks which they replace, `pairs`
+    one of them for each scan, and `inside` the nodes of the blocks.
+    """
+
+    graph: Graph
+    pairs: list[tuple[Value, Value]]
+    made: Mapping[Value, Value]
+    inside: Set[Node]
+
+
+def rolled_chains(
+    graph: Graph,
+    least_saved: int = LEAST_SAVED,
+    least_work: int | None = None,
+    costs: DeviceCosts = CPU,
+    for_gradients: bool = False,
+) -> RolledChains | None:
+    """A graph with its chains of blocks as scans; None where none pays.
+
+    Gradients in all that blocks are given are slices of what loops stack.
+    """
+    work = costs.step_work if least_work is None else least_work
+    chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
+    while True:
+        least = 0 if _compiles_slowly(chains.nodes) else least_saved
+        if len(chains.nodes) < least:
+            break
+        found = chains.found(least)
+        if for_gradients:
+            found = (r for r in found if r.saved - r.sliced(costs) >= least)
+        paying = (r for r in found if r.pays(least_saved, work, costs))
+        tried = list(islice(paying, MOST_COMPARED))
+        best = _longest(tried) if tried else None
+        if best is None or not chains.can_add(best):
+            break
+        pairs.append(chains.add(best))
+    return chains.rolled(pairs) if pairs else None
+
+
+def _compiles_slowly(nodes: Sequence[Node]) -> bool:
+    """Whether blocks are worth a loop however few nodes they are."""
+    gathers = sum(node.primitive is OP.gather for node in nodes)
+    return gathers > MOST_GATHERS or any(node.place.block for node in nodes)
+
+
+def _longest(chains: "Sequence[_Rolled]") -> "_Rolled":
+    """The chain that saves most, or that of more blocks which saves nearly as much."""
+    least = NEARLY * max(chain.saved for chain in chains)
+    enough = [chain for chain in chains if chain.saved >= least]
+    return max(enough, key=lambda chain: (chain.repeats.count, chain.saved))
+
+
+class _Chains:
+    """The chains in a graph that become scans: one by one, in one graph.
+
+    The scans of later ones are made of what those of earlier ones give.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._search: BlockSearch | None = None
+        self._made: dict[Value, Value] = {}
+        self._held: _Held = {}
+        self._needed: set[Node] = set()  # by the scans so far
+        self._inside: set[Node] = set()  # of their blocks
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes that are in no chain yet."""
+        return self._graph.nodes if self._search is None else self._search.nodes
+
+    def found(self, least: int) -> Iterator["_Rolled"]:
+        """Chains of which loops leave out so many nodes, that may overlap."""
+        if self._search is None:
+            self._search = BlockSearch(self._graph.nodes)
+            self._held = _operands_of_stacks(self._graph.nodes)
+        outputs = set(self._graph.outputs)
+        users = self._search.users
+        for blocks in self._search.repeats(least):
+            repeats = without_late_work(blocks, users, outputs)
+            inside = repeats.nodes
+            used = {
+                value
+                for value in (v for node in inside for v in node.outputs)
+                if value in outputs or not inside.issuperset(users.get(value, ()))
+            }
+            yield _Rolled(repeats, used, self._now(repeats), self._held)
+
+    def _now(self, repeats: Repeats) -> dict[Value, Value]:
+        """Replacements of values that blocks are given, where scans compute these."""
+        if not self._made:
+            return {}
+        values = list(dict.fromkeys(repeats.from_before))
+        pairs = zip(values, substituted(values, self._made, {}), strict=True)
+        return {old: new for old, new in pairs if old is not new}
+
+    def can_add(self, chain: "_Rolled") -> bool:
+        """Whether no scan so far, and no size in the chain, waits for the chain."""
+        if any(v._symbol is not None for v in chain.now):
+            return False
+        if self._made and any(row[0].demands for row in chain.repeats.rows):
+            return False
+        return self._needed.isdisjoint(chain.repeats.nodes)
+
+    def add(self, chain: "_Rolled") -> tuple[Value, Value]:
+        """Make the scan of a chain: a value that it replaces, and the replacement."""
+        assert self._search is not None
+        made = chain.made()
+        self._made |= made
+        self._needed.update(ancestors(chain.repeats.from_before))
+        self._inside |= chain.repeats.nodes
+        self._search.leave(chain.repeats)
+        return next(iter(made.items()))
+
+    def rolled(self, pairs: list[tuple[Value, Value]]) -> RolledChains:
+        """The graph with the scans."""
+        graph, _ = with_made(self._graph, self._graph.nodes, self._made, {})
+        return RolledChains(graph, pairs, self._made, self._inside)
+
+
+class _Rolled:
+    """A scan whose steps are the blocks.
+
+    Of what they compute, `used` is what others use. `now` tells what is to be taken in
+    place of what they are given.
+    """
+
+    def __init__(
+        self,
+        repeats: Repeats,
+        used: Container[Value],
+        now: Mapping[Value, Value],
+        held: "_Held",
+    ) -> None:
+        self.repeats = repeats
+        self.now = now
+        self._carried = list(repeats.carried)
+        groups = zip(repeats.rows, repeats.takes, strict=True)
+        self._groups = sorted(groups, key=lambda pair: pair[0][0].serial)
+        self._used = used
+        self._shown = [
+            row
+            for group in repeats.rows
+            for row in zip(*(node.outputs for node in group), strict=True)
+            if any(v in used for v in row)
+        ]
+        self._last = {
+            row: i
+            for i, row in enumerate(repeats.carried.values())
+            if not any(v in used for v in row[:-1])
+        }
+        self._stacked = [row for row in self._shown if row not in self._last]
+        self._given = [tuple([now.get(v, v) for v in row]) for row in repeats.given]
+        self._held = held
+        steps = [part.step for row in self._given for part in _parts_of(row)]
+        self._reverse = -1 in steps and 1 not in steps
+
+    @property
+    def saved(self) -> int:
+        """How many nodes need not be compiled."""
+        return self.repeats.saved
+
+    def sliced(self, costs: DeviceCosts) -> float:
+        """The nodes that take as long to compile as slices for gradients of a block."""
+        stacks = sum(not _are_constants(row) for row in self._given)
+        step = costs.step + self._work / costs.products
+        return sliced_nodes(self.repeats.count, stacks, 3 * self.repeats.count * step)
+
+    @cached_property
+    def _work(self) -> float:
+        return sum(work_of(row[0]) for row in self.repeats.rows)
+
+    def pays(self, least_saved: int, least_work: int, costs: DeviceCosts) -> bool:
+        """Whether the work of a block is worth a step, and what is stacked for it.
+
+        On CPUs, XLA has no fast convolution within a loop: it takes 20 times as long.
+        """
+        blocks = self.repeats
+        if not costs.launches and self._convolves():
+            return False
+        if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
+            return True
+        marked = all(row[0].place.block for row in blocks.rows)
+        if self.saved < least_saved and not marked:
+            return False
+        if not any(row[0].primitive in HEAVY for row in blocks.rows):
+            return False  # one fused loop through all blocks is better
+        stacked = sum(
+            typical(row[0].type.size)
+            for row in self._given
+            if len(_parts_of(row)) > 1 or place_of(row[0]) is None
+            if not _are_constants(row)
+        )
+        return self._work >= max(least_work, costs.reuse * stacked)
+
+    def _convolves(self) -> bool:
+        return any(row[0].primitive is OP.conv for row in self.repeats.rows)
+
+    def _gathers_of_gathers(self) -> bool:
+        """Whether blocks gather from what they carry, so that gathers are nested."""
+        from_before = set(self._carried)
+        for nodes, takes in self._groups:
+            if any(row in from_before for row in takes):
+                if nodes[0].primitive is OP.gather:
+                    return True
+                made = zip(*(node.outputs for node in nodes), strict=True)
+                from_before.update(made)
+        return False
+
+    def made(self) -> dict[Value, Value]:
+        """The values that are used outside of the blocks, from the scan."""
+        first = [self.now.get(row[0], row[0]) for row in self._carried]
+        count, line = self.repeats.count, self.repeats.rows[0][0].place
+        with standing_at(line.plain):
+            rows = [self._sequence(row) for row in self._given]
+            ends, stacked = F._run_scan(self._step, first, rows, count, self._reverse)
+        last = ((row[-1], ends[i]) for row, i in self._last.items())
+        made = {old: new for old, new in last if old in self._used}
+        for row, values in zip(self._stacked, stacked, strict=True):
+            for i, value in enumerate(row):
+                if value in self._used:
+                    place = count - 1 - i if self._reverse else i
+                    made[value] = _as_weak(values[place], value)
+        return made
+
+    def _sequence(self, row: Counterparts) -> Value:
+        """One array of what is given to each block."""
+        if _are_constants(row):
+            arrays = [v.node.params["data"].array for v in self._in_order(row)]
+            return constant(np.stack(arrays))
+        parts = [part.array(self._held) for part in _parts_of(self._in_order(row))]
+        return parts[0] if len(parts) == 1 else F.concatenate(parts, 0)
+
+    def _in_order(self, row: Counterparts) -> Counterparts:
+        return row[::-1] if self._reverse else row
+
+    def _step(
+        self, carry: list[Value], given: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
+        known = dict(zip(self._carried, carry, strict=True))
+        for row, value in zip(self.repeats.given, given, strict=True):
+            known[row] = _as_weak(value, row[0])
+        for nodes, takes in self._groups:
+            shared = (self.now.get(row[0], row[0]) for row in takes)
+            inputs = tuple(map(known.get, takes, shared))
+            with standing_at(nodes[0].place.plain):
+                fresh = rebuild(nodes[0], inputs, nodes[0].params)
+            made = zip(*(node.outputs for node in nodes), strict=True)
+            known.update(zip(made, fresh.outputs, strict=True))
+        after = [known[row] for row in self.repeats.carried.values()]
+        return after, [known[row] for row in self._stacked]
+
+
+def _as_weak(value: Value, like: Value) -> Value:
+    return cast(value, like.dtype, like.type.weak)
+
+
+def _are_constants(row: Counterparts) -> bool:
+    return all(v.node.primitive is CONSTANT for v in row)
+
+
+class _Part(NamedTuple):
+    """Counterparts that are slices of one array, in its order or turned; or others."""
+
+    values: Counterparts
+    places: tuple[int, ...] = ()
+
+    @property
+    def step(self) -> int:
+        """1 in the order of the array, -1 turned; 0 for one slice, or for none."""
+        return self.places[1] - self.places[0] if len(self.places) > 1 else 0
+
+    def array(self, held: "_Held") -> Value:
+        """One array of all."""
+        found = self.source(held)
+        if found is None:
+            stack: Value = F.stack([cast(v, v.dtype) for v in self.values], 0)
+            for value, place in _operands_of_stacks([stack.node]).items():
+                held.setdefault(value, place)
+            return stack
+        source, start = found
+        part: Value = F._part(source, 0, start, start + len(self.values))
+        return F.flip(part, 0) if self.step < 0 else part
+
+    def source(self, held: "_Held") -> tuple[Value, int] | None:
+        """The array with all of them side by side, a stack perhaps, and the place."""
+        if self.places:
+            return self.values[0].node.inputs[0], min(self.places)
+        found = held.get(self.values[0])
+        if found is None:
+            return None
+        beside = found[0].node.inputs[found[1] : found[1] + len(self.values)]
+        fits = len(beside) == len(self.values)
+        pairs = zip(beside, self.values, strict=False)
+        return found if fits and all(a is b for a, b in pairs) else None
+
+
+_Held = dict[Value, tuple[Value, int]]  # a stack with a value in it, and its place
+
+
+def _operands_of_stacks(nodes: Iterable[Node]) -> _Held:
+    """The values that stacks are made of: those of an earlier scan over the blocks."""
+    held: _Held = {}
+    for node in nodes:
+        if node.primitive is OP.stack and node.params["axis"] == 0:
+            for place, value in enumerate(node.inputs):
+                held.setdefault(value, (node.outputs[0], place))
+    return held
+
+
+def _parts_of(row: Counterparts) -> list[_Part]:
+    """Counterparts by runs of slices of one array, and of other values."""
+    parts: list[_Part] = []
+    for value in row:
+        place = place_of(value)
+        last = parts[-1] if parts else None
+        if place is None:
+            fits = last is not None and not last.places
+        else:
+            fits = last is not None and _continues(last, value, place)
+        if last is not None and fits:
+            parts.pop()
+            value_of, places = last
+            parts.append(_Part((*value_of, value), (*places, *_known(place))))
+        else:
+            parts.append(_Part((value,), _known(place)))
+    return parts
+
+
+def _known(place: int | None) -> tuple[int, ...]:
+    return () if place is None else (place,)
+
+
+def _continues(part: _Part, value: Value, place: int) -> bool:
+    """Whether the slice at `place` is the next one of a run."""
+    if not part.places or part.values[0].node.inputs[0] is not value.node.inputs[0]:
+        return False
+    step = place - part.places[-1]
+    return step in (1, -1) and part.step in (0, step)
+
+
+ROLLING = Rules((rolling(),))

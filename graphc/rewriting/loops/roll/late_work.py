@@ -1,0 +1,66 @@
+"""Elementwise work on what blocks give, which is as well done after the loop of them.
+
+An update `p - rate * m` with `m = 0.9 * m + 0.1 * g` takes the gradient of a block, and
+the state `m`, which is not stacked. Where the state stays outside, `0.1 * g` had better
+too: else two arrays are stacked in place of the gradient.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.rewriting.loops.find.work import typical
+from graphc.rewriting.loops.roll.repeats import Repeats
+
+_Users = Mapping[Value, Sequence[Node]]
+
+
+def without_late_work(
+    blocks: Repeats, users: _Users, outputs: Container[Value]
+) -> Repeats:
+    """Blocks without elementwise nodes that only others after all blocks use.
+
+    They stay where more would be stacked without them, or where they give outputs.
+    """
+    inside = blocks.nodes
+    late = _late_rows(blocks, inside, users, outputs)
+    if not late:
+        return blocks
+    gone = {node for i in late for node in blocks.rows[i]}
+    left = inside - gone
+
+    def used(value: Value, within: Container[Node]) -> bool:
+        return value in outputs or any(n not in within for n in users.get(value, ()))
+
+    rows = [rows[0] for rows in blocks.rows]
+    before = {v for n in rows for v in n.outputs if used(v, inside)}
+    after = {v for n in rows if n in left for v in n.outputs if used(v, left)}
+    if sum(map(_bytes, after)) > sum(map(_bytes, before)):
+        return blocks
+    kept = [i for i in range(len(rows)) if i not in late]
+    takes = [blocks.takes[i] for i in kept]
+    taken = {row for some in takes for row in some}
+    given = dict.fromkeys(row for row in blocks.given if row in taken)
+    nodes = [blocks.rows[i] for i in kept]
+    return Repeats(blocks.count, nodes, takes, blocks.carried, given, blocks.chained)
+
+
+def _late_rows(
+    blocks: Repeats, inside: set[Node], users: _Users, outputs: Container[Value]
+) -> set[int]:
+    """The rows of elementwise nodes that no other node of the blocks needs."""
+    found: set[int] = set()
+    gone: set[Node] = set()
+    added = range(blocks.chained, len(blocks.rows))
+    for i in sorted(added, key=lambda i: -blocks.rows[i][0].serial):
+        row = blocks.rows[i]
+        values = [v for node in row for v in node.outputs]
+        if not row[0].primitive.elementwise or any(v in outputs for v in values):
+            continue
+        if all(n in gone or n not in inside for v in values for n in users.get(v, ())):
+            found.add(i)
+            gone.update(row)
+    return found
+
+
+def _bytes(value: Value) -> int:
+    return typical(value.type.size) * value.dtype.itemsize

@@ -1,0 +1,461 @@
+"""Repeated blocks: isomorphic parts of a graph, each of which continues the one before.
+
+Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
+each block, the blocks are walked in lockstep towards the inputs: *counterparts* are
+values that have one place each in the blocks, in their order. They are computed in a
+block, are the same value for all blocks, are carried (the counterparts of others, one
+block before), or are computed before all blocks. Afterwards the walk goes on to nodes
+that only use what blocks compute, as gradients of the parameters of each block do.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter, is_
+from typing import Any
+
+from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.build import CONSTANT
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import operands
+from graphc.ops.effects.assertions import ASSERT
+from graphc.ops.indexing.basic import BASIC_INDEX
+
+LEAST_BLOCKS = 4
+ROUNDS = (4, 1)  # of hashing: how far nodes that are tried first must look alike
+MOST_TRIES = 12  # of last nodes of blocks, per graph
+MOST_RESTARTS = 5  # of each
+
+_SERIAL = attrgetter("serial")
+Counterparts = tuple[Value, ...]  # one per block
+KindOf = dict[Node, int | None]
+
+
+@dataclass
+class Repeats:
+    """Blocks in a chain, as counterparts in the order of the blocks.
+
+    `rows` are the nodes of blocks, and `takes` the counterparts that they take.
+    `carried` are counterparts of which each is given by the block before: as the values
+    say. `given` are computed before all blocks, one for each. The first `chained` rows
+    are the chain proper, others only use what these compute.
+    """
+
+    count: int
+    rows: list[tuple[Node, ...]] = field(default_factory=list)
+    takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
+    carried: dict[Counterparts, Counterparts] = field(default_factory=dict)
+    given: dict[Counterparts, None] = field(default_factory=dict)
+    chained: int = 0
+
+    @property
+    def saved(self) -> int:
+        """How many nodes a loop leaves out."""
+        return (self.count - 1) * len(self.rows)
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes of all blocks."""
+        return {node for row in self.rows for node in row}
+
+    @property
+    def from_before(self) -> Iterator[Value]:
+        """The values that the blocks take from before all of them."""
+        for row in self.given:
+            yield from row
+        for row in self.carried:
+            yield row[0]
+        for takes in self.takes:
+            yield from (row[0] for row in takes if _is_shared(row))
+
+
+def _kinds(nodes: Iterable[Node]) -> KindOf:
+    """Equal numbers for nodes that do the same; None for what is no part of a block."""
+    numbers: dict[Any, int] = {}
+    found: KindOf = {}
+    for node in nodes:
+        if not node.inputs or node.primitive is ASSERT or _in_pieces(node):
+            found[node] = None
+            continue
+        types = tuple([v.type for v in (*node.inputs, *node.outputs)])
+        key = node.primitive, tuple(node.params.items()), types
+        found[node] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def place_of(value: Value) -> int | None:
+    """The position of a slice along the first axis of an array; None if it is none."""
+    node = value.node
+    if node.primitive is not BASIC_INDEX or node.params["kinds"] != "i":
+        return None
+    (start,) = node.params["starts"]
+    return start if isinstance(start, int) and start >= 0 else None
+
+
+def _is_slice(node: Node) -> bool:
+    return bool(node.outputs) and place_of(node.outputs[0]) is not None
+
+
+def _in_pieces(node: Node) -> bool:
+    """Whether the driver runs a node, which no loop can hold."""
+    return node.primitive.driven or runs_in_python(node)
+
+
+class _MismatchError(Exception):
+    """The blocks are not alike; `better` are ends of blocks to try instead."""
+
+    def __init__(self, better: Sequence[Counterparts] = ()) -> None:
+        super().__init__()
+        self.better = better
+
+
+class BlockSearch:
+    """The search for blocks in a graph, by their last nodes."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self.kinds = _kinds(nodes)
+        self.users: dict[Value, list[Node]] = defaultdict(list)
+        self._failed = set[tuple[Node, ...]]()  # rows of blocks that were not alike
+        self._before: dict[Node, list[Node]] = {}
+        for node in nodes:
+            values = operands(node)
+            self._before[node] = [v.node for v in values]
+            for value in dict.fromkeys(values):
+                self.users[value].append(node)
+        self._slices = set(filter(_is_slice, nodes))
+
+    def leave(self, blocks: Repeats) -> None:
+        """Take what blocks compute for slices of arrays, as the loop of them stacks."""
+        inside = blocks.nodes
+        self.nodes = [node for node in self.nodes if node not in inside]
+        self.kinds |= dict.fromkeys(inside)
+        self._slices |= inside
+
+    def behind(self, first: set[Node]) -> set[Node]:
+        """The nodes that depend on these."""
+        found, before = set[Node](), set(first)
+        start = bisect_left(self.nodes, min(n.serial for n in first), key=_SERIAL)
+        for node in self.nodes[start:]:
+            if not before.isdisjoint(self._before[node]):
+                found.add(node)
+                before.add(node)
+        return found
+
+    def repeats(self, least: int) -> Iterator[Repeats]:
+        """Chains of which a loop leaves out so many nodes; they may overlap.
+
+        Nodes within blocks that turned out not to be alike are tried after all others.
+        """
+        if self._most_saved() < least:
+            return
+        tried = set[tuple[Node, ...]]()
+        for rounds in ROUNDS:
+            groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
+            waiting = [g for g in groups if g not in tried]
+            for _ in range(min(MOST_TRIES, len(waiting))):
+                group = next((g for g in waiting if g not in self._failed), waiting[0])
+                waiting.remove(group)
+                tried.add(group)
+                ends = list(zip(*(node.outputs for node in group), strict=True))
+                repeats = self._blocks(ends)
+                if repeats is not None and repeats.saved >= least:
+                    yield repeats
+
+    def _most_saved(self) -> int:
+        """No loop leaves out more: all nodes that are repeated, but for one block.
+
+        Each row of blocks is of one kind, so there are no more blocks than of a kind.
+        """
+        kinds = Counter(map(self.kinds.__getitem__, self.nodes))
+        del kinds[None]
+        repeated = sum(n for n in kinds.values() if n >= LEAST_BLOCKS)
+        most = max(kinds.values(), default=1)
+        return repeated - repeated // most
+
+    def _alike(self, rounds: int, least: int) -> list[list[Node]]:
+        """Groups of nodes that look alike, in the order in which they are tried.
+
+        Of the groups that overlap the one that ends first, the last comes first: the
+        end of a block is where the least is carried.
+        """
+        labels = self._labels(rounds)
+        groups: dict[int, list[Node]] = defaultdict(list)
+        for node in self.nodes:
+            if self.kinds[node] is not None:
+                groups[labels[node]].append(node)
+        place = {node: i for i, node in enumerate(self.nodes)}
+        found = [
+            group
+            for group in groups.values()
+            if len(group) >= LEAST_BLOCKS
+            and 2 * (place[group[-1]] - place[group[0]]) >= least
+        ]
+        found.sort(key=lambda group: group[0].serial)
+        ordered: list[list[Node]] = []
+        while found:
+            end = min(group[-1].serial for group in found)
+            near = [group for group in found if group[0].serial < end]
+            ordered += sorted(near, key=lambda group: -group[-1].serial)
+            found = found[len(near) :]
+        return ordered
+
+    def _labels(self, rounds: int) -> dict[Node, int]:
+        """Hashes of nodes and of what they take; the places of slices do not count."""
+        labels = {
+            node: hash((self.kinds[node], node.primitive)) for node in self.nodes
+        }
+        slices = dict.fromkeys(self._slices, hash("slice"))
+        for _ in range(rounds):
+            known = labels | slices
+            labels = {
+                n: hash((known[n], *((known[v.node], v.index) for v in n.inputs)))
+                for n in self.nodes
+            }
+        return labels | slices
+
+    def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
+        """The longest chain of blocks of which some nodes are last, if there is one."""
+        for _ in range(MOST_RESTARTS):
+            if not ends or len(ends[0]) < LEAST_BLOCKS:
+                return None
+            matching = _Matching(ends, self)
+            try:
+                return self._longer(matching.found(), ends)
+            except _MismatchError as mismatch:
+                self._failed.update(matching.rows)
+                ends = mismatch.better
+        return None
+
+    def _longer(self, found: Repeats, ends: Sequence[Counterparts]) -> Repeats:
+        """The chain, with the blocks before it whose surroundings look otherwise."""
+        while True:
+            before = {giving: row[0] for row, giving in found.carried.items()}
+            if not all(end in before for end in ends):
+                return found
+            ends = [(before[end], *end) for end in ends]
+            try:
+                found = _Matching(ends, self).found()
+            except _MismatchError:
+                return found
+
+
+class _Matching:
+    """The walk from the last nodes of blocks."""
+
+    def __init__(self, ends: Sequence[Counterparts], search: BlockSearch) -> None:
+        self._ends, self._search = ends, search
+        self._kinds = search.kinds
+        self._result = Repeats(len(ends[0]))
+        self._row: dict[Node, int] = {}  # of nodes of the first block
+        self._inside: set[Node] = set()
+        self._late = search.behind({end[0].node for end in ends})
+
+    @property
+    def rows(self) -> list[tuple[Node, ...]]:
+        """The rows of nodes that were reached."""
+        return self._result.rows
+
+    def found(self) -> Repeats:
+        """The blocks. Raises _MismatchError."""
+        self._walk()
+        if not self._result.carried:
+            raise _MismatchError
+        self._late = self._inside | self._search.behind(self._inside)
+        if any(v.node in self._late for v in self._result.from_before):
+            raise _MismatchError
+        self._result.chained = len(self.rows)
+        self._extend()
+        return self._result
+
+    def _walk(self) -> None:
+        """Find what the blocks compute, from their last nodes on.
+
+        The latest nodes are visited first, so that of what is carried the nodes that
+        give it are known before.
+        """
+        heap: list[tuple[int, int, Counterparts]] = []
+        seen: set[Counterparts] = set()
+        found: Iterable[Counterparts] = self._ends
+        while True:
+            for row in found:
+                if row not in seen:
+                    seen.add(row)
+                    heapq.heappush(heap, (-row[-1].node.serial, len(seen), row))
+            if not heap:
+                return
+            found = self._visit(heapq.heappop(heap)[-1])
+
+    def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
+        """Decide where counterparts come from; give those that their nodes take."""
+        nodes = tuple([v.node for v in row])
+        if _is_shared(row) or self._is_inside(row, nodes):
+            return ()
+        giving = self._giving(row)
+        if giving is not None:
+            self._result.carried[row] = giving
+            return ()
+        if self._can_be_row(row, nodes):
+            return self._add(nodes)
+        early = self._late.isdisjoint(nodes) and self._inside.isdisjoint(nodes)
+        if not early or not _of_one_type(row):
+            raise self._mismatch(row)
+        self._result.given[row] = None
+        return ()
+
+    def _is_inside(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
+        """Whether counterparts are computed by nodes of the blocks."""
+        number = self._row.get(nodes[0])
+        if number is None or self._result.rows[number] != nodes:
+            return False
+        return len({v.index for v in row}) == 1
+
+    def _giving(self, row: Counterparts) -> Counterparts | None:
+        """The counterparts of which each is carried to the next block, as in `row`."""
+        second, index = self._row.get(row[1].node), row[1].index
+        if second is None or not row[0].type.same(row[1].type):
+            return None
+        given = tuple([n.outputs[index] for n in self._result.rows[second]])
+        return given if all(map(is_, row[1:], given)) else None
+
+    def _can_be_row(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
+        kinds = {self._kinds[n] for n in nodes}
+        if None in kinds or len(kinds) > 1 or len({v.index for v in row}) > 1:
+            return False
+        return (
+            self._inside.isdisjoint(nodes)
+            and len(set(nodes)) == len(nodes)
+            and not self._demands_late(nodes)
+        )
+
+    def _demands_late(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether nodes that do the same, and so demand the same, must wait for it."""
+        return any(v.node in self._late for v in nodes[0].demands)
+
+    def _add(self, nodes: tuple[Node, ...]) -> tuple[Counterparts, ...]:
+        """Add nodes to the blocks; give the counterparts that they take."""
+        number = len(self._result.rows)
+        takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
+        self._result.rows.append(nodes)
+        self._result.takes.append(takes)
+        self._row[nodes[0]] = number
+        self._inside.update(nodes)
+        return takes
+
+    def _mismatch(self, row: Counterparts) -> _MismatchError:
+        """Blocks that are not alike, with other ends for which they may be."""
+        if self._starts_otherwise(row):
+            # It is carried, but nothing asks for that of the last block: leave it out.
+            row = self._by_chance(row)
+            later = [e for e in self._ends if e[0].node.serial > row[1].node.serial]
+            return _MismatchError([*(end[:-1] for end in later), row[1:]])
+        length, start = _longest_run([self._kinds[v.node] for v in row])
+        if length == len(row):
+            return _MismatchError()
+        return _MismatchError([end[start : start + length] for end in self._ends])
+
+    def _starts_otherwise(self, row: Counterparts) -> bool:
+        """Whether the first is from before all blocks, and the others are alike."""
+        first, *others = [v.node for v in row]
+        kinds = {self._kinds[n] for n in others}
+        early = first not in self._late and first not in self._inside
+        return early and len(kinds) == 1 and None not in kinds
+
+    def _by_chance(self, row: Counterparts) -> Counterparts:
+        """The counterparts that use these, if the first of them is alike by chance.
+
+        All that it takes is from before all blocks then, though the others' is not.
+        """
+        for nodes, takes in zip(self._result.rows, self._result.takes, strict=True):
+            if row in set(takes) and all(map(self._starts_otherwise, takes)):
+                return tuple([n.outputs[0] for n in nodes])
+        return row
+
+    def _extend(self) -> None:
+        """Add nodes that only use what the blocks compute, and are alike."""
+        for nodes in self._result.rows:  # which grow
+            for value in nodes[0].outputs:
+                for user in self._search.users.get(value, ()):
+                    found = self._counterparts(user, value, nodes)
+                    if found is not None and self._takes_known(found):
+                        self._add(found)
+
+    def _counterparts(
+        self, first: Node, value: Value, nodes: tuple[Node, ...]
+    ) -> tuple[Node, ...] | None:
+        """The nodes that do in each block what a user of `value` does in the first."""
+        kind = self._kinds.get(first)
+        if kind is None or first in self._inside:
+            return None
+        found = [first]
+        for block, node in enumerate(nodes[1:], 1):
+            for user in self._search.users.get(node.outputs[value.index], ()):
+                if self._kinds[user] == kind and self._does_same(first, user, block):
+                    found.append(user)
+                    break
+            else:
+                return None
+        return tuple(found) if len(set(found)) == len(found) else None
+
+    def _does_same(self, first: Node, user: Node, block: int) -> bool:
+        """Whether a node takes in a block what `first` takes in the first one."""
+        if user in self._inside:
+            return False
+        for mine, other in zip(first.inputs, user.inputs, strict=True):
+            number = self._row.get(mine.node)
+            there = None if number is None else self._result.rows[number][block]
+            if there not in (None, other.node):
+                return False
+        return True
+
+    def _takes_known(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether nodes take only what blocks can take; record from where.
+
+        An array of each block is not stacked for elementwise nodes alone, as the state
+        of an optimizer would be: they do as well after the loop.
+        """
+        given: dict[Counterparts, None] = {}
+        light = nodes[0].primitive.elementwise
+        for row in zip(*(node.inputs for node in nodes), strict=True):
+            made = self._is_inside(row, tuple([v.node for v in row]))
+            if made or row in self._result.carried:
+                continue
+            if any(v.node in self._late for v in row) or not _of_one_type(row):
+                return False
+            if light and row not in self._result.given and _must_be_stacked(row):
+                return False
+            if not _is_shared(row):
+                given[row] = None
+        if self._demands_late(nodes):
+            return False
+        self._result.given |= given
+        return True
+
+
+def _must_be_stacked(row: Counterparts) -> bool:
+    """Whether counterparts are arrays that are not there side by side."""
+    if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
+        return False
+    return any(place_of(v) is None for v in row)
+
+
+def _is_shared(row: Counterparts) -> bool:
+    return all(v is row[0] for v in row)
+
+
+def _of_one_type(row: Counterparts) -> bool:
+    return all(v.type.same(row[0].type) for v in row)
+
+
+def _longest_run(kinds: Sequence[int | None]) -> tuple[int, int]:
+    """The length and the start of the longest run of equal kinds."""
+    runs, start = [(0, 0)], 0
+    for kind, run in groupby(kinds):
+        length = len(list(run))
+        runs.append((length if kind is not None else 0, -start))
+        start += length
+    length, negative = max(runs)
+    return length, -negative

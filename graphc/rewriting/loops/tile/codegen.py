@@ -1,0 +1,126 @@
+"""The body of a loop over tiles."""
+
+from collections.abc import Iterable, Mapping
+from itertools import filterfalse
+from types import MappingProxyType
+
+from graphc.errors import standing_at
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.replay import replayed
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, maximum
+from graphc.ir.types import INT32, product
+from graphc.rewriting.loops.find.access import Tile, resized
+from graphc.rewriting.loops.find.producers import PartPlace, Resolve
+from graphc.rewriting.loops.fuse.stream_reductions import Carries
+from graphc.rewriting.loops.tile.tile_consumers import TileConsumers
+from graphc.rewriting.match.sizes import guarded
+
+StepResult = tuple[list[Value], list[Value]]
+
+
+class Blocks:
+    """The init, the body and the results of a tiled loop that computes a region.
+
+    `known` maps a value from before the loop to its replacement.
+    """
+
+    def __init__(self, region: TileConsumers, known: Resolve) -> None:
+        self._region, self._known = region, known
+        self._carries = Carries(region.reductions, known)
+        placed = self._carries.placed or region.producers.placed
+        self._place = [self._first_place()] * placed
+        self.start = [*self._place, *self._carries.start]
+        given = region.producers.given
+        self.given = [(known(v), view.axis) for v, view in given]
+        self.axes = [region.rows[v].axis for v in region.shown]
+
+    def _first_place(self) -> Value:
+        """The first position of the first tile, or the end if the last comes first."""
+        stream = self._region.stream
+        return cast(as_value(size_value(stream.length * stream.backwards)), INT32)
+
+    def step(
+        self,
+        carry: list[Value],
+        tiles: list[Value],
+        count: Size,
+        more: Mapping[PartPlace, Value] = MappingProxyType({}),
+    ) -> StepResult:
+        """The carries after a tile, and its live-out tiles; `more` are inputs too."""
+        return self.left(carry, self.made(carry, tiles, count, more), count)
+
+    def made(
+        self,
+        carry: list[Value],
+        tiles: list[Value],
+        count: Size,
+        more: Mapping[PartPlace, Value],
+    ) -> dict[PartPlace, Value]:
+        """All tiles that are computed from the input tiles."""
+        producers = self._region.producers
+        given = dict(zip(producers.given, tiles, strict=True))
+        tile = Tile(count, self._next_place(carry, count)[1])
+        return producers.computed({**given, **more}, tile=tile, known=self._known)
+
+    def left(
+        self, carry: list[Value], made: Mapping[PartPlace, Value], count: Size
+    ) -> StepResult:
+        """The carries after a tile, and its live-out tiles."""
+        region, split = self._region, len(self._place)
+        after, first = self._next_place(carry, count)
+        after += self._carries.step(carry[split:], made, first)
+        return after, [made[v, region.rows[v]] for v in region.shown]
+
+    def _next_place(self, carry: list[Value], count: Size) -> tuple[list[Value], Value]:
+        """The carry that says where the next tile is, and where this one starts."""
+        if not self._place:
+            return [], as_value(0)
+        many = cast(as_value(size_value(count)), INT32)
+        if self._region.stream.backwards:
+            first: Value = F.subtract(carry[0], many)
+            return [first], first
+        return [F.add(carry[0], many)], carry[0]
+
+    def end(self, ends: list[Value], found: list[Value]) -> dict[Value, Value]:
+        """Replacements of the live-out values, from the final carries and ys."""
+        made = dict(zip(self._region.shown, found, strict=True))
+        for node, how, own in self._carries.of_each(ends[len(self._place) :]):
+            with standing_at(node.place.plain):
+                made[node.outputs[0]] = how.end(own, self._after(made))
+        producers = self._region.producers
+        return {
+            old: guarded(producers.guarded(new), old.node) for old, new in made.items()
+        }
+
+    def _after(self, made: Mapping[Value, Value]) -> Resolve:
+        """Look up a value after the loop, which may depend on results of it."""
+        first = self._region.seed.node.serial
+
+        def replaced(value: Value) -> Value:
+            return made[value] if value in made else self._known(value)
+
+        def is_old(value: Value) -> bool:
+            return value.node.serial < first or replaced(value) is not value
+
+        def resolve(value: Value) -> Value:
+            if is_old(value):
+                return replaced(value)
+            nodes = ancestors([value], lambda node: filterfalse(is_old, operands(node)))
+            new = {
+                v: replaced(v) for node in nodes for v in operands(node) if is_old(v)
+            }
+            return replayed([value], new, nodes)[0]
+
+        return resolve
+
+
+def bytes_of_one(values: Iterable[PartPlace]) -> Size:
+    """The bytes of one position of the largest of some values."""
+    sizes: dict[Size, None] = {}
+    for value, view in values:
+        others = product(resized(value.type.shape, view.axis, None))
+        sizes[others * value.dtype.itemsize] = None
+    return maximum(1, *sizes)

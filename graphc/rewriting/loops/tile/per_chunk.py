@@ -1,0 +1,250 @@
+"""Per-chunk work: scans with checkpoints as nested loops over chunks of iterations.
+
+The gradient of such a scan does some work once per chunk: forwards, the carry before
+it is written to its slot; backwards, the carries within it are recomputed. For the
+rules that fuse into scans both are one loop over all iterations, which does this where
+a chunk begins. Here it moves out: an outer loop does it, and the iterations of a chunk
+are an inner loop, which reads slices in place. So no slices are copied, and no
+iteration tests whether a chunk begins.
+"""
+
+from collections.abc import Callable, Container, Sequence
+from typing import NamedTuple
+
+from graphc.control.scan_records import PerChunk, Replay
+from graphc.errors import standing_at
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import region_between, substituted
+from graphc.ir.graph.walk import operands
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import maximum
+from graphc.ir.types import INT32
+from graphc.ops.indexing.row_access import put, read, readable
+from graphc.rewriting.engine.rule import Replaced, whole_graph
+from graphc.rewriting.loops.find.scan_view import Loop, at_each_loop, with_made
+from graphc.rewriting.match.sizes import asks_late, guarded
+
+Carry = list[Value]
+CarryPair = tuple[Carry, Carry]
+
+
+@whole_graph(over=("scan",), exact=True, late=True)
+def scan_of_chunks(graph: Graph) -> Replaced | None:
+    """Per-chunk work of a scan moves out of the loop over the steps of a chunk."""
+    return at_each_loop(graph, lambda nodes, graph: None, _over_chunks, _is_chunked)
+
+
+def _is_chunked(node: Node) -> bool:
+    """Whether a node is a chunked scan that runs as many iterations as its length says.
+
+    If it has guards on sizes that the program computes, it stays, since it checks them.
+    """
+    if node.primitive is not OP.scan or node.params["per_chunk"] is None:
+        return False
+    unroll = node.params["unroll"]
+    if node.params["stops"] or unroll != 1 or unroll is True:
+        return False
+    return not asks_late(node)
+
+
+def _over_chunks(
+    graph: Graph, nodes: list[Node], loop: Loop, known: None
+) -> Replaced | None:
+    backward = loop.node.params["replay"] is not None
+    used = {*graph.outputs, *(v for node in nodes for v in operands(node))}
+    chunked = (_Back if backward else _Forth)(loop, used)
+    if not chunked.is_possible():
+        return None
+    with standing_at(loop.node.place.plain):
+        made = dict(zip(chunked.made, chunked.run(), strict=True))
+    first = loop.node.outputs[0]
+    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
+
+
+class _Chunk(NamedTuple):
+    """The number of iterations of a chunk, the carries after it, and per-chunk values.
+
+    `told` gives, by the number of an iteration, replacements of values of the body.
+    """
+
+    steps: Value
+    after: dict[int, Value]
+    told: Callable[[Value], dict[Value, Value]]
+
+
+class _Forth:
+    """A loop, and the part of its body that runs in the first iteration of a chunk.
+
+    Slices are stacked where they are `used`: what nobody reads would else be carried.
+    """
+
+    def __init__(self, loop: Loop, used: Container[Value]) -> None:
+        per_chunk: PerChunk = loop.node.params["per_chunk"]
+        self._number, places = per_chunk.number, per_chunk.carries
+        self._loop = loop
+        self._inputs, self._outputs = loop.body.inputs, loop.body.outputs
+        self._chunk = cast(as_value(size_value(per_chunk.steps)), INT32)
+        total = size_value(loop.length) if loop.limit is None else loop.limit
+        self._total = cast(as_value(total), INT32)
+        carries = range(loop.carries)
+        same = [self._inputs[i] is self._outputs[i] for i in carries]
+        self._changed = [i for i in carries if not same[i]]
+        self._places = [i for i in places if not same[i]]
+        self._heads = [self._outputs[i] for i in self._places]
+        self._kept = self._kept_by_place(places)
+        apart = {*self._places, *self._kept}
+        self._moving = [i for i in self._changed if i not in apart]
+        self._rows = list(map(readable, loop.sequences))
+        self._sizes = loop.sizes
+        rest = zip(loop.stacked, self._outputs[loop.carries :], strict=True)
+        pairs = [(v, slice) for v, slice in rest if v in used]
+        self._stacked = [v for v, _ in pairs]
+        self._slices = [slice for _, slice in pairs]
+        self.made = [*loop.node.outputs[: loop.carries], *self._stacked]
+
+    def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
+        """The carries that are stored in the arrays of a chunk, each with its array."""
+        return {}
+
+    def is_possible(self) -> bool:
+        """Whether the per-chunk values depend on no slice, and have no other use."""
+        rows = self._loop.rows
+        if region_between(self._heads, rows) or set(self._heads) & set(rows):
+            return False
+        told = {*self._heads, *(self._outputs[i] for i in self._kept)}
+        outputs = self._wanted()
+        region = region_between(outputs, [*self._inputs, *told])
+        used = {*outputs, *(v for node in region for v in operands(node))} - told
+        return all(self._inputs[i] not in used for i in self._places)
+
+    def _wanted(self) -> Carry:
+        """The outputs of an iteration: its carries, and its slices to stack."""
+        carried = [self._outputs[i] for i in self._moving]
+        return [*carried, *self._slices]
+
+    def run(self) -> Carry:
+        """The replacements of `made`: the final carries, and what is stacked."""
+        loop, changed = self._loop, len(self._changed)
+        room = maximum(loop.length, 1) if self._stacked else 1
+        shapes = [(room, *v.type.shape[1:]) for v in self._stacked]
+        pairs = zip(shapes, self._stacked, strict=True)
+        arrays = [F.zeros(shape, v.dtype) for shape, v in pairs]
+        start = [*(loop.first[i] for i in self._changed), *arrays]
+
+        def step(state: Carry, _: Carry) -> CarryPair:
+            return self._of_chunk(self._carry(state[:changed]), state[changed:]), []
+
+        count = guarded(self._chunks(), loop.node)  # no iteration where sizes differ
+        ends, _ = F._run_scan(step, start, [], None, False, count=count)
+        stacked = [F._part(v, 0, 0, loop.length) for v in ends[changed:]]
+        return [*self._carry(ends[:changed]), *stacked]
+
+    def _chunks(self) -> Value:
+        """The number of chunks."""
+        found: Value = (self._total - 1) // self._chunk + 1
+        return found
+
+    def _carry(self, changed: Carry) -> Carry:
+        """All carries: those that never change have their init."""
+        found = dict(zip(self._changed, changed, strict=True))
+        return [found.get(i, v) for i, v in enumerate(self._loop.first)]
+
+    def _of_chunk(self, carry: Carry, arrays: Carry) -> Carry:
+        """Run a chunk: its per-chunk part, and then its iterations."""
+        heads = self._replayed(self._heads, carry, self._loop.rows, {})
+        steps, after, told = self._begun(carry, heads)
+
+        def step(state: Carry, _: Carry) -> CarryPair:
+            return self._of_step(carry, state, told), []
+
+        count = len(self._moving)
+        first = [*(carry[i] for i in self._moving), *arrays]
+        ends, _ = F._run_scan(step, first, [], None, False, count=steps)
+        after |= zip(self._moving, ends[:count], strict=True)
+        return [*(after[i] for i in self._changed), *ends[count:]]
+
+    def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
+        steps = F.minimum(self._chunk, self._total - carry[self._number])
+        once = dict(zip(self._heads, heads, strict=True))
+        after = dict(zip(self._places, heads, strict=True))
+        return _Chunk(steps, after, lambda number: once)
+
+    def _of_step(
+        self,
+        carry: Carry,
+        state: Carry,
+        told: Callable[[Value], dict[Value, Value]],
+    ) -> Carry:
+        count, own = len(self._moving), list(carry)
+        for i, v in zip(self._moving, state[:count], strict=True):
+            own[i] = v
+        number = own[self._number]
+        place = self._place(number)
+        rows = [read(v, place) for v in self._rows]
+        made = self._replayed(self._wanted(), own, rows, told(number))
+        arrays = zip(state[count:], made[count:], strict=True)
+        return [*made[:count], *(put(x, place, v) for x, v in arrays)]
+
+    def _place(self, number: Value) -> Value:
+        """The position of the slices of an iteration."""
+        found: Value = self._total - 1 - number if self._loop.reverse else number
+        return found
+
+    def _replayed(
+        self,
+        outputs: Carry,
+        carry: Carry,
+        rows: Sequence[Value],
+        told: dict[Value, Value],
+    ) -> Carry:
+        """Values of the body in an iteration."""
+        given = [*carry, *rows, *self._loop.rest]
+        new = dict(zip(self._inputs, given, strict=True)) | told
+        return substituted(outputs, new, self._sizes)
+
+
+class _Back(_Forth):
+    """The backward loop, whose per-chunk values are the carries before each iteration.
+
+    They are stored in an array, followed by the carry after the chunk: so the carry
+    after a recomputed step is read from there.
+    """
+
+    def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
+        replay: Replay = self._loop.node.params["replay"]
+        kept = range(replay.before, replay.before + len(replay.carries))
+        pairs = zip(kept, places, strict=True)
+        return {
+            i: self._places.index(place)
+            for i, place in pairs
+            if i in self._changed and place in self._places
+        }
+
+    def _chunks(self) -> Value:
+        found: Value = self._loop.first[self._number] // self._chunk + 1
+        return found
+
+    def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
+        place = F.remainder(carry[self._number], self._chunk)
+        start, arrays = carry[self._number] - place, list(heads)
+        for i, k in self._kept.items():
+            arrays[k] = put(heads[k], place + 1, carry[i])
+        after = dict(zip(self._places, arrays, strict=True))
+        after |= {
+            i: read(arrays[k], cast(as_value(0), INT32)) for i, k in self._kept.items()
+        }
+
+        def told(number: Value) -> dict[Value, Value]:
+            found = dict(zip(self._heads, arrays, strict=True))
+            for i, k in self._kept.items():
+                found[self._inputs[i]] = read(arrays[k], number - start + 1)
+                found[self._outputs[i]] = read(arrays[k], number - start)
+            return found
+
+        return _Chunk(place + 1, after, told)
+
+    def _place(self, number: Value) -> Value:
+        found: Value = number if self._loop.reverse else self._total - 1 - number
+        return found

@@ -1,0 +1,257 @@
+"""Tiling: reductions of large temporaries tile by tile, never materialised as a whole.
+
+`gt.nn.logsumexp(-(x[:, None] - y) ** 2, 1)` needs no array of all pairs: a loop takes a
+tile of the rows, as many as stay in the cache, and computes and reduces these. Of one
+sum alone XLA makes a loop by itself on a CPU, where such are left as they are.
+Products, as `softmax(q @ k.T) @ v`, and gradients are tiled alike; a value that is
+used again after a reduction over the rows is recomputed. The number of rows in a tile
+follows from the sizes; where all sizes are small, there is one tile.
+
+A tile of rows of `q @ k.T` is as wide as there are columns. Where reductions over the
+columns can be accumulated, as in `softmax(q @ k.T) @ v`, and there are many, the body
+of the loop over rows is one over tiles of columns: memory stays the same however many
+there are, and more rows share what is read for a tile.
+"""
+
+from collections.abc import Container, Iterable
+from dataclasses import replace
+from functools import partial
+
+from graphc.analysis.cost import CPU, DeviceCosts
+from graphc.errors import standing_at
+from graphc.ir.graph.bodies import Body, has_inner
+from graphc.ir.graph.nodes import Graph, Node, Params, Value
+from graphc.ir.graph.op import Opaque
+from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
+from graphc.rewriting.loops.find.contractions import PRODUCTS
+from graphc.rewriting.loops.find.scan_view import with_params
+from graphc.rewriting.loops.fuse.folds import POSITIONS
+from graphc.rewriting.loops.fuse.outer_products import families, outer_values
+from graphc.rewriting.loops.tile.codegen import Blocks, bytes_of_one
+from graphc.rewriting.loops.tile.equal_carries import without_equal_carries
+from graphc.rewriting.loops.tile.tile_consumers import (
+    GraphFacts,
+    TileConsumers,
+    best_region,
+    facts_of,
+)
+
+WIDE = 8  # times the rows of another tile has one that is made in tiles of columns
+MOST_WORK = 1.25  # how many more products such tiles may take: memory is what they save
+OF_SCANS = "keeps", "stores", "own", "marks"  # params of loops that belong to a scan
+
+
+def blocking(block_bytes: int | None = None, rows: int | None = None) -> Rule:
+    """The rule that makes reductions of what is large in blocks.
+
+    The largest value in a block has about so many bytes; by default as many as stay in
+    the cache of a CPU, or as an accelerator has to spare for one temporary.
+    `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more.
+    Blocks of `rows` rows of products, 256 on a CPU, are made in blocks of columns if
+    they have more bytes than that; with `rows=0` they never are.
+    """
+    return _blocking(block_bytes, rows, CPU)
+
+
+def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> Rule:
+    """The rule for a device."""
+    most = costs.temporary if block_bytes is None else block_bytes
+    wide = WIDE * costs.rows if rows is None else rows
+
+    def rule(graph: Graph, fuses: bool) -> Replaced | None:
+        found = tiled(graph, most, costs.rows, fuses=fuses)
+        if found is None and wide:
+            found = _tiled_inside(graph, most, wide, costs.rows)
+        return found
+
+    declared = whole_graph(
+        over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
+        exact=False,
+        name="large_in_blocks",
+        late=True,
+    )
+
+    @declared
+    def where_fused(graph: Graph) -> Replaced | None:
+        """Reductions of temporaries that XLA does not fuse are made tile by tile."""
+        return rule(graph, fuses=True)
+
+    @declared
+    def everywhere(graph: Graph) -> Replaced | None:
+        """Reductions of outer-product temporaries are computed tile by tile."""
+        return rule(graph, fuses=False)
+
+    tuned = partial(_blocking, block_bytes, rows)
+    return replace(everywhere, tuned=tuned, fused=where_fused)
+
+
+def tiled(
+    graph: Graph,
+    most: int,
+    least: int,
+    inside: Container[Size] = (),
+    fuses: bool = False,
+) -> Replaced | None:
+    """Replace large temporaries by tiled loops, as many as do not overlap.
+
+    Their tiles have `most` bytes, or `least` positions if they are multiplied. `inside`
+    are the sizes of axes that are tiled already. Where the compiler `fuses`, loops that
+    it makes by itself are left to it.
+    """
+    facts = facts_of(graph, most)
+    if facts is None:
+        return None
+    found: dict[Value, TileConsumers] = {}
+    family, seen = families(facts.large), set[Value]()
+    for seed in facts.roots:
+        region = None if family[seed] in seen else best_region(seed, facts, inside)
+        if region is None or (fuses and region.is_fused):
+            continue
+        if not any(v in found for v in region.left):
+            found.update(dict.fromkeys(region.left, region))
+            seen.add(family[seed])
+    rebuilt = _Rebuilt(facts, found, most, least)
+    outputs = rebuilt.run(graph)
+    if not rebuilt.pairs:
+        return None
+    return graph.giving(outputs), rebuilt.pairs
+
+
+class _Rebuilt:
+    """Rebuild a graph around loops, each placed before its first live-out value."""
+
+    def __init__(
+        self,
+        facts: GraphFacts,
+        found: dict[Value, TileConsumers],
+        most: int,
+        least: int,
+    ) -> None:
+        self._facts, self._waiting = facts, found
+        self._most, self._least = most, least
+        self._new: dict[Value, Value] = {}
+        self.pairs: list[tuple[Value, Value]] = []
+
+    def run(self, graph: Graph) -> tuple[Value, ...]:
+        """Rebuild the nodes in order, and return the new outputs."""
+        for node in self._facts.nodes:
+            first = node.outputs[0] if node.outputs else None
+            if first in self._waiting and first not in self._new:
+                self._loop(self._waiting[first], node)
+            self._renew(node)
+        return tuple(map(self._known, graph.outputs))
+
+    def _known(self, value: Value) -> Value:
+        return self._new.get(value, value)
+
+    def _renew(self, node: Node) -> None:
+        if all(v in self._new for v in node.outputs):
+            return
+        if any(v in self._new for v in operands(node)):
+            fresh = renewed(node, self._new, node.place)
+            self._new.update(zip(node.outputs, fresh.outputs, strict=True))
+
+    def _loop(self, region: TileConsumers, at: Node) -> None:
+        """Build a loop, or give it up if it needs a live-out value of a later loop."""
+        needed = self._behind(region.producers.outside(), at)
+        if any(
+            v in self._waiting and v not in self._new for n in needed for v in n.outputs
+        ):
+            for value in region.left:
+                del self._waiting[value]
+            return
+        for node in needed:
+            self._renew(node)
+        with standing_at(region.seed.node.place.plain):
+            made = self._made(region)
+        self._new.update(made)
+        self.pairs += made.items()
+
+    def _behind(self, values: Iterable[Value], at: Node) -> list[Node]:
+        """The nodes after `at` on which values depend, of those of large values."""
+        behind = self._facts.behind
+
+        def later(node: Node) -> list[Value]:
+            return [v for v in operands(node) if is_later(v)]
+
+        def is_later(value: Value) -> bool:
+            return value.node.serial > at.serial and bool(behind[value.node])
+
+        return ancestors(filter(is_later, values), later)
+
+    def _made(self, region: TileConsumers) -> dict[Value, Value]:
+        """Replacements of the live-out values of a region, by a tiled loop."""
+        blocks = Blocks(region, self._known)
+        products = any(node.primitive in PRODUCTS for node in region.nodes)
+        large = [p for p in region.producers.made if p[0] in region.facts.large]
+        ends, found = F._run_blocks(
+            blocks.step,
+            blocks.start,
+            blocks.given,
+            blocks.axes,
+            length=region.stream.length,
+            each=bytes_of_one(large),
+            most=self._most,
+            least=self._least if products else 1,
+        )
+        if ends:
+            outputs = without_equal_carries(ends[0].node)
+            ends, found = outputs[: len(ends)], outputs[len(ends) :]
+        return blocks.end(ends, found)
+
+
+def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
+    """Give loops over tiles of rows a body in tiles of columns, where that pays."""
+    nodes = graph.nodes
+    params: dict[Node, Params] = {}
+    for node in filter(_is_of_rows, nodes):
+        body = _in_columns(node, most, inner)
+        if body is not None:
+            least = max(rows, node.params["least"])
+            params[node] = {"columns": Opaque("columns", (body,)), "least": least}
+    return with_params(graph, nodes, params) if params else None
+
+
+def _is_of_rows(node: Node) -> bool:
+    """Whether a node is a loop over tiles that holds no other, and no scan."""
+    params = node.params
+    if node.primitive is not OP.blocks or any(params[name] for name in OF_SCANS):
+        return False
+    if params["columns"].content:
+        return False
+    body: Body = node.params["body"].content
+    products = any(n.primitive in PRODUCTS for n in body.nodes)
+    return products and not any(map(has_inner, body.nodes))
+
+
+def _in_columns(node: Node, most: int, least: int) -> Body | None:
+    """The body of a loop over tiles, in tiles of columns; None if that does not pay."""
+    params, body = node.params, node.params["body"].content
+    carries = params["carries"]
+    tiles = zip(body.inputs[carries:], params["axes"], strict=False)
+    rows = {v.type.shape[axis] for v, axis in tiles}
+    graph = Graph(body.inputs, body.outputs, ("",) * len(body.inputs), ())
+    while (found := tiled(graph, most, least, rows)) is not None:
+        graph = found[0]
+    made: Body | None = body.changed(graph.outputs)
+    if made is None or outer_values(made.nodes, 0):
+        return None
+    return made if _work(made.nodes) <= MOST_WORK * _work(body.nodes) else None
+
+
+def _work(nodes: Iterable[Node]) -> int:
+    """How many products there are of large values, those in loops included."""
+    found, own = 0, list(nodes)
+    large = outer_values(own, 0)
+    for node in own:
+        if node.primitive in PRODUCTS:
+            found += any(v in large for v in (*node.inputs, *node.outputs))
+        elif has_inner(node):
+            found += _work(node.params["body"].content.nodes)
+    return found

@@ -1,0 +1,208 @@
+"""Strip-mining: iterations of a scan in chunks, where consumers need many outputs.
+
+`gt.mean(loss(ys @ out, labels))` of the ys of a scan is one large product; fused by
+slice into the body it would be many small ones. So a chunk of iterations runs, its
+outputs are stacked and multiplied, the product is reduced, and the next chunk runs:
+the outputs of one chunk are materialised at a time.
+"""
+
+import heapq
+from collections.abc import Iterable
+from functools import partial
+
+from graphc.analysis.cost import CPU, DeviceCosts
+from graphc.errors import standing_at
+from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.loops.find.axis_rules import operand_axes
+from graphc.rewriting.loops.find.producers import UsersOf
+from graphc.rewriting.loops.find.scan_view import (
+    Loop,
+    at_each_loop,
+    has_rows,
+    with_made,
+)
+from graphc.rewriting.loops.fuse.consumers import SHRINKING
+from graphc.rewriting.loops.fuse.outer_products import (
+    Large,
+    Pairs,
+    kept_values,
+    outer_values,
+)
+from graphc.rewriting.loops.tile.codegen import Blocks, StepResult, bytes_of_one
+from graphc.rewriting.loops.tile.strip_mine_pair import (
+    Both,
+    Limits,
+    first_place,
+    loop_back,
+    next_place,
+)
+from graphc.rewriting.loops.tile.tile_consumers import GraphFacts, TileConsumers
+
+
+def scan_in_chunks(chunk: int | None = None, few: int | None = None) -> Rule:
+    """The rule that does steps of a scan in chunks, of so many if that is said.
+
+    Where a gradient is made of `few` chunks or less, no step is done again for it: of
+    4 on a CPU, of 16 on an accelerator.
+    """
+    return _scan_in_chunks(chunk, few, CPU)
+
+
+def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> Rule:
+    """The rule for a device: two values of a chunk stay in its cache.
+
+    Steps of two rows or more make a product as fast as one of many.
+    """
+    most, steps = costs.temporary // 2, costs.rows // 2
+    kept = costs.few_chunks if few is None else few
+    limits = Limits(0, chunk, kept) if chunk else Limits(most, steps, kept)
+    tuned = partial(_scan_in_chunks, chunk, few)
+
+    @whole_graph(
+        over=("scan",), exact=False, name="scan_in_chunks", late=True, tuned=tuned
+    )
+    def rule(graph: Graph) -> Replaced | None:
+        """The ys of a scan are reduced chunk by chunk, where one step is too small."""
+
+        def change(
+            graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
+        ) -> Replaced | None:
+            return _in_chunks(graph, nodes, loop, uses, limits)
+
+        return at_each_loop(graph, UsersOf, change, does_all)
+
+    return rule
+
+
+def does_all(node: Node) -> bool:
+    """Whether a node is a compiled scan without early exit."""
+    return has_rows(node) and not (node.params["stops"] or runs_in_python(node))
+
+
+def _in_chunks(
+    graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf, limits: Limits
+) -> Replaced | None:
+    large, users = _of_stacked(loop, uses)
+    back = loop_back(loop, large, users)
+    if back is not None:
+        outer = outer_values(nodes, 0)
+        large = {v: pairs for v, pairs in outer.items() if pairs.sure} | large
+        users = [n for n in nodes if n is not back.node]
+    kept = kept_values(users, graph, large)
+    if not loop.stacked or any(v in kept for v in loop.stacked):
+        return None
+    facts = _facts(nodes, loop, uses, large, kept)
+    with standing_at(loop.node.place.plain):
+        if back is None:
+            made = _alone(loop, facts, limits)
+        else:
+            made = Both(loop, back, facts, limits).made()
+    if not made:
+        return None
+    changed, _ = with_made(graph, nodes, made, {})
+    if back is not None and not _are_gone((loop.node, back.node), changed):
+        return None
+    pairs = list(made.items())
+    return changed, [p for p in pairs if p[0].node is not loop.node] or pairs[:1]
+
+
+def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
+    return set(nodes).isdisjoint(ancestors(graph.outputs))
+
+
+def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
+    """Replacements of the results of a scan, if only reductions use its ys."""
+    roots = dict.fromkeys(facts.roots, 0)
+    region = TileConsumers(roots, facts, given=True, backwards=loop.reverse)
+    stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
+    some = region.reductions or region.shown
+    if stacks or not some or not (loop.sequences or region.producers.given):
+        return {}
+    return _made(loop, region, limits)
+
+
+def _facts(
+    nodes: list[Node], loop: Loop, uses: UsersOf, large: Large, kept: set[Value]
+) -> GraphFacts:
+    """The facts about the ys of a scan."""
+    behind = {loop.node: 1}
+    for node in nodes:
+        if node is not loop.node:
+            behind[node] = int(any(behind[v.node] for v in operands(node)))
+    return GraphFacts(nodes, uses, large, kept, dict.fromkeys(loop.stacked, 1), behind)
+
+
+def _of_stacked(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
+    """The values that have a slice for each iteration, and the nodes that use them."""
+    large: Large = {v: Pairs((0,), (), True) for v in loop.stacked}
+    heap = [(n.serial, n) for v in loop.stacked for n in uses.of(v)]
+    heapq.heapify(heap)
+    seen: dict[Node, None] = {}
+    while heap:
+        _, node = heapq.heappop(heap)
+        if node in seen:
+            continue
+        seen[node] = None
+        axis = _row_axis(node, large)
+        if axis is not None:
+            out = node.outputs[0]
+            large[out] = Pairs((axis,), (), True)
+            for user in uses.of(out):
+                heapq.heappush(heap, (user.serial, user))
+    return large, list(seen)
+
+
+def _row_axis(node: Node, large: Large) -> int | None:
+    """The sliced axis of a result with a slice for each iteration, or None."""
+    if len(node.outputs) != 1 or node.primitive in SHRINKING:
+        return None
+    for axis in range(node.outputs[0].type.rank):
+        found = operand_axes(node, axis, tiled=True)
+        pairs = zip(node.inputs, found or (), strict=found is not None)
+        if any(x in large and a == large[x].rows[0] for x, a in pairs):
+            return axis
+    return None
+
+
+def _made(loop: Loop, region: TileConsumers, limits: Limits) -> dict[Value, Value]:
+    """Replacements of the final carries, and of live-out values of the consumers."""
+    blocks, count = Blocks(region, lambda v: v), loop.carries
+    first = first_place(loop)
+    behind = count + len(first)
+
+    def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
+        split = len(loop.sequences)
+        place, limit = next_place(loop, carry[count:behind], steps)
+        ends, stacked = F._run_scan(
+            loop.step,
+            carry[:count],
+            given[:split],
+            steps,
+            loop.reverse,
+            count=limit,
+            unroll=loop.node.params["unroll"],
+        )
+        pairs = zip(loop.stacked, stacked, strict=True)
+        own = {(v, region.stream.whole): x for v, x in pairs}
+        after, left = blocks.step(carry[behind:], given[split:], steps, own)
+        return [*ends, *place, *after], left
+
+    large = [p for p in region.producers.made if p[0] in region.facts.large]
+    ends, found = F._run_blocks(
+        step,
+        [*loop.first, *first, *blocks.start],
+        [*((v, 0) for v in loop.sequences), *blocks.given],
+        blocks.axes,
+        length=loop.length,
+        each=bytes_of_one([*large, *((v, region.stream.whole) for v in loop.stacked)]),
+        most=limits.most,
+        least=limits.least,
+        reverse=loop.reverse,
+    )
+    made = blocks.end(ends[behind:], found)
+    return made | dict(zip(loop.ends, ends, strict=False))

@@ -1,0 +1,241 @@
+"""Regions: consumers of a large value that a loop computes along one of its axes."""
+
+import heapq
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.walk import operands
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.rewriting.loops.find.affine_reads import Stream, View
+from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
+from graphc.rewriting.loops.find.producers import LIGHT, PartPlace, Producers, UsersOf
+from graphc.rewriting.loops.fuse.outer_products import Large, kept_values, outer_values
+from graphc.rewriting.loops.fuse.streamed import Streamed
+from graphc.rewriting.match.sizes import is_one
+
+MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
+FARTHEST = 50  # nodes to follow from one large value to the next
+FUSED = {
+    *(OP.sum, OP.max, OP.min, OP.max_from, OP.min_from),
+    *(OP.expand_dims, OP.squeeze, OP.broadcast_to, OP.transpose),
+}  # with elementwise ops, by XLA on a CPU; not any, all and prod
+BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """The facts about the large values of a graph.
+
+    `roots` are the large values that are computed from no other, with a bit for each;
+    `behind` gives the bits of the roots on which a node depends.
+    """
+
+    nodes: Sequence[Node]
+    uses: UsersOf
+    large: Large
+    kept: set[Value]
+    roots: dict[Value, int]
+    behind: dict[Node, int]
+
+    def is_gone(self, value: Value) -> bool:
+        """Whether a value is large and need not be materialised."""
+        return value in self.large and value not in self.kept
+
+
+def facts_of(graph: Graph, least: int) -> GraphFacts | None:
+    """The facts about the large values of a graph; None if there are none."""
+    nodes = graph.nodes
+    large = outer_values(nodes, least)
+    if not large:
+        return None
+    kept = kept_values(nodes, graph, large)
+    made = {v for v in large if any(x in large for x in v.node.inputs)}
+    first = (v for v in large if v not in kept and v not in made)
+    roots = {v: 1 << i for i, v in enumerate(first)}
+    behind = {v.node: bit for v, bit in roots.items()}
+    for node in nodes:
+        bits = behind.get(node, 0)
+        for value in operands(node):
+            bits |= behind[value.node]
+        behind[node] = bits
+    return GraphFacts(nodes, UsersOf(nodes, graph), large, kept, roots, behind)
+
+
+class TileConsumers(Streamed):
+    """The values computed tile by tile from large ones, along one of their axes.
+
+    `seeds` are the large values, each with the axis. `given`: the loop has their tiles.
+    `more` places are computed in any case, for a node outside the region. `backwards`:
+    the last tile comes first.
+    """
+
+    def __init__(
+        self,
+        seeds: Mapping[Value, int],
+        facts: GraphFacts,
+        given: bool = False,
+        more: Sequence[PartPlace] = (),
+        of: Iterable[Node] = (),
+        backwards: bool = False,
+    ) -> None:
+        self.seed, axis = next(iter(seeds.items()))
+        length = self.seed.type.shape[axis]
+        super().__init__(Stream(length, True, backwards), facts.uses)
+        self.facts = facts
+        self._bit = facts.roots[self.seed]
+        whole = self.stream.whole
+        self.views |= {value: whole.along(own) for value, own in seeds.items()}
+        self.rows: dict[Value, View] = {}  # smaller values, with one tile for each tile
+        self._walk()
+        has = frozenset(seeds if given else ())
+        self.producers = Producers(self.stream, facts.uses, self._is_within, has)
+        read = [place for how in self.reductions.values() for place in how.places]
+        places = [*self.rows.items(), *read, *more]
+        self.producers.collect(places, [*self._reducing(), *of])
+        self.shown = self._shown()
+
+    def _is_within(self, value: Value) -> bool:
+        return self.facts.is_gone(value) or value in self.views
+
+    def _walk(self) -> None:
+        """Visit the users of tiles, in order."""
+        uses = self.facts.uses
+        heap = [(node.serial, node) for v in self.views for node in uses.of(v)]
+        heapq.heapify(heap)
+        seen: set[Node] = set()
+        far = 0
+        while heap and far < FARTHEST:
+            _, node = heapq.heappop(heap)
+            if node in seen:
+                continue
+            seen.add(node)
+            far = 0 if any(map(self.facts.is_gone, node.inputs)) else far + 1
+            self._visit(node)
+            if node.outputs and self._goes_on(node.outputs[0]):
+                for user in uses.of(node.outputs[0]):
+                    heapq.heappush(heap, (user.serial, user))
+
+    def _goes_on(self, value: Value) -> bool:
+        """Whether the users of a value may be computed tile by tile."""
+        return value in self.views or any(value in r for r in self._rescaled)
+
+    def _reducing(self) -> set[Node]:
+        """The reductions, and the nodes of rescaled values that only these use."""
+        found, rescaled = set(self.reductions), self._rescaled_nodes()
+        for node in sorted(rescaled, key=lambda n: n.serial, reverse=True):
+            if self.uses.are_among(node.outputs[0], found):
+                found.add(node)
+        return found
+
+    @property
+    def nodes(self) -> set[Node]:
+        """The nodes that the body computes."""
+        return {*self.producers.nodes, *self._reducing()}
+
+    def _shown(self) -> list[Value]:
+        """The live-out values to stack; cheap values are recomputed from these."""
+        inside, uses, needed = self.nodes, self.facts.uses, set[Value]()
+        for value, _ in reversed(self.producers.made):
+            if value in self.facts.large:
+                continue
+            again = any(v in needed for n in uses.of(value) for v in n.outputs)
+            if again or not uses.are_among(value, inside):
+                needed.add(value)
+        return [v for v in self.rows if v in needed]
+
+    def depends(self, value: Value) -> bool:
+        """Whether a value depends on the seeds."""
+        return bool(self.facts.behind[value.node] & self._bit)
+
+    def _visit(self, node: Node) -> None:
+        if any(map(self.depends, node.demands)) or len(node.outputs) != 1:
+            return
+        if not self.depends(node.outputs[0]):
+            return
+        own = [x for x in node.inputs if self._goes_on(x)]
+        closes = any(map(self.facts.is_gone, own))
+        found = self._reduction(node) if closes else None
+        if found is not None:
+            self.reductions[node] = found
+            return
+        out, view = node.outputs[0], self._view(node)
+        if view is None:
+            if closes and out not in self.facts.kept:
+                for rescaled in self._rescaled:
+                    rescaled.visit(node)
+            return
+        light = node.primitive.elementwise or node.primitive in BRIDGES
+        if closes or light or out in self.facts.large:
+            self.views[out] = view
+        if closes and out not in self.facts.large:
+            self.rows[out] = view
+
+    def is_part(self, value: Value, view: View | None) -> bool:
+        """Whether tiles of a value with this view can be had; None: all of it."""
+        if self.depends(value):
+            return view is not None and self.views.get(value) == view
+        if view is None:
+            return True
+        n = value.type.shape[view.axis]
+        return is_one(n) or equal(n, self.stream.length) is not False
+
+    @property
+    def gains(self) -> bool:
+        """Whether the loop saves materialising a large value."""
+        if not self.reductions and not self.shown:
+            return False
+        if not self.facts.large[self.seed].sure and not self._reduces():
+            return False
+        given = [v for v, _ in self.producers.given]
+        whole = any(v in self.facts.large or self._is_as_large(v) for v in given)
+        return not whole
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether XLA makes one loop of it by itself, and no large value.
+
+        On a CPU it does where each has one use on the way to one sum or largest
+        element. Where several reductions read one value, it is made first.
+        """
+        uses, nodes = self.facts.uses, self.nodes
+        large = [v for n in nodes for v in n.outputs if v in self.facts.large]
+        return (
+            len(self.left) == 1
+            and all(n.primitive.elementwise or n.primitive in FUSED for n in nodes)
+            and all(len(uses.of(v)) == 1 for v in large)
+        )
+
+    def _is_as_large(self, value: Value) -> bool:
+        most = value.type.size * value.dtype.itemsize
+        own = self.seed.type.size * self.seed.dtype.itemsize
+        return less_equal(own, most) is True
+
+    def _reduces(self) -> bool:
+        """Whether columns are reduced by another op than a product, as in a softmax."""
+        return any(v.node.primitive in REDUCTIONS for v in self.rows)
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """Sort key: lowest for the region with most reductions, then fewest carries."""
+        return -len(self.reductions) - len(self.rows), len(self.reductions)
+
+    @property
+    def left(self) -> list[Value]:
+        """The live-out values of the region."""
+        return [*self.shown, *(node.outputs[0] for node in self.reductions)]
+
+
+def best_region(
+    seed: Value, facts: GraphFacts, inside: Container[Size] = ()
+) -> TileConsumers | None:
+    """The region along the best axis of a large value; None if none pays.
+
+    Axes of a size that is `inside` are no choice.
+    """
+    shape = seed.type.shape
+    axes = [a for a in facts.large[seed].axes if shape[a] not in inside]
+    found = [TileConsumers({seed: axis}, facts) for axis in axes]
+    gaining = [region for region in found if region.gains]
+    return min(gaining, key=lambda r: r.cost, default=None)

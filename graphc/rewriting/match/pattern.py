@@ -1,0 +1,231 @@
+"""Patterns of nodes, with variables for values and params.
+
+    p.sum(p.multiply(v.a, v.b), axes=v.axes)
+
+matches a sum of a product, whatever the params that are not named. A number matches a
+constant that holds it everywhere; a variable that occurs twice, the same value or
+param. `v.y(p.exp(v.x))` names the value that a pattern matches; `once(...)` matches a
+value that nothing else uses. Commutative ops match their inputs in either order.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import graphc.ops  # noqa: F401  (patterns are of primitives, which join there)
+from graphc.errors import graph_error
+from graphc.ir.graph.build import CONSTANT, literal_of
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES
+
+COMMUTATIVE = {
+    *("add", "multiply", "maximum", "minimum", "logaddexp", "equal", "not_equal"),
+    *("logical_and", "logical_or", "logical_xor", "fmax", "fmin", "hypot"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor"),
+}
+Bindings = dict[str, Any]
+Ways = Sequence[Bindings]  # in which a pattern fits
+CountUses = Callable[[Value], int]
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name for a value, or for a param."""
+
+    name: str
+
+    def __call__(self, pattern: "Pattern") -> "Named":
+        """The pattern, whose value has this name."""
+        return Named(self.name, pattern)
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        return _bind(self.name, value, bound)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A node of a primitive, with patterns for inputs and some of its params."""
+
+    op: str
+    inputs: tuple["Pattern", ...]
+    params: dict[str, Any] = field(default_factory=dict, hash=False)
+    output: int = 0
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The primitive."""
+        return (self.op,)
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        node = value.node
+        inputs, params = node.inputs, node.params
+        if node.primitive.name != self.op or value.index != self.output:
+            return ()
+        for name, wanted in self.params.items():
+            if isinstance(wanted, Variable):
+                ways = _bind(wanted.name, params[name], bound)
+                if not ways:
+                    return ()
+                bound = ways[0]
+            elif params[name] != wanted:
+                return ()
+        if len(inputs) != len(self.inputs):
+            return ()
+        ways = _match_all(self.inputs, inputs, bound, uses)
+        if self.op in COMMUTATIVE:
+            return [*ways, *_match_all(self.inputs, inputs[::-1], bound, uses)]
+        return ways
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A node of one of several primitives, an input of which is of some others."""
+
+    ops: tuple[str, ...]
+    over: frozenset[str]
+
+    def fits(self, value: Value) -> bool:
+        """Whether a value is of such a node."""
+        inputs = value.node.inputs
+        found = any(x.node.primitive.name in self.over for x in inputs)
+        return found and value.node.primitive.name in self.ops
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        return [bound] if self.fits(value) else ()
+
+
+@dataclass(frozen=True)
+class Named:
+    """A pattern whose value has a name."""
+
+    name: str
+    pattern: "Pattern"
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        ways = _match(self.pattern, value, bound, uses)
+        return [new for way in ways for new in _bind(self.name, value, way)]
+
+
+@dataclass(frozen=True)
+class Once:
+    """A pattern whose value has no other use."""
+
+    pattern: "Pattern"
+
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+        """The ways in which it fits."""
+        return _match(self.pattern, value, bound, uses) if uses(value) <= 1 else ()
+
+
+Pattern = Variable | Apply | OneOf | Named | Once | int | float | bool
+
+
+class Variables:
+    """`v.x` is the variable x."""
+
+    def __getattr__(self, name: str) -> Variable:
+        return Variable(name)
+
+
+class Ops:
+    """`p.exp(...)` is a pattern of the primitive exp."""
+
+    def __getattr__(self, name: str) -> Callable[..., Apply]:
+        if name not in PRIMITIVES:
+            raise graph_error(f"there is no primitive {name!r}", op="rewrite")
+
+        def pattern(*inputs: Pattern, **params: Any) -> Apply:
+            return Apply(name, inputs, params)
+
+        return pattern
+
+
+p, v = Ops(), Variables()
+
+
+def once(pattern: Pattern) -> Once:
+    """The pattern, where nothing else uses its value."""
+    return Once(pattern)
+
+
+def one_of(ops: Sequence[str], over: Sequence[str]) -> OneOf:
+    """Any node of these primitives that has an input of those that it stands over."""
+    return OneOf(tuple(ops), frozenset(over))
+
+
+def may_fit(pattern: Pattern, op: str, inputs: Sequence[str]) -> bool:
+    """Whether a node of a primitive, on inputs of such primitives, may match."""
+    match pattern:
+        case Named(_, inner) | Once(inner):
+            return may_fit(inner, op, inputs)
+        case OneOf(ops, over):
+            return op in ops and not over.isdisjoint(inputs)
+        case Apply():
+            return op == pattern.op and _may_fit_inputs(pattern, inputs)
+        case _:
+            return _may_be_of(pattern, op)
+
+
+def _may_fit_inputs(pattern: Apply, inputs: Sequence[str]) -> bool:
+    if len(inputs) != len(pattern.inputs):
+        return False
+    orders = [inputs, inputs[::-1]] if pattern.op in COMMUTATIVE else [inputs]
+    return any(all(map(_may_be_of, pattern.inputs, order)) for order in orders)
+
+
+def _may_be_of(pattern: Pattern, op: str) -> bool:
+    """Whether a value of a primitive may match, whatever its inputs."""
+    match pattern:
+        case Variable():
+            return True
+        case Named(_, inner) | Once(inner):
+            return _may_be_of(inner, op)
+        case Apply() | OneOf():
+            return op in pattern.ops
+        case _:
+            return op == CONSTANT.name
+
+
+def matches(pattern: Pattern, value: Value, uses: CountUses) -> Ways:
+    """The bindings of the variables, for each way in which the pattern fits."""
+    return _match(pattern, value, {}, uses)
+
+
+def _match(pattern: Pattern, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+    if isinstance(pattern, (int, float)):
+        return [bound] if _holds(value, pattern) else ()
+    return pattern.match(value, bound, uses)
+
+
+def _holds(value: Value, number: float) -> bool:
+    """Whether a value is a constant of this number, everywhere."""
+    array = literal_of(value)
+    if array is None or not array.size:
+        return False
+    return bool(np.all(array == number) if array.ndim else array[()] == number)
+
+
+def _bind(name: str, found: Any, bound: Bindings) -> Ways:
+    if name not in bound:
+        return [bound | {name: found}]
+    known = bound[name]
+    same = found is known or (not isinstance(found, Value) and found == known)
+    return [bound] if same else ()
+
+
+def _match_all(
+    patterns: Sequence[Pattern],
+    values: Sequence[Value],
+    bound: Bindings,
+    uses: CountUses,
+) -> Ways:
+    ways: Ways = [bound]
+    for pattern, value in zip(patterns, values, strict=True):
+        ways = [new for way in ways for new in _match(pattern, value, way, uses)]
+    return ways

@@ -1,0 +1,171 @@
+"""Questions of rules about shapes: broadcast axes, and provably smaller sizes."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Guard, Node, Value, origins
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim, Size, less_equal
+from graphc.ir.types import DType, cancelled, is_integer, product
+from graphc.ops.effects.assertions import asserted
+
+Axes = tuple[int, ...]
+Reduction = Callable[[Value, Axes], Value]
+
+
+class Split(NamedTuple):
+    """Axes of a result, split by which of two operands vary along them."""
+
+    x: Axes
+    y: Axes
+    both: Axes  # or neither
+
+
+def is_one(n: Size) -> bool:
+    """Whether an axis surely has one element."""
+    return isinstance(n, int) and n == 1
+
+
+def at_most(a: Size, b: Size) -> bool:
+    """Whether a <= b is sure."""
+    return less_equal(a, b) is True
+
+
+def varies(x: Value, rank: int, axis: int) -> bool:
+    """Whether `x`, stretched to `rank` axes, may vary along one of them."""
+    at = axis - (rank - x.type.rank)
+    return at >= 0 and not is_one(x.type.shape[at])
+
+
+def split(x: Value, y: Value, rank: int, axes: Axes) -> Split:
+    """Axes of an elementwise result, by which operand varies along them."""
+    of_x = {a for a in axes if varies(x, rank, a)}
+    of_y = {a for a in axes if varies(y, rank, a)}
+    both = tuple(a for a in axes if (a in of_x) == (a in of_y))
+    only_x, only_y = of_x - of_y, of_y - of_x
+    return Split(tuple(sorted(only_x)), tuple(sorted(only_y)), both)
+
+
+def unsqueezed(x: Value, rank: int) -> Value:
+    """`x` with axes of size 1 in front, up to `rank` axes."""
+    return F.expand_dims(x, tuple(range(rank - x.type.rank)))
+
+
+def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
+    """A reduction of `x`, broadcast to `rank` axes, that keeps them with one element.
+
+    It reduces the operand of `x` before axes of size 1 were inserted.
+    """
+    if not axes:
+        return x
+    places = list(range(rank - x.type.rank, rank))  # where the axes of x are
+    if x.node.primitive is OP.expand_dims:
+        new = {places[a] for a in x.node.params["axes"]}
+        places = [a for a in places if a not in new]
+        x = x.node.inputs[0]
+    own = tuple(i for i, a in enumerate(places) if a in axes)
+    made = reduction(x, own) if own else x
+    left = [a for a in places if a not in axes]
+    return F.expand_dims(made, tuple(a for a in range(rank) if a not in left))
+
+
+def without(x: Value, axes: Axes, keepdims: bool) -> Value:
+    """`x`, some of whose axes have size 1, as a reduction would give it."""
+    return x if keepdims or not axes else F.squeeze(x, axes)
+
+
+def count(shape: tuple[Size, ...], axes: Axes, dtype: DType) -> Value:
+    """The number of elements along some axes, as a number of a dtype."""
+    return cast(as_value(size_value(product([shape[a] for a in axes]))), dtype)
+
+
+def repeated(x: Value, shape: tuple[Size, ...], axes: Axes) -> Value:
+    """`x` times the number of elements along some axes; 0 where there is none."""
+    if not axes:
+        return x
+    n = product([shape[a] for a in axes])
+    made = x * cast(as_value(size_value(n)), x.dtype)
+    if at_most(1, n) or is_integer(x.dtype):
+        return made
+    return F.where(F.greater(size_value(n), 0), made, 0)  # where x may be NaN
+
+
+def is_wide(dtype: DType) -> bool:
+    """Whether sums in this dtype may be split into partial sums.
+
+    In half precision a part may overflow where the whole does not; bools add up to
+    bools.
+    """
+    return is_integer(dtype) or (dtype.kind in "fc" and dtype.itemsize >= 4)
+
+
+def guarded(value: Value, node: Node) -> Value:
+    """`value` with the size checks of a node that it replaces."""
+    for guard in node.guards:
+        left, right = size_value(guard.left), size_value(guard.right)
+        reason, asking, kind = guard.reason, node.asking, guard.kind
+        value = F._at_most(left, right, reason, value, asking, kind)
+        if guard.relation == "==":
+            value = F._at_most(right, left, reason, value, asking, kind)
+    return value
+
+
+def limited(x: Value) -> bool:
+    """Whether the sizes of a value are checked against an upper limit.
+
+    Such a check tells the user that an array is far too large, so it stays there.
+    """
+    return any(guard.relation == "<=" for guard in x.node.guards)
+
+
+def values_in(sizes: Iterable[Size]) -> set[Value]:
+    """The integers of the program that sizes are computed from."""
+    return {x for n in sizes for x in origins(n)}
+
+
+def asks_late(node: Node) -> bool:
+    """Whether a node checks sizes that are known only when the program runs.
+
+    Whether its result fits into memory is no question where that is not made.
+    """
+    return any(values_in((g.left, g.right)) for g in node.guards if not g.memory)
+
+
+def tested(value: Value, nodes: list[Node]) -> Value:
+    """`value` with the size checks of nodes that it replaces, made on the host."""
+    for node in dict.fromkeys(nodes):
+        if not asks_late(node):
+            value = guarded(value, node)
+            continue
+        for guard in _guards(node):
+            test = F.equal if guard.relation == "==" else F.less_equal
+            condition = test(size_value(guard.left), size_value(guard.right))
+            message = _message(node, guard)
+            value = asserted(value, condition, message, guard.kind)
+    return value
+
+
+def _message(node: Node, guard: Guard) -> str:
+    relation = f"{guard.left} {guard.relation} {guard.right}"
+    return f"{node.asking}: {guard.reason}: needs {relation}"
+
+
+def _divisor(node: Node) -> Size:
+    """The divisor for the -1 of a reshape, without common factors."""
+    shape, total = node.params.get("shape", ()), node.inputs[0].type.size
+    for i, n in enumerate(shape):
+        others = shape[:i] + shape[i + 1 :]
+        if isinstance(n, Dim) and n is total // product(others):
+            return cancelled(total, others)[1]
+    return 1
+
+
+def _guards(node: Node) -> list[Guard]:
+    """The guards of a node, and one that its divisor is not zero."""
+    rest = _divisor(node)
+    if not isinstance(rest, Dim):
+        return list(node.guards)
+    first = Guard("<=", 1, rest, "the sizes beside -1 must be positive")
+    return [first, *(g for g in node.guards if g.right is not rest)]

@@ -1,0 +1,377 @@
+"""Attention: softmax(query key + bias) value, which accelerators have one op for.
+
+The products may be of `matmul` or of `einsum`; numbers that are added to them are a
+bias, and `where` with one number for what is hidden is a mask. The rule is for programs
+where nothing else needs the weights: a gradient that keeps them for the way back would
+have them computed twice.
+"""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from functools import partial, reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from graphc.analysis.cost import CPU, DeviceCosts
+from graphc.ir.graph.build import literal_of, size_value
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import is_float, product, same_size
+from graphc.ops.nn.fused_attention import FUSED_ATTENTION
+from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
+from graphc.rewriting.loops.find.producers import UsersOf
+from graphc.rewriting.loops.find.scan_view import Late, with_made
+from graphc.rewriting.match.sizes import at_most, is_one
+from graphc.rewriting.rules.products import (
+    Arranged,
+    Product,
+    scores_of,
+    weighted_sum_of,
+)
+
+# A logit of a key that JAX hides, whatever a mask of the program has there.
+HIDDEN = -0.7 * float(np.finfo("float32").max)
+
+
+class _Logits(NamedTuple):
+    """Logits: where(masks, scale products + biases, hidden)."""
+
+    products: Value
+    scale: float
+    biases: tuple[Value, ...]
+    masks: tuple[tuple[Value, bool], ...]  # each with the bool that shows a key
+    hidden: float
+
+
+class _Attention(NamedTuple):
+    """Attention, of operands (..., rows, width); `order` is of the axes of its result.
+
+    The leading axes of the key may be 1 from some axis on: its heads are shared.
+    """
+
+    query: Arranged
+    key: Arranged
+    value: Arranged
+    order: tuple[int, ...]
+    logits: _Logits
+
+
+def attending(costs: DeviceCosts = CPU) -> Rule:
+    """The rule that gives attention to the kernel of the device."""
+
+    @whole_graph(
+        over=("matmul", "einsum"),
+        exact=False,
+        name="fused_attention",
+        late=True,
+        tuned=attending,
+    )
+    def rule(graph: Graph) -> Replaced | None:
+        """softmax(q k.T + bias) v, also with a mask, is one op, on accelerators."""
+        if not costs.launches:
+            return None
+        nodes, late = graph.nodes, dict[Value, Late]()
+        uses = UsersOf(nodes, graph)
+        for node in nodes:
+            found = _attention(node, uses)
+            if found is not None and _fits(found, costs):
+                late[node.outputs[0]] = partial(_fused, found, costs)
+        return with_made(graph, nodes, {}, late) if late else None
+
+    return rule
+
+
+def _attention(node: Node, uses: UsersOf) -> _Attention | None:
+    """Attention, where a product is just that and nothing else needs its parts."""
+    for found in weighted_sum_of(node):
+        top = _softmax(_converted(found.left.value))
+        logits = None if top is None else _logits(top)
+        if logits is None:
+            continue
+        scores = scores_of(logits.products.node)
+        if scores is None or not _is_own(node, found, logits, uses):
+            continue
+        dtype = found.right.value.dtype
+        query, key = (x.unconverted(dtype) for x in (scores.left, scores.right))
+        return _Attention(query, key, found.right, found.order, logits)
+    return None
+
+
+def _is_own(node: Node, found: Product, logits: _Logits, uses: UsersOf) -> bool:
+    """Whether all from the products to the last node serves this only."""
+    first = logits.products.node
+    given = {found.right.value, *first.inputs, *logits.biases}
+    given.update(mask for mask, _ in logits.masks)
+    inside = _between(node, first, given)
+    values = [v for n in inside if n is not node for v in n.outputs]
+    return all(uses.are_among(v, inside) for v in values)
+
+
+def _between(last: Node, first: Node, given: Collection[Value]) -> set[Node]:
+    """The nodes that one is computed by, down to another and to what is given."""
+    found, stack = {last}, [last]
+    while stack:
+        inputs = [v for v in stack.pop().inputs if v not in given]
+        before = {v.node for v in inputs if v.node.serial >= first.serial} - found
+        before = {n for n in before if n.primitive is not OP.constant}
+        stack += before
+        found |= before
+    return found
+
+
+def _converted(value: Value) -> Value:
+    """The value before it was converted from one float to another, if it was."""
+    node = value.node
+    if node.primitive is OP.convert and is_float(node.inputs[0].dtype):
+        return node.inputs[0]
+    return value
+
+
+def _softmax(value: Value) -> Value | None:
+    """The logits of a softmax along the last axis."""
+    if value.node.primitive is not OP.true_divide:
+        return None
+    exps, total = value.node.inputs
+    last = (exps.type.rank - 1,)
+    if total.node.primitive is not OP.sum or total.node.inputs[0] is not exps:
+        return None
+    if total.node.params["axes"] != last or not total.node.params["keepdims"]:
+        return None
+    if exps.node.primitive is not OP.exp:
+        return None
+    shifted = exps.node.inputs[0]
+    if shifted.node.primitive is not OP.subtract:
+        return None
+    logits, peak = shifted.node.inputs
+    return logits if _is_peak(peak, logits, last) else None
+
+
+def _is_peak(peak: Value, logits: Value, axes: Sequence[int]) -> bool:
+    """Whether a value is the largest of the logits, or 0 where that is infinite."""
+    while peak.node.primitive in (OP.stop_gradient, OP.where):
+        chosen = peak.node.primitive is OP.where
+        peak = peak.node.inputs[1 if chosen else 0]
+    found = peak.node
+    if found.primitive not in (OP.max, OP.max_from) or found.inputs[0] is not logits:
+        return False
+    if found.primitive is OP.max_from and _number(found.inputs[1]) != -math.inf:
+        return False
+    return found.params["axes"] == tuple(axes) and bool(found.params["keepdims"])
+
+
+def _logits(value: Value) -> _Logits | None:
+    """The parts of logits, where results with them are those of JAX's own masks."""
+    shape = value.type.shape
+    value, masks, hidden = _unmasked(_converted(value))
+    value, biases = _unbiased(_converted(value))
+    scale, products = _scaled(value)
+    if products.node.primitive not in (OP.matmul, OP.einsum):
+        return None
+    same = zip(products.type.shape, shape, strict=False)
+    if products.type.rank != len(shape) or not all(same_size(a, b) for a, b in same):
+        return None
+    if not _hides_alike(hidden, bool(biases)):
+        return None
+    return _Logits(products, scale, tuple(biases), tuple(masks), hidden)
+
+
+def _hides_alike(hidden: float, biased: bool) -> bool:
+    """Whether keys that a program hides by this number are those that JAX hides.
+
+    A logit that is larger than JAX's may be larger than those of keys in sight, where
+    these are all very small; and a bias may be as small as one that is smaller.
+    """
+    return hidden in (HIDDEN, -math.inf) or (hidden < HIDDEN and not biased)
+
+
+def _unmasked(value: Value) -> tuple[Value, list[tuple[Value, bool]], float]:
+    """A value before masks with one number for what they hide, these, the number."""
+    masks: list[tuple[Value, bool]] = []
+    hidden = HIDDEN
+    while value.node.primitive is OP.where:
+        shows, *both = value.node.inputs
+        numbers = list(map(_number, both))
+        at = 1 if numbers[0] is None else 0
+        number = numbers[at]
+        if number is None or (masks and number != hidden):
+            break
+        hidden = number
+        masks.append((shows, at == 1))
+        value = _converted(both[1 - at])
+    return value, masks, hidden
+
+
+def _number(value: Value) -> float | None:
+    """The float32 that a constant stands for; HIDDEN is one of them."""
+    found = literal_of(value)
+    if found is None or found.ndim or not is_float(found.dtype):
+        return None
+    number = float(found)
+    return HIDDEN if np.float32(number) == np.float32(HIDDEN) else number
+
+
+def _unbiased(value: Value) -> tuple[Value, list[Value]]:
+    """Products, scaled perhaps, and what is added to them."""
+    found: list[Value] = []
+    while value.node.primitive is OP.add:
+        both = list(value.node.inputs)
+        at = next((i for i in (0, 1) if _is_product(both[i])), None)
+        if at is None:
+            at = 0 if _converted(both[0]).node.primitive is OP.add else 1
+        value = _converted(both[at])
+        found.append(both[1 - at])
+    return value, found
+
+
+def _is_product(value: Value) -> bool:
+    _, products = _scaled(_converted(value))
+    return products.node.primitive in (OP.matmul, OP.einsum)
+
+
+def _scaled(logits: Value) -> tuple[float, Value]:
+    """The number that products are multiplied by, and these."""
+    node = logits.node
+    if node.primitive not in (OP.multiply, OP.true_divide):
+        return 1.0, logits
+    products, by = node.inputs
+    if node.primitive is OP.multiply and literal_of(by) is None:
+        products, by = by, products
+    found = literal_of(by)
+    if found is None or found.ndim or not is_float(found.dtype) or not found:
+        return 1.0, logits
+    number = float(found)
+    return (number if node.primitive is OP.multiply else 1 / number), products
+
+
+def _fits(found: _Attention, costs: DeviceCosts) -> bool:
+    """Whether the op takes it, and the device may keep all pairs of known sizes."""
+    types = [x.type for x in (found.query, found.key, found.value)]
+    q, k, v = (t.shape for t in types)
+    pairs = product((*q[:-1], k[-2]))
+    if isinstance(pairs, int) and pairs * 4 > costs.temporary:
+        return False  # made in blocks, by other rules
+    # JAX's sums are of float32, in which a wider dtype would lose digits.
+    narrow = [t.dtype for t in types] + [b.dtype for b in found.logits.biases]
+    narrow.append(found.logits.products.dtype)
+    if len({t.dtype for t in types}) > 1 or any(d.itemsize > 4 for d in narrow):
+        return False
+    if not all(is_float(d) for d in narrow) or not same_size(q[-1], v[-1]):
+        return False
+    if not len(q) == len(k) == len(v) or not _is_same(k[:-2], v[:-2]):
+        return False
+    return _shared(q[:-2], k[:-2]) is not None and _adds_to(found, (*q[:-1], k[-2]))
+
+
+def _is_same(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    return all(same_size(m, n) for m, n in zip(a, b, strict=True))
+
+
+def _shared(lead: Sequence[Size], of_key: Sequence[Size]) -> int | None:
+    """How many leading axes query and key share, where the key has 1 in the others."""
+    count = 0
+    while count < len(lead) and same_size(lead[count], of_key[count]):
+        count += 1
+    return count if all(map(is_one, of_key[count:])) else None
+
+
+def _adds_to(found: _Attention, shape: Sequence[Size]) -> bool:
+    """Whether biases and masks have each axis of the logits, or 1 there."""
+    logits = found.logits
+    for value in (*logits.biases, *(mask for mask, _ in logits.masks)):
+        along = zip(reversed(value.type.shape), reversed(shape), strict=False)
+        if not all(is_one(n) or same_size(n, m) for n, m in along):
+            return False
+    return True
+
+
+class _Heads(NamedTuple):
+    """Which leading axes are of the batch: so many, of a shape; others are heads."""
+
+    batch: int
+    shape: tuple[Size, ...]  # of the logits
+
+    @property
+    def forth(self) -> tuple[int, ...]:
+        """The axes of (batch ..., heads ..., rows, width) with rows before heads."""
+        last = len(self.shape) - 1
+        return *range(self.batch), last - 1, *range(self.batch, last - 1), last
+
+    def joined(self, x: Value) -> Value:
+        """(..., rows, width) as (batch, rows, heads, width)."""
+        shape = x.type.shape
+        heads = product(shape[self.batch : -2])
+        wanted = product(shape[: self.batch]), shape[-2], heads, shape[-1]
+        found: Value = F.reshape(Arranged(x).transposed(self.forth).made(), wanted)
+        return found
+
+    def parted(self, x: Value, order: Sequence[int]) -> Value:
+        """(batch, rows, heads, width) with axes in the order that a result has."""
+        lead = self.shape[:-2]
+        heads = lead[self.batch :]
+        rows, width = x.type.shape[1], x.type.shape[3]
+        x = F.reshape(x, (*lead[: self.batch], rows, *heads, width))
+        back = [self.forth.index(a) for a in range(len(self.forth))]
+        return Arranged(x).transposed(back).transposed(order).made()
+
+    def added(self, x: Value) -> Value:
+        """A bias or a mask as (batch, heads, rows, rows of the key), or 1 of them."""
+        rank, last = len(self.shape), len(self.shape) - 2
+        x = F.expand_dims(x, tuple(range(rank - x.type.rank)))
+        have, wanted = list(x.type.shape), list[Size]()
+        for axes in (range(self.batch), range(self.batch, last)):
+            if not all(is_one(have[a]) for a in axes):
+                for a in axes:
+                    have[a] = self.shape[a]
+            wanted.append(product([have[a] for a in axes]))
+        x = F.broadcast_to(x, tuple(have))
+        found: Value = F.reshape(x, (*wanted, *have[last:]))
+        return found
+
+
+def _fused(
+    found: _Attention, costs: DeviceCosts, known: Callable[[Value], Value]
+) -> Value:
+    """The op, on what is `known` for its operands."""
+    q, k, v = (x.made(known) for x in (found.query, found.key, found.value))
+    lead = q.type.shape[:-2]
+    shared = _shared(lead, k.type.shape[:-2])
+    batch = 1 if shared and len(lead) else 0
+    shape = (*q.type.shape[:-1], k.type.shape[-2])
+    heads = _Heads(batch, shape)
+    logits = found.logits
+    bias = [heads.added(known(b)) for b in logits.biases]
+    masks = [_shown(known(m), shows) for m, shows in logits.masks]
+    mask = [heads.added(m) for m in masks]
+    added = [reduce(F.add, bias)] if bias else []
+    added += [reduce(F.logical_and, mask)] if mask else []
+    pairs = product(shape)
+    made: Value = FUSED_ATTENTION(
+        *(heads.joined(x) for x in (q, k, v)),
+        *added,
+        scale=logits.scale,
+        bias=bool(bias),
+        mask=bool(mask),
+        most=0 if isinstance(pairs, int) else costs.temporary,
+    )
+    if logits.hidden == -math.inf and mask:
+        made = _undefined_without_keys(made, added, shape[-1])
+    return heads.parted(made, found.order)
+
+
+def _shown(mask: Value, shows: bool) -> Value:
+    found: Value = mask if shows else F.logical_not(mask)
+    return found
+
+
+def _undefined_without_keys(made: Value, added: list[Value], keys: Size) -> Value:
+    """NaN for rows that see no key, as a softmax of logits of -inf gives it."""
+    *bias, mask = added
+    seen = reduce(F.logical_and, [mask, *(F.greater(b, HIDDEN) for b in bias)])
+    rows = F.any(seen, axis=-1, keepdims=True)
+    if not at_most(1, keys):
+        rows = F.logical_or(rows, F.equal(size_value(keys), 0))
+    found: Value = F.where(F.transpose(rows, (0, 2, 1, 3)), made, math.nan)
+    return found

@@ -1,0 +1,393 @@
+"""Products of matrices: fewer multiplications for the same result.
+
+Sums of products are made in another order: values differ by rounding. An infinity or
+NaN that met a zero of an identity, a diagonal or a one-hot matrix makes no NaN any
+more; a factor of a chain that met an inner axis without elements, and so came to
+nothing, may meet a NaN first. Half precision is left alone, as the order may overflow.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.types import same_shape, same_size
+from graphc.rewriting.engine.rule import Rules, rewrite
+from graphc.rewriting.match.pattern import CountUses, once, p, v
+from graphc.rewriting.match.sizes import (
+    Axes,
+    at_most,
+    guarded,
+    is_one,
+    is_wide,
+    split,
+    varies,
+)
+
+SUM = PRIMITIVES["sum"]
+
+
+def _rows(x: Value) -> Size:
+    """The rows of a left factor; a vector is one."""
+    return x.type.shape[0] if x.type.rank == 2 else 1
+
+
+def _columns(x: Value) -> Size:
+    """The columns of a right factor; a vector is one."""
+    return x.type.shape[1] if x.type.rank == 2 else 1
+
+
+def _saves(a: Value, b: Value, c: Value) -> int:
+    """How a @ (b @ c) compares to (a @ b) @ c: 1 is cheaper, -1 dearer, 0 unknown.
+
+    Where not all sizes are known, what ends in a vector is multiplied by that first.
+    """
+    if max(a.type.rank, c.type.rank) > 2 or b.type.rank != 2 or not is_wide(a.dtype):
+        return 0
+    sizes = (_rows(a), *b.type.shape, _columns(c))
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) < len(sizes):
+        return int(is_one(sizes[-1])) - int(is_one(sizes[0]))
+    n, k, m, o = known
+    left, right = n * m * (k + o), k * o * (m + n)
+    return int(right < left) - int(right > left)
+
+
+@rewrite(p.matmul(once(p.matmul(v.a, v.b)), v.c), exact=False, finite=True)
+def matmul_right_first(a: Value, b: Value, c: Value) -> Value | None:
+    """(a @ b) @ c is a @ (b @ c), where that is cheaper."""
+    return F.matmul(a, F.matmul(b, c)) if _saves(a, b, c) > 0 else None
+
+
+@rewrite(p.matmul(v.a, once(p.matmul(v.b, v.c))), exact=False, finite=True)
+def matmul_left_first(a: Value, b: Value, c: Value) -> Value | None:
+    """a @ (b @ c) is (a @ b) @ c, where that is cheaper."""
+    return F.matmul(F.matmul(a, b), c) if _saves(a, b, c) < 0 else None
+
+
+def _is_plain(x: Value, y: Value) -> bool:
+    """Whether this is a product of a matrix, and of no batch of them."""
+    return x.type.rank == 2 and y.type.rank <= 2 and is_wide(x.dtype)
+
+
+def _row_wise(c: Value) -> bool:
+    """Whether this does not vary along the columns of a matrix."""
+    return c.type.rank == 0 or (c.type.rank == 2 and is_one(c.type.shape[1]))
+
+
+def _no_longer(n: Size, before: Size) -> bool:
+    """Whether there is no more to scale where rows have `n` elements."""
+    return not is_one(before) and (is_one(n) or at_most(n, before))
+
+
+@rewrite(p.matmul(v.y(once(p.multiply(v.c, v.x))), v.w), exact=False, finite=True)
+def scaled_rows_by(y: Value, c: Value, x: Value, w: Value) -> Value | None:
+    """Rows are scaled after a product that makes them no longer: outer(c, x) @ w."""
+    if not _is_plain(y, w) or not _row_wise(c) or not x.type.rank:
+        return None
+    if not _no_longer(_columns(w), y.type.shape[1]):
+        return None
+    vector = w.type.rank == 1 and c.type.rank == 2
+    return (F.squeeze(c, 1) if vector else c) * F.matmul(x, w)
+
+
+@rewrite(p.matmul(v.w, v.y(once(p.multiply(v.x, v.r)))), exact=False, finite=True)
+def by_scaled_columns(y: Value, w: Value, x: Value, r: Value) -> Value | None:
+    """Columns are scaled after a product that makes them no longer."""
+    flat = r.type.rank < 2 or is_one(r.type.shape[0])
+    if not _is_plain(y, w) or not flat or x.type.rank < 2:
+        return None
+    if not _no_longer(_rows(w), y.type.shape[0]):
+        return None
+    vector = w.type.rank == 1 and r.type.rank == 2
+    return F.matmul(w, x) * (F.squeeze(r, 0) if vector else r)
+
+
+def is_count(i: Value, n: Size) -> bool:
+    """Whether these are the numbers 0 .. n - 1."""
+    params = i.node.params
+    counts = i.node.primitive is OP.iota and (params["start"], params["step"])
+    return counts == (0, 1) and equal(params["length"], n) is True
+
+
+_DIAGONAL = p.scatter(
+    v.full(p.full(0)), v.d, v.i, v.i, axes=(0, 1), how="set", inside=v.inside
+)
+
+
+def _diagonal(full: Value, d: Value, i: Value) -> bool:
+    """Whether `d` is the whole diagonal of a square matrix."""
+    sizes = full.type.shape
+    fits = d.type.rank == 1 and all(same_size(n, d.type.shape[0]) for n in sizes)
+    return fits and is_count(i, d.type.shape[0])
+
+
+@rewrite(v.y(p.matmul(_DIAGONAL, v.x)), exact=False, finite=True)
+def diagonal_by(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
+    """diag(d) @ x scales the rows of x."""
+    if not _diagonal(full, d, i):
+        return None
+    made = (d if x.type.rank == 1 else F.expand_dims(d, 1)) * x
+    return guarded(made, y.node)
+
+
+@rewrite(v.y(p.matmul(v.x, _DIAGONAL)), exact=False, finite=True)
+def by_diagonal(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | None:
+    """x @ diag(d) scales the columns of x."""
+    return guarded(x * d, y.node) if _diagonal(full, d, i) else None
+
+
+_IDENTITY = p.convert(v.eye(p.equal(p.expand_dims(v.i, axes=(1,)), v.i)))
+
+
+@rewrite(v.y(p.matmul(_IDENTITY, v.x)), exact=False, finite=True)
+def identity_by(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
+    """eye(n) @ x is x."""
+    return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
+
+
+@rewrite(v.y(p.matmul(v.x, _IDENTITY)), exact=False, finite=True)
+def by_identity(y: Value, eye: Value, i: Value, x: Value) -> Value | None:
+    """x @ eye(n) is x."""
+    return guarded(x, y.node) if is_count(i, eye.type.shape[0]) else None
+
+
+_BLOCKS = p.multiply(p.expand_dims(v.a, axes=(1, 3)), p.expand_dims(v.b, axes=(0, 2)))
+
+
+@rewrite(
+    v.y(p.matmul(v.k(once(p.reshape(once(_BLOCKS)))), v.w)), exact=False, finite=True
+)
+def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
+    """kron(a, b) @ w multiplies by one after the other."""
+    if not _is_plain(k, w) or a.type.rank != 2 or b.type.rank != 2:
+        return None
+    (m, n), (r, s) = a.type.shape, b.type.shape
+    if equal(k.type.shape[1], n * s) is not True:
+        return None
+    columns = w.type.shape[1:]
+    blocks = F.matmul(a, F.reshape(guarded(w, y.node), (n, s * _columns(w))))
+    if not columns:
+        return F.reshape(F.matmul(blocks, F.transpose(b)), (m * r,))
+    # One product with b, however many blocks: XLA is slow with many small ones.
+    (c,) = columns
+    turned = F.transpose(F.reshape(blocks, (m, s, c)), (0, 2, 1))
+    made = F.matmul(F.reshape(turned, (m * c, s)), F.transpose(b))
+    return F.reshape(F.transpose(F.reshape(made, (m, c, r)), (0, 2, 1)), (m * r, c))
+
+
+@rewrite(
+    v.z(p.matmul(p.expand_dims(v.x, axes=v.row), p.expand_dims(v.y, axes=v.column))),
+    exact=False,
+    finite=True,
+)
+def row_by_column(
+    z: Value, x: Value, y: Value, row: Axes, column: Axes
+) -> Value | None:
+    """A batch of products of a row and a column is a sum over one axis."""
+    rank = x.type.rank
+    if rank < 2 or y.type.rank != rank or (row, column) != ((rank - 1,), (rank,)):
+        return None
+    made = SUM(x * y, axes=(rank - 1,), keepdims=False)
+    return F.expand_dims(guarded(made, z.node), (rank - 1, rank))
+
+
+_TAKEN_BOTH = {"axes": (0, 1), "inside": v.inside}
+
+
+@rewrite(p.gather(v.y(once(p.matmul(v.a, v.b))), v.i, v.i, **_TAKEN_BOTH), exact=False)
+def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
+    """Only the diagonal of a product is multiplied, as in its trace."""
+    n = i.type.size
+    if a.type.rank != 2 or b.type.rank != 2 or not is_count(i, n):
+        return None
+    if not at_most(n, a.type.shape[0]) or not at_most(n, b.type.shape[1]):
+        return None
+    rows = a if equal(n, a.type.shape[0]) else F._part(a, 0, 0, n)
+    columns = b if equal(n, b.type.shape[1]) else F._part(b, 1, 0, n)
+    made = SUM(rows * F.transpose(columns), axes=(1,), keepdims=False)
+    return guarded(made, y.node)
+
+
+@rewrite(p.matmul(once(p.inv(v.a)), v.b), exact=False, finite=True)
+def inverse_by(a: Value, b: Value) -> Value | None:
+    """inv(a) @ b solves a system, which is cheaper and more accurate."""
+    plain = a.type.rank == 2 and b.type.rank <= 2
+    return F.linalg.solve(a, b) if plain else None
+
+
+@rewrite(p.matmul(v.b, once(p.inv(v.a))), exact=False, finite=True)
+def by_inverse(a: Value, b: Value) -> Value | None:
+    """b @ inv(a) solves the transposed system."""
+    if a.type.rank != 2 or b.type.rank > 2:
+        return None
+    return F.transpose(F.linalg.solve(F.transpose(a), F.transpose(b)))
+
+
+@rewrite(
+    p.sum(once(p.multiply(v.x, v.y)), axes=v.axes, keepdims=False),
+    exact=False,
+    finite=True,
+)
+def sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
+    """A sum of outer products along an axis of them is a matrix product."""
+    return None if axes == (0,) else _sum_of_outer(x, y, axes)
+
+
+@rewrite(
+    p.sum(once(p.multiply(v.x, v.y)), axes=(0,), keepdims=False),
+    exact=False,
+    finite=True,
+    unfused=True,
+)
+def sum_of_outer_rows(x: Value, y: Value) -> Value | None:
+    """A sum of outer products is a matrix product; XLA makes a loop that is as fast."""
+    return _sum_of_outer(x, y, (0,))
+
+
+def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
+    rank = x.type.rank
+    if len(axes) > 1 or rank != 3 or y.type.rank != 3 or not is_wide(x.dtype):
+        return None
+    if _is_one_number(x) or _is_one_number(y):  # no work, unless it becomes a matrix
+        return None
+    kept = tuple(a for a in range(rank) if a not in axes)
+    only_x, only_y, _ = split(x, y, rank, kept)
+    if len(only_x) != 1 or len(only_y) != 1 or split(x, y, rank, axes).both != axes:
+        return None
+    if is_one(x.type.shape[axes[0]]):
+        return None
+    columns, rows = F.squeeze(x, only_y), F.squeeze(y, only_x)  # of a matrix each
+    left = columns if only_x < axes else F.transpose(columns)
+    right = F.transpose(rows) if only_y < axes else rows
+    made = F.matmul(left, right)
+    return made if only_x < only_y else F.transpose(made)
+
+
+def _is_one_number(x: Value) -> bool:
+    """Whether all elements are copies of one, as in the gradient of a sum."""
+    while x.node.primitive in (OP.broadcast_to, OP.expand_dims, OP.full):
+        x = x.node.inputs[0]
+    return all(map(is_one, x.type.shape))
+
+
+class _Factors(NamedTuple):
+    """The factors of a product of numbers: in its numerator, and in its divisor."""
+
+    above: list[Value]
+    below: list[Value]
+    negative: bool
+
+
+def _factors(x: Value, whole: Callable[[Value], bool]) -> _Factors:
+    """The factors of an elementwise product, quotients and signs included.
+
+    Products that are `whole` are one factor.
+    """
+    above, below, negative, stack = list[Value](), list[Value](), False, [x]
+    while stack:
+        value = stack.pop()
+        op, inputs = value.node.primitive, value.node.inputs
+        if whole(value):
+            above.append(value)
+        elif op is OP.negative:
+            negative = not negative
+            stack.append(inputs[0])
+        elif op is OP.true_divide:
+            below.append(inputs[1])
+            stack.append(inputs[0])
+        elif op is OP.multiply:
+            stack += reversed(inputs)
+        else:
+            above.append(value)
+    return _Factors(above, below, negative)
+
+
+def _is_fewer(n: Size, m: Size) -> bool:
+    """Whether a known number is less than another, or than one that is not known."""
+    return isinstance(n, int) and (not isinstance(m, int) or n < m)
+
+
+def _swapped(x: Value) -> Value:
+    """A matrix, or a batch of them, transposed."""
+    rank = x.type.rank
+    order = (*range(rank - 2), rank - 1, rank - 2)
+    if x.node.primitive is OP.transpose and x.node.params["axes"] == order:
+        return x.node.inputs[0]
+    return F.transpose(x, order)
+
+
+@rewrite(p.sum(v.s, axes=v.axes, keepdims=v.keepdims), exact=False, finite=True)
+def sum_of_weighted_product(
+    s: Value, axes: Axes, keepdims: bool, uses: CountUses
+) -> Value | None:
+    """sum(w * (a @ b.T), -1) is sum(a * (w @ b), -1), where w @ b is there already.
+
+    So it is in the gradient of a weighted mean, as of `softmax(q @ k.T) @ v`.
+    """
+    if axes != (s.type.rank - 1,) or s.type.rank < 2 or not is_wide(s.dtype):
+        return None
+    products = _factors(s, lambda x: _is_matmul(x, s)).above
+    found = (_by_known_mean(s, x, uses) for x in products if _is_matmul(x, s))
+    total = next((total for total in found if total is not None), None)
+    if total is None or keepdims:
+        return total
+    return F.squeeze(total, -1)
+
+
+def _is_matmul(x: Value, s: Value) -> bool:
+    """Whether `x` is a product of matrices, and as large as `s`."""
+    return x.node.primitive is OP.matmul and same_shape(x.type.shape, s.type.shape)
+
+
+def _by_known_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
+    """The sum of `s` over its last axis, of whose factors `x` is a product."""
+    (a, b), rank = x.node.inputs, s.type.rank
+    if a.type.rank != rank or b.type.rank != rank:
+        return None
+    if not _is_fewer(a.type.shape[-1], s.type.shape[-1]):
+        return None
+    b = _swapped(b)
+
+    def mean(w: Value) -> Value | None:
+        if w is x or not same_shape(w.type.shape, s.type.shape):
+            return None
+        known: Value = F.matmul(w, b)
+        return known if uses(known) else None
+
+    parts = _factors(s, lambda w: w is x or mean(w) is not None)
+    large = [w for w in (*parts.above, *parts.below) if varies(w, rank, rank - 1)]
+    weights = [w for w in parts.above if w is not x and mean(w) is not None]
+    if len(weights) != 1 or set(large) != {x, *weights} or len(large) != 2:
+        return None
+    total = F.sum(a * mean(weights[0]), -1, keepdims=True)
+    for factor in parts.above:
+        total = total * factor if factor not in set(large) else total
+    for factor in parts.below:
+        total = total / factor
+    return -total if parts.negative else total
+
+
+CONTRACTION = Rules(
+    (
+        matmul_right_first,
+        matmul_left_first,
+        scaled_rows_by,
+        by_scaled_columns,
+        diagonal_by,
+        by_diagonal,
+        identity_by,
+        by_identity,
+        kron_by,
+        row_by_column,
+        diagonal_of_matmul,
+        inverse_by,
+        by_inverse,
+        sum_of_outer,
+        sum_of_outer_rows,
+        sum_of_weighted_product,
+    )
+)

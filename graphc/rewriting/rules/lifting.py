@@ -1,0 +1,447 @@
+"""Cancel changes of shape with their inverse, so that a size is no longer needed.
+
+`x.reshape(k, -1)` needs to know k before it can be compiled, and nodes after it are
+compiled for each k. If only elementwise functions follow, and then a reshape to the
+old shape or a reduction of all reshaped axes, the result is computed without k:
+
+    tanh(x.reshape(k, -1)).reshape(-1)    is    tanh(x)
+    sum(exp(x.reshape(k, -1)))            is    sum(exp(x))
+
+In between there may also be reductions, indices, concatenations and transpositions of
+other axes. A reshape moves towards the inputs only for this purpose. Elsewhere it would
+not pay: XLA fuses it wherever it stands, and the ops that it moves in front of would be
+compiled anew for each size. Transpositions, which need no size, are left to XLA; in
+NumPy they are views. A broadcast moves the other way, after elementwise functions, so
+that these are computed once and not once per copy, to where the copies are indexed or
+reduced and need not be made.
+
+The size that is no longer needed was checked too: k must not be negative and must
+divide the size of x. This check stays. Where the program computes k, or k is an
+argument, it is made on the host.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.graph.walk import operands
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim, Size, equal
+from graphc.ir.types import product, same_shape, same_size
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.parse import FULL_ITEM
+from graphc.rewriting.engine.rule import Rule, Rules, rewrite
+from graphc.rewriting.match.pattern import CountUses, once, one_of, p, v
+from graphc.rewriting.match.sizes import (
+    Axes,
+    asks_late,
+    at_most,
+    is_one,
+    tested,
+    unsqueezed,
+    values_in,
+    varies,
+)
+from graphc.rewriting.rules.selection import of_axes, share
+
+Shape = tuple[Size, ...]
+EXACT = ("max", "min", "any", "all", "max_from", "min_from")
+ROUNDING = ("sum", "prod")
+SHAPING = ("reshape", "squeeze", "expand_dims")
+ELEMENTWISE = tuple(name for name, op in PRIMITIVES.items() if op.elementwise)
+COPIES = ("broadcast_to", "full")
+MOST_OPS = 40  # for a change of shape to move through
+
+
+class Move:
+    """Resize axes of a value, rebuilding its producers up to one with these sizes."""
+
+    def __init__(self, root: Value, uses: CountUses, through: tuple[str, ...]) -> None:
+        self._root = root  # used by the replaced node
+        self._uses = uses
+        # Reductions of other axes.
+        self._through = {PRIMITIVES[name] for name in through}
+        self._made: dict[Value, tuple[int, int, Value | None]] = {}
+        self._inside: dict[Node, None] = {}
+        self.met: list[Node] = []  # changes of shape that cancel
+        self.same = True  # whether all of them meet their inverse
+        self.asked: set[Value] = set()  # integers that are still needed if not
+
+    def alone(self) -> bool:
+        """Whether no other node uses the rebuilt producers, duplicating them."""
+        within = Counter(x for node in self._inside for x in operands(node))
+        within[self._root] += 1
+        return all(
+            self._uses(x) <= within[x] for node in self._inside for x in node.outputs
+        )
+
+    def to(self, x: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        """`x` with other sizes for the axes from `lo` to `hi`; None if it cannot be."""
+        if x not in self._made:
+            self._made[x] = lo, hi, self._moved(x, lo, hi, sizes)
+        before = self._made[x]
+        return before[2] if before[:2] == (lo, hi) else None
+
+    def _moved(self, x: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        node, op = x.node, x.node.primitive
+        shape = x.type.shape[:lo] + sizes + x.type.shape[hi:]
+        if op in (OP.reshape, OP.squeeze, OP.expand_dims):
+            return self._merged(node, shape)
+        if op is OP.full:
+            return F.full(shape, node.inputs[0])
+        if len(self._inside) > MOST_OPS or len(node.outputs) > 1:
+            return None
+        self._inside[node] = None
+        if op.elementwise:
+            return self._elementwise(x, lo, hi, sizes)
+        if op in self._through:
+            return self._reduction(x, lo, hi, sizes)
+        others = {
+            OP.concatenate: self._concatenation,
+            OP.transpose: self._transposition,
+            OP.basic_index: self._index,
+        }
+        return others[op](x, lo, hi, sizes) if op in others else None
+
+    def _merged(self, node: Node, shape: Shape) -> Value | None:
+        (x,) = node.inputs
+        before = node.outputs[0].type
+        known = values_in(x.type.shape) | values_in(before.shape)
+        if not values_in(shape) <= known:
+            return None
+        self.met.append(node)
+        made = _reshaped(x, shape, node)
+        if made is not x:
+            self.same = False
+            self.asked |= values_in(shape) & values_in(made.type.shape)
+        return made
+
+    def _elementwise(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        inputs = []
+        for x in y.node.inputs:
+            made = self._operand(x, y, (lo, hi), sizes)
+            if made is None:
+                return None
+            inputs.append(made)
+        found: Value = y.node.primitive(*inputs, **y.node.params)
+        return found
+
+    def _operand(
+        self, x: Value, y: Value, span: tuple[int, int], sizes: Shape
+    ) -> Value | None:
+        """An operand, resized, of an elementwise result to which it is broadcast."""
+        missing = y.type.rank - x.type.rank
+        lo, hi = (a - missing for a in span)
+        if missing and hi <= 0:  # it has none of these axes
+            return x
+        own = x.type.shape[max(lo, 0) : hi]
+        if lo >= 0 and same_shape(own, y.type.shape[slice(*span)]):
+            return self.to(x, lo, hi, sizes)
+        if not all(map(is_one, own)):
+            return None
+        ones = (1,) * len(sizes) if lo >= 0 else ()
+        return F.reshape(x, x.type.shape[: max(lo, 0)] + ones + x.type.shape[hi:])
+
+    def _reduction(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        x, params = y.node.inputs[0], y.node.params
+        axes, kept = params["axes"], params["keepdims"]
+        places = [a for a in range(x.type.rank) if kept or a not in axes]
+        span = _span(places[lo:hi])
+        if span is None or set(axes) & set(range(*span)):
+            return None
+        made = self.to(x, *span, sizes)
+        if made is None:
+            return None
+        own = tuple(_shifted(a, span, sizes) for a in axes)
+        rest = y.node.inputs[1:]
+        found: Value = y.node.primitive(made, *rest, axes=own, keepdims=kept)
+        return found
+
+    def _concatenation(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        axis, parts = y.node.params["axis"], []
+        if lo <= axis < hi:
+            return None
+        for x in y.node.inputs:
+            alike = same_shape(x.type.shape[lo:hi], y.type.shape[lo:hi])
+            made = self.to(x, lo, hi, sizes) if alike else None
+            if made is None:
+                return None
+            parts.append(made)
+        return F.concatenate(parts, axis=_shifted(axis, (lo, hi), sizes))
+
+    def _transposition(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        (x,), order = y.node.inputs, y.node.params["axes"]
+        span = _span(order[lo:hi])
+        made = None if span is None else self.to(x, *span, sizes)
+        if span is None or made is None:
+            return None
+        first, last = order[:lo], order[hi:]
+        ordered = [_shifted(a, span, sizes) for a in first]
+        ordered += range(span[0], span[0] + len(sizes))
+        ordered += [_shifted(a, span, sizes) for a in last]
+        return F.transpose(made, tuple(ordered))
+
+    def _index(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
+        (x,) = y.node.inputs
+        items = of_axes(y, x.type.rank)
+        if items is None:
+            return None
+        span = _span([a for a, item in enumerate(items) if item[0] != "i"][lo:hi])
+        if span is None or any(item != FULL_ITEM for item in items[slice(*span)]):
+            return None
+        made = self.to(x, *span, sizes)
+        if made is None:
+            return None
+        return basic(
+            made, (*items[: span[0]], *[FULL_ITEM] * len(sizes), *items[span[1] :])
+        )
+
+
+def _span(axes: Sequence[int]) -> tuple[int, int] | None:
+    """The range of adjacent axes, start and stop; None if they are not adjacent."""
+    if not axes or list(axes) != list(range(axes[0], axes[0] + len(axes))):
+        return None
+    return axes[0], axes[-1] + 1
+
+
+def _shifted(axis: int, span: tuple[int, int], sizes: Shape) -> int:
+    """Renumber an axis outside of a span whose axes are replaced by `sizes`."""
+    return axis if axis < span[0] else axis + len(sizes) - (span[1] - span[0])
+
+
+def _reshaped(x: Value, shape: Shape, node: Node) -> Value:
+    """Reshape `x`, which `node` reshapes, reading fewer integers where possible.
+
+    The size of one axis, as for the -1 of a reshape, may be derived from `x` itself.
+    """
+    size = node.outputs[0].type.size
+    for i, n in enumerate(shape):
+        before, after = shape[:i], shape[i + 1 :]
+        others = product(before + after)
+        known_zero = isinstance(others, int) and others == 0
+        if isinstance(n, Dim) and not known_zero and n is size // others:
+            made: Value = F.reshape(x, (*before, -1, *after))
+            derived = made.type.shape[i]
+            if not at_most(1, others) and not _same_number(derived, n, [node]):
+                continue
+            if made is x or values_in(made.type.shape) < values_in(shape):
+                return made
+    return F.reshape(x, shape)
+
+
+def _same_number(a: Size, b: Size, checking: Sequence[Node]) -> bool:
+    """Whether two sizes are equal for sure, or by a check of one of these nodes."""
+    if equal(a, b) is True:
+        return True
+    checks = [g for node in checking for g in node.guards if g.relation == "=="]
+    return any(same_size(g.left - g.right, n) for g in checks for n in (a - b, b - a))
+
+
+def _changed(before: Shape, after: Shape) -> tuple[int, int, int]:
+    """The range of axes that differ, and its stop after: (start, stop, stop after)."""
+    most = min(len(before), len(after))
+    lo = 0
+    while lo < most and same_size(before[lo], after[lo]):
+        lo += 1
+    tail = 0
+    while tail < most - lo and same_size(before[-1 - tail], after[-1 - tail]):
+        tail += 1
+    return lo, len(before) - tail, len(after) - tail
+
+
+def _may_hold(before: Shape, after: Shape) -> bool:
+    """Whether sizes may replace others: those of (0,) and (0, 3) differ in a 3."""
+    return equal(product(before), product(after)) is not False
+
+
+def _asks_alike(
+    move: Move, before: Shape, after: Shape, lo: int, hi: int, end: int
+) -> bool:
+    """Whether new reshapes ask for no more than those that they replace.
+
+    These check products of all sizes. Beside an axis of no elements that is no check of
+    the others: (0, 2, 3) is reshaped to (0, 5).
+    """
+    if move.same or at_most(1, product(before[:lo] + before[hi:])):
+        return True
+    return _same_number(product(before[lo:hi]), product(after[lo:end]), move.met)
+
+
+def _reshape(
+    x: Value, y: Value, uses: CountUses, through: tuple[str, ...]
+) -> Value | None:
+    """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
+    lo, hi, end = _changed(x.type.shape, y.type.shape)
+    if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
+        return None
+    move = Move(x, uses, through)
+    made = move.to(x, lo, hi, y.type.shape[lo:end])
+    if made is None or not move.met or not move.alone():
+        return None
+    if not _asks_alike(move, x.type.shape, y.type.shape, lo, hi, end):
+        return None
+    nodes = [y.node, *move.met]
+    reshapes = all(node.primitive is OP.reshape for node in nodes)
+    if not move.same and (move.asked or not reshapes):
+        return None
+    return tested(made, move.met if move.same and reshapes else nodes)
+
+
+def _of_elementwise(op: str) -> Rule:
+    @rewrite(
+        v.y(getattr(p, op)(once(v.x))),
+        exact=True,
+        checks=True,
+        name=f"{op}_of_reshaped",
+    )
+    def rule(x: Value, y: Value, uses: CountUses) -> Value | None:
+        """A change of shape goes where one before it does the inverse."""
+        return _reshape(x, y, uses, EXACT)
+
+    return rule
+
+
+@rewrite(v.y(p.reshape(once(v.x))), exact=False, checks=True)
+def reshape_of_sums(x: Value, y: Value, uses: CountUses) -> Value | None:
+    """A reshape after sums over other axes goes where one before them undoes it."""
+    return _reshape(x, y, uses, EXACT + ROUNDING)
+
+
+def _source(x: Value) -> Node | None:
+    """The first reshape above elementwise functions."""
+    shape, stack, seen = x.type.shape, [x], {x}
+    while stack and len(seen) <= MOST_OPS:
+        node = stack.pop().node
+        if node.primitive is OP.reshape:
+            return node
+        for operand in node.inputs if node.primitive.elementwise else ():
+            if operand not in seen and same_shape(operand.type.shape, shape):
+                seen.add(operand)
+                stack.append(operand)
+    return None
+
+
+def _of_reduction(op: str) -> Rule:
+    inputs = (v.start,) if op.endswith("_from") else ()
+
+    @rewrite(
+        v.y(getattr(p, op)(once(v.x), *inputs, axes=v.axes, keepdims=v.keepdims)),
+        exact=op in EXACT,
+        checks=True,
+        name=f"{op}_of_all_reshaped",
+    )
+    def rule(
+        x: Value, y: Value, axes: Axes, keepdims: bool, uses: CountUses
+    ) -> Value | None:
+        """A reduction over all axes that a reshape made takes those that it was of."""
+        node = _source(x)
+        if node is None:
+            return None
+        before = node.inputs[0].type.shape
+        lo, hi, end = _changed(x.type.shape, before)
+        move = Move(x, uses, EXACT)
+        if not set(range(lo, hi)) <= set(axes) or end == lo:
+            return None
+        if not _may_hold(x.type.shape[lo:hi], before[lo:end]):
+            return None
+        made = move.to(x, lo, hi, before[lo:end])
+        if made is None or not move.alone():
+            return None
+        if not _asks_alike(move, x.type.shape, before, lo, hi, end):
+            return None
+        more = end - hi
+        own = (*(a for a in axes if a < lo), *range(lo, end))
+        own += tuple(a + more for a in axes if a >= hi)
+        found = y.node.primitive(made, *y.node.inputs[1:], axes=own, keepdims=False)
+        found = F.expand_dims(found, axes) if keepdims else found
+        return tested(found, move.met)
+
+    return rule
+
+
+def _thin(x: Value) -> Value:
+    """The operand of a broadcast or fill; other values as they are."""
+    return x.node.inputs[0] if x.node.primitive in (OP.broadcast_to, OP.full) else x
+
+
+@rewrite(v.y(one_of(ELEMENTWISE, over=COPIES)), exact=True)
+def elementwise_of_copies(y: Value) -> Value | None:
+    """A function of elements is computed before these are copied."""
+    if len(y.node.outputs) > 1 or asks_late(y.node):
+        return None
+    made = y.node.primitive(*map(_thin, y.node.inputs), **y.node.params)
+    if made.dtype != y.dtype or made.type.weak != y.type.weak:
+        return None
+    if not made.type.rank:
+        return F.full(y.type.shape, made)
+    return F.broadcast_to(made, y.type.shape)
+
+
+def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
+    """The nodes whose guards need integers that the shape of a value does not."""
+    asked = values_in(y.type.shape)
+    return [
+        node
+        for node in nodes
+        if any(not values_in((g.left, g.right)) <= asked for g in node.guards)
+    ]
+
+
+@rewrite(v.y(p.basic_index(v.x(p.broadcast_to(v.thin)))), exact=True, checks=True)
+def index_of_copies(x: Value, thin: Value, y: Value) -> Value | None:
+    """The operand of a broadcast is indexed, instead of the copies."""
+    items = of_axes(y, x.type.rank)
+    if items is None:
+        return None
+    made = F.broadcast_to(share(thin, x, items), y.type.shape)
+    return tested(made, _forgotten(y, [y.node, x.node]))
+
+
+def _extreme_of_copies(op: str) -> Rule:
+    whole = v.x(p.broadcast_to(v.thin))
+
+    @rewrite(
+        v.y(getattr(p, op)(whole, axes=v.axes, keepdims=v.keepdims)),
+        exact=True,
+        checks=True,
+        name=f"{op}_of_copies",
+    )
+    def rule(
+        x: Value, thin: Value, y: Value, axes: Axes, keepdims: bool
+    ) -> Value | None:
+        """Of copies, of which there is one at least, one is as good as all."""
+        rank, shape = x.type.rank, x.type.shape
+        if x.dtype.kind == "c":
+            return None  # JAX alters infinities
+        copies = tuple(
+            a
+            for a in axes
+            if not varies(thin, rank, a)
+            and not is_one(shape[a])
+            and (op in ("max", "min") or at_most(1, shape[a]))
+        )
+        if not copies:
+            return None
+        less = tuple(1 if a in copies else n for a, n in enumerate(shape))
+        rest = tuple(a for a in axes if a not in copies)
+        made = F.broadcast_to(unsqueezed(thin, rank), less)
+        if rest:
+            made = y.node.primitive(made, axes=rest, keepdims=True)
+        made = made if keepdims else F.squeeze(made, axes)
+        return tested(made, _forgotten(y, [y.node, x.node]))
+
+    return rule
+
+
+LIFTING = Rules(
+    (
+        *map(_of_elementwise, SHAPING),
+        reshape_of_sums,
+        *map(_of_reduction, ROUNDING + EXACT),
+        elementwise_of_copies,
+        index_of_copies,
+        *map(_extreme_of_copies, ("max", "min", "any", "all")),
+    )
+)

@@ -1,0 +1,432 @@
+"""Selected elements that are reduced, or written back, need not be selected.
+
+`x[mask]` and `x[:n]` have a size that depends on data or on an argument: it is read, or
+static, and everything after it is compiled for it. Where only elementwise ops, and
+reductions of other axes, stand between the selection and a reduction, the same is
+computed on all elements, and those not selected count nothing: `sum(log(x[mask]))`
+becomes `sum(where(mask, log(x), 0))`.
+`where` keeps out whatever NaN the elements not selected give, in gradients too, since
+these are graphs that are rewritten likewise. Sums are added up in another order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Node, Value, origins
+from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.types import is_inexact
+from graphc.ops.common.monoids import MONOIDS
+from graphc.ops.effects.assertions import asserted
+from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.parse import FULL_ITEM
+from graphc.rewriting.engine.rule import IsKept, Rule, Rules, rewrite
+from graphc.rewriting.loops.find.access import items_of, same_item
+from graphc.rewriting.match.pattern import CountUses, p, v
+
+BEHIND = (
+    *(OP.sum, OP.prod, OP.any, OP.all, OP.max, OP.min, OP.expand_dims, OP.squeeze),
+)
+TURNED = ("s", None, None, -1)
+MOST_OPS = 40  # between a selection and the reduction
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The elements that are taken along the first axes, of arrays of a given shape."""
+
+    mask: Value
+    shape: tuple[Size, ...]  # of the axes to select from
+    count: Size
+    turned: bool = False  # the last element first
+
+    @property
+    def rank(self) -> int:
+        """The number of axes that become one."""
+        return len(self.shape)
+
+    def spread(self, rank: int) -> Value:
+        """The mask for an array of this rank: with axes of size 1 after its own."""
+        behind = tuple(range(self.rank, rank))
+        return F.expand_dims(self.mask, behind) if behind else self.mask
+
+
+Taken = tuple[Selection, Value]  # and the array to select from
+
+
+def _taken(node: Node) -> Taken | None:
+    """The selection that a node makes: `x[mask]`, `x[a:b]`, or `x[a:b][::-1]`."""
+    found = _masked(node) or _cut(node)
+    if found is not None:
+        return found, node.inputs[0]
+    if node.primitive is not OP.basic_index:
+        return None
+    (x,) = node.inputs
+    before = _cut(x.node)
+    if before is None:
+        return None
+    source = x.node.inputs[0]
+    if _turns(node):
+        return replace(before, turned=True), source
+    return _cut_again(node, before.count, source)
+
+
+def _cut_again(node: Node, count: Size, source: Value) -> Taken | None:
+    """The selection of a node that drops some of a source's first `count` elements.
+
+    Slices of one array that drop as many elements share one slice of the whole array.
+    """
+    (before, *others), first = items_of(node), items_of(node.inputs[0].node)[0]
+    start, end = (0 if bound is None else bound for bound in before[1:3])
+    from_start = first[1] is None or dims.equal(first[1], 0) is True
+    fits = before[3] is None and set(others) <= {FULL_ITEM} and from_start
+    known = isinstance(start, int) and isinstance(end, int)
+    if before[0] != "s" or not fits or not known or start < 0:
+        return None
+    if before[2] is not None and end >= 0:
+        return None
+    n, less = source.type.shape[0], start - end
+    left, many = (dims.maximum(0, size - less) for size in (n, count))
+    part = basic(source, (("s", start, before[2], None),))
+    mask = F.arange(size_value(left)) < size_value(many)
+    return Selection(mask, (left,), many), part
+
+
+def _turns(node: Node) -> bool:
+    """Whether an index reverses the first axis, and does nothing else."""
+    first, *others = items_of(node)
+    return same_item(first, TURNED) and set(others) <= {FULL_ITEM}
+
+
+def _masked(node: Node) -> Selection | None:
+    """The selection of `x[mask]`, by the positions where the mask is true."""
+    if node.primitive is not OP.gather or not all(node.params["inside"]):
+        return None
+    return _by_positions(node.inputs[1:], node.params["axes"])
+
+
+def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
+    found = indices[0].node
+    if found.primitive is not OP.nonzero or indices != found.outputs:
+        return None
+    if axes != tuple(range(len(axes))):
+        return None
+    (mask,) = found.inputs
+    return Selection(mask, mask.type.shape, found.params["count"])
+
+
+def _cut(node: Node) -> Selection | None:
+    """The selection of `x[a:b]`, a bound being neither constant nor an input's size."""
+    if node.primitive is not OP.basic_index:
+        return None
+    return _by_bounds(node.inputs[0], node.params, node.outputs[0].type.shape)
+
+
+def _by_bounds(x: Value, params: Any, shape: tuple[Size, ...]) -> Selection | None:
+    kinds, steps = params["kinds"], params["steps"]
+    if kinds[:1] != "s" or set(kinds) != {"s"} or any(s is not None for s in steps):
+        return None
+    bounds = list(zip(params["starts"], params["stops"], strict=True))
+    if any(b != (None, None) for b in bounds[1:]) or not _varies(bounds[0]):
+        return None
+    n = x.type.shape[0]
+    first, last = (None if b is None else dims.clip(b, n) for b in bounds[0])
+    index = F.arange(size_value(n))
+    mask = _between(index, first, last)
+    return Selection(mask, (n,), shape[0])
+
+
+def _varies(bounds: tuple[Size | None, Size | None]) -> bool:
+    return any(origins(b) for b in bounds if b is not None)
+
+
+def _between(index: Value, first: Size | None, last: Size | None) -> Value:
+    below = None if last is None else index < size_value(last)
+    above = None
+    if first is not None and (last is None or not dims.equal(first, 0)):
+        above = index >= size_value(first)
+    if below is None or above is None:
+        found = above if below is None else below
+        assert found is not None
+        return found
+    return F.logical_and(above, below)
+
+
+def _selection(value: Value) -> Selection | None:
+    """The selection above elementwise ops: the first one that is met."""
+    size = value.type.shape[0] if value.type.rank else None
+    if not isinstance(size, Dim) or not origins(size):
+        return None
+    stack, seen = [value.node], {value.node}
+    while stack and len(seen) <= MOST_OPS:
+        node = stack.pop()
+        found = _taken(node)
+        if found is not None and dims.equal(found[0].count, size) is True:
+            return found[0]
+        for x in node.inputs:
+            if x.node not in seen and x.type.rank and x.type.shape[0] is size:
+                seen.add(x.node)
+                stack.append(x.node)
+    return None
+
+
+class _Unselecting:
+    """Values with a selected first axis, rebuilt on all elements."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._made: dict[Value, Value] = {}
+
+    def whole(self, value: Value) -> Value | None:
+        """The value on all elements; None if it depends on other ops."""
+        order = self._order(value)
+        if order is None:
+            return None
+        for each in order:
+            made = self._one(each)
+            if made is None:
+                return None
+            self._made[each] = made
+        return self._made[value]
+
+    def are_wanted(self, value: Value, kept: IsKept) -> bool:
+        """Whether selected elements, those that it is made of, are outputs too.
+
+        Then they are selected in any case.
+        """
+        return any(map(kept, self._order(value) or ()))
+
+    def _carries(self, value: Value) -> bool:
+        """Whether the first axis is the selected one."""
+        shape, count = value.type.shape, self._selection.count
+        if not shape:
+            return False
+        return shape[0] is count or dims.equal(shape[0], count) is True
+
+    def _order(self, value: Value) -> list[Value] | None:
+        """The values to be made, what they are made of first."""
+        seen: dict[Value, None] = {}
+        stack = [value]
+        while stack:
+            each = stack.pop()
+            if each in seen:
+                continue
+            seen[each] = None
+            if len(seen) > MOST_OPS:
+                return None
+            if self._source(each) is None:
+                stack += [x for x in each.node.inputs if self._carries(x)]
+        return sorted(seen, key=lambda x: x.node.serial)
+
+    def _source(self, value: Value) -> Value | None:
+        """The array that a value is selected from."""
+        found = _taken(value.node)
+        if found is None:
+            return None
+        (own, x), whole = found, self._selection
+        alike = own.rank == whole.rank and own.turned == whole.turned
+        return x if alike and own.mask is whole.mask else None
+
+    def _one(self, value: Value) -> Value | None:
+        source = self._source(value)
+        if source is not None:
+            return source
+        if not self._carries(value):
+            return self._beside(value)
+        node = value.node
+        if node.primitive is OP.broadcast_to:
+            return self._broadcast(node)
+        if node.primitive is OP.full:
+            shape = (*self._selection.shape, *value.type.shape[1:])
+            return F.full(shape, node.inputs[0])
+        if node.primitive in BEHIND:
+            return self._behind(node)
+        kept = node.primitive.elementwise or node.primitive is OP.assert_
+        if not kept or len(node.outputs) > 1:
+            return None
+        return self._elementwise(node, value.type.rank)
+
+    def _behind(self, node: Node) -> Value | None:
+        """Rebuild an op on axes after the selected one; None if it is on that too."""
+        if 0 in node.params["axes"]:
+            return None
+        more = self._selection.rank - 1
+        axes = tuple(a + more for a in node.params["axes"])
+        x = self._made[node.inputs[0]]
+        found: Value = node.primitive(x, **{**node.params, "axes": axes})
+        return found
+
+    def _elementwise(self, node: Node, rank: int) -> Value | None:
+        inputs = []
+        for x in node.inputs:
+            if self._carries(x) and x.type.rank != rank:
+                return None
+            made = self._made[x] if self._carries(x) else self._beside(x, rank)
+            if made is None:
+                return None
+            inputs.append(made)
+        found: Value = node.primitive(*inputs, **node.params)
+        return found
+
+    def _broadcast(self, node: Node) -> Value | None:
+        (x,) = node.inputs
+        shape = node.outputs[0].type.shape
+        if self._carries(x):
+            inner: Value | None = self._made[x] if x.type.rank == len(shape) else None
+        else:
+            inner = self._beside(x, len(shape))
+        if inner is None:
+            return None
+        return F.broadcast_to(inner, (*self._selection.shape, *shape[1:]))
+
+    def _beside(self, value: Value, rank: int | None = None) -> Value | None:
+        """A value without the selected axis; with one of size 1, as many as there are.
+
+        None where its shape knows of the selection otherwise.
+        """
+        count = self._selection.count
+        if any(isinstance(n, Dim) and n is count for n in value.type.shape):
+            return None
+        along = value.type.shape[0] if value.type.rank == rank else 1
+        if not (isinstance(along, int) and along == 1):  # equal to it by a guard
+            return None
+        if rank is None or value.type.rank < rank or self._selection.rank == 1:
+            return value
+        more = self._selection.rank - 1
+        return F.expand_dims(value, tuple(range(more)))
+
+
+def _whole(selection: Selection | None, x: Value, kept: IsKept) -> Value | None:
+    """The value on all elements; None where those selected are wanted besides."""
+    if selection is None:
+        return None
+    made = _Unselecting(selection)
+    return None if made.are_wanted(x, kept) else made.whole(x)
+
+
+def _neutral(name: str, x: Value) -> Value | None:
+    """The neutral element of a reduction."""
+    monoid = MONOIDS.rules[PRIMITIVES[name]]
+    if monoid.ordered and (not is_inexact(x.dtype) or x.dtype.kind == "c"):
+        return None
+    return cast(as_value(monoid.neutral(x.dtype)), x.dtype)
+
+
+def _reduction(name: str) -> Rule:
+    """A reduction over selected elements takes all, those not selected as neutral."""
+    root = getattr(p, name)
+    inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
+
+    def replace(
+        y: Value, x: Value, axes: Any, keepdims: bool, kept: IsKept
+    ) -> Value | None:
+        if 0 not in axes or not x.type.rank:
+            return None
+        selection = _selection(x)
+        fill = None if selection is None else _neutral(name, x)
+        whole = None if fill is None else _whole(selection, x, kept)
+        if selection is None or fill is None or whole is None:
+            return None
+        masked = F.where(selection.spread(whole.type.rank), whole, fill)
+        more = selection.rank - 1
+        over = (*range(selection.rank), *(a + more for a in axes if a))
+        rest = y.node.inputs[1:]
+        made: Value = y.node.primitive(masked, *rest, axes=over, keepdims=keepdims)
+        return F.squeeze(made, tuple(range(more))) if keepdims and more else made
+
+    replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
+    pattern = v.y(root(*inputs, axes=v.axes, keepdims=v.keepdims))
+    return rewrite(pattern, exact=False, name=f"{name}_of_selected")(replace)
+
+
+def _of_all(name: str) -> Rule:
+    """A sum over all elements, of something that is 0 for 0."""
+    root = getattr(p, name)
+
+    def replace(y: Value, x: Value, kept: IsKept) -> Value | None:
+        selection = _selection(x)
+        whole = _whole(selection, x, kept)
+        if selection is None or whole is None:
+            return None
+        mask = selection.spread(whole.type.rank)
+        return y.node.primitive(F.where(mask, whole, cast(as_value(0), x.dtype)))
+
+    replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
+    return rewrite(v.y(root(v.x)), exact=False, name=f"{name}_of_selected")(replace)
+
+
+def _nonempty(name: str) -> Rule:
+    """The largest of selected elements, of which there must be one."""
+
+    def replace(x: Value, axes: Any, keepdims: bool, kept: IsKept) -> Value | None:
+        selection = _selection(x) if 0 in axes else None
+        start = None if selection is None else _neutral(name, x)
+        if selection is None or start is None:
+            return None
+        if _whole(selection, x, kept) is None:
+            return None
+        from_start: Callable[..., Value] = getattr(F, name)
+        found = from_start(x, axis=axes, keepdims=keepdims, initial=start)
+        message = f"{name}: axis 0 has no element to reduce: none is selected"
+        return asserted(found, F.any(selection.mask), message, "shape")
+
+    replace.__doc__ = f"{name} of selected elements, after a test that there is one."
+    pattern = getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims)
+    called = f"{name}_of_selected"
+    return rewrite(pattern, exact=True, checks=True, name=called)(replace)
+
+
+@rewrite(v.y(p.scatter(v.x, v.w, v.i)), exact=True)
+def write_to_selected(
+    y: Value, x: Value, w: Value, uses: CountUses, kept: IsKept
+) -> Value | None:
+    """x.at[mask].set(f(z[mask])) is where(mask, f(z), x), and likewise for add."""
+    node = y.node
+    if not all(node.params["inside"]) or uses(w) > 1 or kept(w):
+        return None  # what is used besides is made at its true size all the same
+    selection = _by_positions(node.inputs[2:], node.params["axes"])
+    return _written(selection, x, w, node.params["how"])
+
+
+@rewrite(v.y(p.slice_update(v.x, v.w)), exact=True)
+def write_to_slice(
+    y: Value, x: Value, w: Value, uses: CountUses, kept: IsKept
+) -> Value | None:
+    """x.at[:n].set(f(z[:n])) is where(arange < n, f(z), x), and likewise for add."""
+    params = y.node.params
+    if uses(w) > 1 or kept(w):
+        return None  # which is made at its true size all the same
+    selection = _by_bounds(x, params, w.type.shape) if w.type.rank else None
+    return _written(selection, x, w, params["how"])
+
+
+def _written(
+    selection: Selection | None, x: Value, w: Value, how: str
+) -> Value | None:
+    alike = selection is not None and w.type.rank == x.type.rank - selection.rank + 1
+    if selection is None or not alike or not w.type.rank:
+        return None
+    if dims.equal(w.type.shape[0], selection.count) is not True:
+        return None
+    whole = _Unselecting(selection).whole(w)
+    combine = {"set": lambda a, b: b, "add": F.add, "multiply": F.multiply}.get(how)
+    if whole is None or combine is None:
+        return None
+    mask = selection.spread(x.type.rank)
+    return F.where(mask, combine(x, F.broadcast_to(whole, x.type.shape)), x)
+
+
+MASKS = Rules(
+    (
+        *map(_reduction, ("sum", "prod", "any", "all", "max_from", "min_from")),
+        *map(_of_all, ("sum_of_squares", "count_nonzero")),
+        *map(_nonempty, ("max", "min")),
+        write_to_selected,
+        write_to_slice,
+    )
+)

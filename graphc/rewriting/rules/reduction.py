@@ -1,0 +1,416 @@
+"""Reductions pushed towards inputs, through ops that they commute with.
+
+Summed values may be multiplied or added up in another order: results differ by
+rounding. Where one factor holds an infinity, and the other a zero or both signs or no
+element, a NaN may come or go. Half precision is left alone, since there a part of a sum
+overflows where the whole does not.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.graph.build import cast, literal_of, size_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES, Primitive
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.types import (
+    INT32,
+    INT64,
+    DType,
+    is_float,
+    is_inexact,
+    product,
+    same_shape,
+)
+from graphc.rewriting.engine.rule import Rule, Rules, rewrite
+from graphc.rewriting.match.pattern import once, p, v
+from graphc.rewriting.match.sizes import (
+    Axes,
+    Reduction,
+    at_most,
+    count,
+    is_one,
+    is_wide,
+    limited,
+    reduced,
+    repeated,
+    split,
+    tested,
+    unsqueezed,
+    values_in,
+    varies,
+    without,
+)
+
+SUM, MAX, MIN = (PRIMITIVES[name] for name in ("sum", "max", "min"))
+REDUCED = {"axes": v.axes, "keepdims": v.keepdims}
+
+
+def _counts(dtype: DType) -> bool:
+    """Whether adding up equal terms is multiplying: a complex infinity makes NaN."""
+    return is_wide(dtype) and dtype.kind != "c"
+
+
+def _reducing(primitive: Primitive) -> Reduction:
+    return lambda x, axes: primitive(x, axes=axes, keepdims=False)
+
+
+_sum, _max, _min = map(_reducing, (SUM, MAX, MIN))
+
+
+def _is_finite(x: Value) -> bool:
+    """Whether this is a constant without infinities, NaN and zeros."""
+    array = literal_of(x)
+    return array is not None and bool(np.all(np.isfinite(array) & (array != 0)))
+
+
+@rewrite(p.sum(v.s(once(p.multiply(v.x, v.y))), **REDUCED), exact=False, finite=True)
+def sum_of_multiply(
+    s: Value, x: Value, y: Value, axes: Axes, keepdims: bool
+) -> Value | None:
+    """A factor is summed first along axes where the other does not vary.
+
+    An infinite factor makes no NaN any more where the signs of the other differ.
+    """
+    rank = max(x.type.rank, y.type.rank)
+    only_x, only_y, both = split(x, y, rank, axes)
+    whole = split(x, y, rank, tuple(range(rank)))
+    larger = bool(whole.x and whole.y and (only_x or only_y))  # than either factor
+    scaled = bool(only_x) and _is_finite(y)
+    if not is_wide(x.dtype) or limited(s) or not (larger or scaled):
+        return None
+    made = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
+    return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+
+@rewrite(p.sum(once(p.true_divide(v.x, v.y)), **REDUCED), exact=False)
+def sum_of_true_divide(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """Quotients by a divisor that does not vary are summed before the division."""
+    rank = max(x.type.rank, y.type.rank)
+    only_x, only_y, both = split(x, y, rank, axes)
+    if not is_wide(x.dtype) or only_y or not only_x or not _is_finite(y):
+        return None
+    made = reduced(_sum, x, rank, only_x) / y
+    return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+
+def _sum_of_terms(op: str) -> Rule:
+    @rewrite(
+        p.sum(v.s(once(getattr(p, op)(v.x, v.y))), **REDUCED),
+        exact=False,
+        name=f"sum_of_{op}",
+    )
+    def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """A term that does not vary along an axis counts as often as that is long."""
+        rank, shape, dtype = s.type.rank, s.type.shape, s.dtype
+        only_x, only_y, both = split(x, y, rank, axes)
+        if not _counts(dtype) or limited(s) or not (only_x or only_y):
+            return None
+        of_x = repeated(reduced(_sum, x, rank, only_x), shape, only_y)
+        of_y = repeated(reduced(_sum, y, rank, only_y), shape, only_x)
+        made = s.node.primitive(of_x, of_y)
+        return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+    return rule
+
+
+def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
+    @rewrite(p.sum(v.s(once(pattern)), **REDUCED), exact=False, finite=True, name=name)
+    def rule(
+        s: Value, d: Value, x: Value, y: Value, axes: Axes, keepdims: bool
+    ) -> Value | None:
+        """The sum of (x - y)**2 over all pairs, by sums over each.
+
+        The mean of x is taken from both first, so that hardly anything is left to
+        cancel. One infinity makes NaN of an infinite sum.
+        """
+        rank, shape, dtype = d.type.rank, d.type.shape, d.dtype
+        if limited(d) or not same_shape(s.type.shape, shape):
+            return None
+        only_x, only_y, both = split(x, y, rank, axes)
+        if not (only_x and only_y and is_wide(dtype) and is_float(dtype)):
+            return None
+        size = count(_full_shape(x, rank), only_x, dtype)
+        mean = reduced(_sum, x, rank, only_x) / F.maximum(size, 1)
+        x, y, others = x - mean, y - mean, count(shape, only_y, dtype)
+        made = reduced(_sum, F.square(x), rank, only_x) * others
+        made = made + reduced(_sum, F.square(y), rank, only_y) * size
+        mixed = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
+        made = made - 2 * mixed
+        return without(reduced(_sum, made, rank, both), axes, keepdims)
+
+    return rule
+
+
+def _full_shape(x: Value, rank: int) -> tuple[Any, ...]:
+    """The shape on `rank` axes."""
+    return (1,) * (rank - x.type.rank) + x.type.shape
+
+
+_DIFFERENCE = v.d(p.subtract(v.x, v.y))
+
+
+@rewrite(p.sum(once(p.negative(v.x)), **REDUCED), exact=False)
+def sum_of_negative(x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """The sum of -x is minus that of x."""
+    return -SUM(x, axes=axes, keepdims=keepdims) if is_wide(x.dtype) else None
+
+
+@rewrite(p.sum(v.s(p.broadcast_to(v.x)), **REDUCED), exact=False, checks=True)
+def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """Equal elements are counted, not added up."""
+    rank = s.type.rank
+    stretched = tuple(
+        a for a in axes if not varies(x, rank, a) and not is_one(s.type.shape[a])
+    )
+    if not _counts(x.dtype) or not stretched:
+        return None
+    if limited(s) and not values_in(s.type.shape):
+        return None
+    rest = tuple(a for a in axes if a not in stretched)
+    made = reduced(_sum, unsqueezed(x, rank), rank, rest)
+    made = repeated(made, s.type.shape, stretched)
+    kept = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
+    return without(tested(F.broadcast_to(made, kept), [s.node]), axes, keepdims)
+
+
+def _of_expanded(op: str) -> Rule:
+    @rewrite(
+        v.y(getattr(p, op)(p.expand_dims(v.x, axes=v.new), **REDUCED)),
+        exact=False,
+        name=f"{op}_of_expanded",
+    )
+    def rule(x: Value, y: Value, new: Axes, axes: Axes, keepdims: bool) -> Value:
+        """Axes of size 1 are inserted after a reduction, or not at all."""
+        rank, primitive = x.type.rank + len(new), y.node.primitive
+        old = [a for a in range(rank) if a not in new]  # where the axes of x are
+        within = tuple(i for i, a in enumerate(old) if a in axes)
+        made = primitive(x, axes=within, keepdims=False) if within else x
+        if keepdims:
+            return F.expand_dims(made, tuple(sorted({*new, *axes})))
+        left = [a for a in range(rank) if a not in axes]
+        return F.expand_dims(made, tuple(i for i, a in enumerate(left) if a in new))
+
+    return rule
+
+
+@rewrite(p.sum(once(p.transpose(v.x, axes=v.order)), **REDUCED), exact=False)
+def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Value:
+    """The remaining axes are transposed after the sum."""
+    summed = tuple(sorted(order[a] for a in axes))
+    made = SUM(x, axes=summed, keepdims=keepdims)
+    if keepdims:
+        return F.transpose(made, order)
+    left = [a for a in order if a not in summed]
+    return F.transpose(made, tuple(sorted(left).index(a) for a in left))
+
+
+@rewrite(
+    p.sum(once(p.sum(v.x, axes=v.first, keepdims=False)), axes=v.axes, keepdims=False),
+    exact=False,
+)
+def sum_of_sum(x: Value, first: Axes, axes: Axes) -> Value:
+    """Sums over some axes and then over others are one."""
+    left = [a for a in range(x.type.rank) if a not in first]
+    every = tuple(sorted({*first, *(left[a] for a in axes)}))
+    return SUM(x, axes=every, keepdims=False)
+
+
+@rewrite(p.sum(once(p.matmul(v.a, v.b)), **REDUCED), exact=False, finite=True)
+def sum_of_matmul(a: Value, b: Value, axes: Axes, keepdims: bool) -> Value | None:
+    """A factor is summed along its rows, columns or batch before it is multiplied."""
+    if a.type.rank < 2 or b.type.rank < 2 or not is_wide(a.dtype):
+        return None
+    rank = max(a.type.rank, b.type.rank)
+    row, column = rank - 2, rank - 1
+    of_a = [x for x in axes if x < row and varies(a, rank, x) > varies(b, rank, x)]
+    of_b = [x for x in axes if x < row and varies(b, rank, x) > varies(a, rank, x)]
+    of_a += [row] if row in axes else []
+    of_b += [column] if column in axes else []
+    if not of_a and not of_b:
+        return None
+    both = tuple(x for x in axes if x not in of_a and x not in of_b)
+    if rank == 2 and not keepdims:
+        of_rows = SUM(a, axes=(0,), keepdims=False) if of_a else a
+        return F.matmul(of_rows, SUM(b, axes=(1,), keepdims=False) if of_b else b)
+    a, b = reduced(_sum, a, rank, tuple(of_a)), reduced(_sum, b, rank, tuple(of_b))
+    return without(reduced(_sum, F.matmul(a, b), rank, both), axes, keepdims)
+
+
+@rewrite(
+    p.sum(once(p.cumsum(v.x, axis=v.axis, reverse=v.reverse)), **REDUCED), exact=False
+)
+def sum_of_cumsum(
+    x: Value, axis: int, reverse: bool, axes: Axes, keepdims: bool
+) -> Value | None:
+    """Each element counts as often as running sums hold it."""
+    if axis not in axes or not _counts(x.dtype):
+        return None
+    n = x.type.shape[axis]
+    start, step = (1, 1) if reverse else (n, -1)
+    # Floats count in floats. Integers for any length have 64 bits, and a program that
+    # has no others would enter JAX's mode for them in each call.
+    integer = INT32 if at_most(n, np.iinfo(INT32).max) else INT64
+    dtype = x.dtype if is_float(x.dtype) else integer
+    times = cast(OP.iota(start=start, step=step, length=n, dtype=dtype), x.dtype)
+    if x.type.rank == 1 and not keepdims and is_inexact(x.dtype):
+        return F.matmul(x, times)
+    times = F.expand_dims(times, tuple(range(1, x.type.rank - axis)))
+    return SUM(x * times, axes=axes, keepdims=keepdims)
+
+
+def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
+    """Whether x + y is NaN for some pair, though neither is NaN."""
+
+    def holds(z: Value, infinity: float, axes: Axes) -> Value:
+        return reduced(lambda w, own: F.any(w == infinity, axis=own), z, rank, axes)
+
+    inf = float("inf")
+    up = F.logical_and(holds(x, inf, only_x), holds(y, -inf, only_y))
+    down = F.logical_and(holds(x, -inf, only_x), holds(y, inf, only_y))
+    return F.logical_or(up, down)
+
+
+def _of_pairs(x: Value, y: Value, s: Value, axes: Axes) -> bool:
+    """Whether each of two terms varies alone along some axes, and none along others."""
+    only_x, only_y, both = split(x, y, s.type.rank, axes)
+    alone = (
+        bool(only_x and only_y)
+        and not limited(s)
+        and not any(varies(x, s.type.rank, a) for a in both)
+    )
+    return alone and is_float(s.dtype) and is_wide(s.dtype)
+
+
+def _extreme_of_sum(name: str, op: str) -> Rule:
+    @rewrite(
+        getattr(p, name)(v.s(once(getattr(p, op)(v.x, v.y))), **REDUCED),
+        exact=False,
+        name=f"{name}_of_{op}",
+    )
+    def rule(s: Value, x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """The largest sum of pairs is that of the largest; inf - inf stays NaN."""
+        if not _of_pairs(x, y, s, axes):
+            return None
+        rank, pair = s.type.rank, s.node.primitive
+        only_x, only_y, _ = split(x, y, rank, axes)
+        top_x, low_x = (reduced(r, x, rank, only_x) for r in (_max, _min))
+        top_y, low_y = (reduced(r, y, rank, only_y) for r in (_max, _min))
+        if op == "subtract":
+            top_y, low_y = low_y, top_y
+        best = pair(top_x, top_y) if name == "max" else pair(low_x, low_y)
+        mixed = [F.isnan(pair(top_x, low_y)), F.isnan(pair(low_x, top_y))]
+        clash = F.logical_or(*mixed)
+        return without(F.where(clash, float("nan"), best), axes, keepdims)
+
+    return rule
+
+
+def _written_logsumexp() -> tuple[Any, ...]:
+    """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
+    terms = once(p.exp(once(p.subtract(v.s, v.peak))))
+    kept = p.sum(terms, axes=v.axes, keepdims=True)
+    squeezed = p.squeeze(v.peak, axes=v.axes)
+    return (
+        p.add(p.log(p.sum(terms, axes=v.axes, keepdims=False)), squeezed),
+        p.add(p.log(p.squeeze(kept, axes=v.axes)), squeezed),
+        p.add(p.log(kept), v.peak),
+    )
+
+
+_WRITTEN = _written_logsumexp() * 2  # of the largest element or -inf, of the largest
+
+
+def _largest_in(peak: Value) -> Value | None:
+    """The maximum m of `where(isfinite(m), m, 0)`, with or without a gradient."""
+    node = peak.node
+    if node.primitive is OP.stop_gradient:
+        node = node.inputs[0].node
+    if node.primitive is not OP.where:
+        return None
+    finite, m, zero = node.inputs
+    known = finite.node.primitive is OP.isfinite and finite.node.inputs[0] is m
+    return m if known and literal_of(zero) == 0 else None
+
+
+def _logsumexp(x: Value, axes: Axes) -> Value:
+    return F.nn.logsumexp(x, axis=axes)
+
+
+def _logsumexp_of_sum(number: int) -> Rule:
+    keepdims = number % 3 == 2
+    largest = OP.max_from if number < 3 else OP.max
+
+    @rewrite(_WRITTEN[number], exact=False, name=f"logsumexp_of_sum_{number}")
+    def rule(s: Value, peak: Value, axes: Axes) -> Value | None:
+        """log-sum-exp of all pairs of sums is the sum of two; inf - inf stays NaN."""
+        m = _largest_in(peak)
+        if m is None or m.node.primitive is not largest or m.node.inputs[0] is not s:
+            return None
+        if s.node.primitive is not OP.add or m.node.params["axes"] != axes:
+            return None
+        starts = [literal_of(start) for start in m.node.inputs[1:]]
+        x, y = s.node.inputs
+        least = all(a is not None and a == -float("inf") for a in starts)
+        if not least or not _of_pairs(x, y, s, axes):
+            return None
+        rank = s.type.rank
+        only_x, only_y, _ = split(x, y, rank, axes)
+        found = reduced(_logsumexp, x, rank, only_x)
+        found = found + reduced(_logsumexp, y, rank, only_y)
+        clash = _clash(x, y, rank, only_x, only_y)
+        found = F.where(clash, float("nan"), found)
+        pairs = product([s.type.shape[a] for a in axes])
+        if not at_most(1, pairs):  # where one is empty, the other may hold NaN
+            found = F.where(F.greater(size_value(pairs), 0), found, -float("inf"))
+        return without(found, axes, keepdims)
+
+    return rule
+
+
+INCREASING = (
+    *("exp", "exp2", "expm1", "tanh", "arctan", "sinh", "arcsinh", "cbrt", "expit"),
+    *("floor", "ceil", "trunc", "rint", "ndtr", "erf"),
+)
+
+
+def _extreme_of_monotone(reduction: Primitive, op: str) -> Rule:
+    name = reduction.name
+
+    @rewrite(
+        getattr(p, name)(v.y(once(getattr(p, op)(v.x))), **REDUCED),
+        exact=False,
+        name=f"{name}_of_{op}",
+    )
+    def rule(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value | None:
+        """A function that grows is applied to the largest element alone."""
+        if not is_inexact(x.dtype) or x.dtype.kind == "c":
+            return None
+        found: Value = y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))
+        return found
+
+    return rule
+
+
+REDUCTION = Rules(
+    (
+        sum_of_multiply,
+        sum_of_true_divide,
+        _sum_of_terms("add"),
+        _sum_of_terms("subtract"),
+        _sum_of_squared_difference(p.square(_DIFFERENCE), "sum_of_square"),
+        _sum_of_squared_difference(p.power(_DIFFERENCE, 2), "sum_of_power"),
+        sum_of_negative,
+        sum_of_broadcast,
+        *map(_of_expanded, ("sum", "prod", "max", "min", "any", "all")),
+        sum_of_transposed,
+        sum_of_sum,
+        sum_of_matmul,
+        sum_of_cumsum,
+        *(_extreme_of_sum(m, op) for m in ("max", "min") for op in ("add", "subtract")),
+        *map(_logsumexp_of_sum, range(len(_WRITTEN))),
+        *(_extreme_of_monotone(m, op) for m in (MAX, MIN) for op in INCREASING),
+    )
+)

@@ -1,0 +1,77 @@
+"""JAX's cache of executables, kept in graphc's directory while graphc compiles.
+
+JAX has one such cache per process, where its option of a directory says. Here the
+option is set for one thread, from the start of tracing to the end of the compilation;
+before and after, JAX forgets which directory it has opened, so that settings of the
+user are as they were for what else is compiled.
+"""
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from graphc.ir.graph.build import config
+from graphc.runtime.cache.program_cache import EXECUTABLES, make_room, usable
+
+_PUBLIC = "jax.experimental.compilation_cache.compilation_cache"
+_ALL = {  # nothing is too small, or compiled too quickly
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+}
+
+
+class _ThreadUndo(threading.local):
+    """The options that a thread has to undo."""
+
+    undo: ExitStack | None = None
+
+
+_OWN = _ThreadUndo()
+
+
+class Executables:
+    """Keeps what is compiled between `enter` and `leave`; `jax` None keeps nothing."""
+
+    def __init__(self, jax: Any = None) -> None:
+        self._jax = jax
+
+    def enter(self) -> None:
+        """Compilations of this thread are kept from now on."""
+        if self._jax is None or config.cache_dir is None or _OWN.undo is not None:
+            return
+        path = Path(config.cache_dir, EXECUTABLES)
+        if usable(path):
+            _OWN.undo = _entered(self._jax, {"jax_compilation_cache_dir": str(path)})
+
+    def leave(self) -> None:
+        """JAX's own settings hold again."""
+        undo, _OWN.undo = _OWN.undo, None
+        if undo is not None:
+            undo.close()
+            if config.cache_dir is not None:
+                make_room(config.cache_dir)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Within: compilations of this thread are kept."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+
+def _entered(jax: Any, options: dict[str, Any]) -> ExitStack:
+    """Set options of JAX for this thread; nothing where JAX has changed."""
+    stack = ExitStack()
+    reset = importlib.import_module(_PUBLIC).reset_cache
+    stack.callback(reset)
+    states = getattr(jax._src.config, "config_states", {})
+    for name, value in (options | _ALL).items():
+        if name in states:
+            stack.enter_context(states[name](value))
+    reset()
+    return stack

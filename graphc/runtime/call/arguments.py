@@ -1,0 +1,308 @@
+"""The arguments of a call: brought in order, and fit to be handed to the program."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.backends.prelude import LONGEST
+from graphc.errors import (
+    CallError,
+    ErrorKind,
+    describe,
+    shortened,
+    user_place,
+)
+from graphc.ir.graph.build import Casting
+from graphc.ir.graph.nodes import Value
+from graphc.ir.types import INT64, DType
+from graphc_serving.arguments import Refusal, admitted, copy
+
+Backend = Literal["jax", "numpy"]
+ArgumentValues = tuple[Any, ...]
+_MOST_SHOWN = 8  # arguments in a message
+_NUMBERS = {float, complex, bool}
+
+
+class Signature:
+    """The arguments that a call must bring.
+
+    `plain` are the types of arguments that need no admission: arrays of JAX, whose
+    dtypes the program sees, and those of NumPy for a NumPy program. JAX would cast
+    NumPy's 64-bit arrays silently, and wrap a Python integer that does not fit. `jax`
+    is given where the program may read arguments after it has returned, as XLA does:
+    NumPy's arrays are copied then, since the caller may write to them by then. The
+    program itself copies those that it pads.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Value],
+        names: Sequence[str],
+        defaults: Mapping[int, Any],
+        backend: Backend,
+        check: Callable[..., Any],
+        casting: Casting,
+        jax: Any = None,
+        padded: Collection[int] = (),
+    ) -> None:
+        self._padded = tuple([i in padded for i in range(len(inputs))])
+        self._inputs = inputs
+        self._names = names
+        self._defaults = dict(defaults)
+        self._backend = backend
+        self._check = check
+        self._jax = jax
+        self._casting = casting
+        self._mixed = False  # whether arrays of JAX have come in other dtypes
+        self._dtypes = tuple(v.dtype for v in inputs)
+        self.plain: set[type] = set(_NUMBERS)
+        self.direct: set[type] = set(_NUMBERS)  # and arrays of JAX, where plain
+        if backend == "numpy":
+            self.plain.add(np.ndarray)
+        if all(v.dtype == INT64 for v in inputs if not v.type.rank):
+            self.plain.add(int)
+
+    def bind(self, args: ArgumentValues, named: Mapping[str, Any]) -> ArgumentValues:
+        """Arguments by position and by name, with defaults, in order."""
+        count = len(self._names)
+        if len(args) > count:
+            problem = f"{len(args)} arguments for {count} inputs"
+            raise self.mismatch(problem, "unexpected")
+        found = dict(enumerate(args))
+        for name, argument in named.items():
+            position = self._position(name)
+            if position in found:
+                raise self.mismatch(f"input {name!r} is given twice", "unexpected")
+            found[position] = argument
+        found = self._defaults | found
+        missing = [n for i, n in enumerate(self._names) if i not in found]
+        if missing:
+            raise self.mismatch(f"missing inputs: {', '.join(missing)}", "missing")
+        return tuple(found[i] for i in range(count))
+
+    def _position(self, name: str) -> int:
+        count = self._names.count(name)
+        if count == 1:
+            return self._names.index(name)
+        if count:
+            problem, hint = f"{count} inputs are called {name!r}", "give them in order"
+        else:
+            close = get_close_matches(name, self._names, 1)
+            problem = f"there is no input called {name!r}"
+            hint = f"is {close[0]!r} meant?" if close else ""
+        raise self.mismatch(problem, "unexpected", hint)
+
+    def mismatch(self, problem: str, kind: ErrorKind, hint: str = "") -> CallError:
+        """The error of a call that cannot be matched with the inputs."""
+        inputs = ", ".join(
+            f"{name}: {value.type}"
+            for name, value in zip(self._names, self._inputs, strict=True)
+        )
+        return CallError(
+            describe(
+                problem, op="call", expected=inputs, hint=hint, where=user_place()
+            ),
+            kind,
+        )
+
+    def admit(self, args: ArgumentValues) -> ArgumentValues:
+        """The arguments in forms that the program takes, of the dtypes of its inputs.
+
+        Raises CallError for what is no array or number that may be cast to them.
+        """
+        own = self._own(args)
+        if own is not None:
+            return own
+        admitted, cast = list(args), False
+        for i, dtype in enumerate(self._dtypes):
+            argument = args[i]
+            if type(argument) is not np.ndarray or argument.dtype != dtype:
+                found = admitted[i] = self._admitted(i, argument)
+                cast = cast or _differs(found, dtype)
+        if cast:
+            admitted = self._cast(admitted, args)
+        if self._jax is None:
+            return tuple(admitted)
+        take = self._placed if self._jax.config.jax_disable_jit else _own
+        pairs = zip(admitted, self._padded, strict=True)
+        return tuple([a if padded else take(a) for a, padded in pairs])
+
+    def _own(self, args: ArgumentValues) -> ArgumentValues | None:
+        """The arguments where arrays of NumPy need a copy at most, as is most frequent.
+
+        Else None.
+        """
+        if self._jax is None or self._jax.config.jax_disable_jit:
+            return None
+        plain, own = self.plain, []
+        for a, dtype, padded in zip(args, self._dtypes, self._padded, strict=True):
+            if type(a) is np.ndarray and a.dtype is dtype:
+                own.append(a if padded else copy(a))
+            elif type(a) in plain:
+                own.append(a)
+            else:
+                return None
+        return tuple(own)
+
+    def _cast(self, admitted: list[Any], args: ArgumentValues) -> list[Any]:
+        """The arguments in the dtypes of the inputs, where that is allowed."""
+        try:
+            result = self._check(*admitted)
+        except CallError as error:
+            raise self.misfit(error, args) from None
+        return list(result) if len(admitted) > 1 else [result]
+
+    def _placed(self, argument: Any) -> Any:
+        """As `_own`, for arguments that JAX does not trace, as a JAX array."""
+        if not isinstance(argument, np.ndarray):
+            return argument
+        with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
+            return self._jax.device_put(argument.copy())
+
+    def _admitted(self, i: int, argument: Any) -> Any:
+        """One argument in a form that the program takes, or that it will refuse."""
+        kind = type(argument)
+        if kind is int and int not in self.plain:
+            return self._shared(i, argument)
+        if kind in self.plain or isinstance(argument, (type, np.generic)):
+            return argument
+        if isinstance(argument, Value):
+            hint = "pass an array, or go on building the graph"
+            problem = f"is the symbolic value {argument!r}"
+            raise self._refusal(i, problem, "argument", hint)
+        if hasattr(argument, "aval"):
+            return self._of_jax(i, argument)
+        return self._shared(i, argument)
+
+    def _shared(self, i: int, argument: Any) -> Any:
+        """As the table says that saved models have, too."""
+        try:
+            found = admitted(argument, self._dtypes[i], self._casting)
+        except Refusal as refusal:
+            problem, kind, hint = refusal.problem, refusal.kind, refusal.hint
+            raise self._refusal(i, problem, kind, hint) from None
+        if isinstance(found, (list, tuple)) and _holds_values(found):
+            hint = "pass arrays or numbers, or go on building the graph"
+            raise self._refusal(i, "holds symbolic values", "argument", hint)
+        return found
+
+    def _of_jax(self, i: int, array: Any) -> Any:
+        if self._backend == "jax":
+            self._mixed = self._mixed or _differs(array, self._dtypes[i])
+            self._know(type(array))
+            return array
+        try:
+            weak = getattr(array, "weak_type", False) and not array.shape
+            return np.asarray(array).item() if weak else np.asarray(array)
+        except TypeError:  # the conversion error of a tracer, or of a key
+            if str(array.dtype).startswith("key<"):
+                return array  # which has another dtype, as is said later
+            problem = "is traced by jax.jit, jax.vmap or jax.grad: NumPy cannot take it"
+            hint = 'compile with backend="jax"'
+            raise self._refusal(i, problem, "traced", hint) from None
+
+    def _know(self, kind: type) -> None:
+        """Arrays of JAX need no admission, unless some must be cast."""
+        if self._mixed:
+            self.plain.discard(kind)
+            self.direct.discard(kind)
+        else:
+            self.plain.add(kind)
+            if not kind.__name__.endswith("Tracer"):
+                self.direct.add(kind)
+
+    def fits(self, args: ArgumentValues, lent: bool = False) -> bool:
+        """Whether all are arrays of JAX, in the dtypes of the inputs, or numbers.
+
+        A number is one that JAX tells from arrays: where one of this kind has been
+        taken, others are. Arrays of NumPy do as well that are `lent`.
+        """
+        if len(args) != len(self._dtypes) or self._jax is None:
+            return False
+        array, tracer = self._jax.Array, self._jax.core.Tracer
+        kinds = _NUMBERS | {np.ndarray} if lent else _NUMBERS
+        return all(
+            (type(a) in kinds or isinstance(a, array))
+            and not isinstance(a, tracer)
+            and not _differs(a, d)
+            for a, d in zip(args, self._dtypes, strict=True)
+        )
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The kinds of dtypes as which numbers of Python reach the program, and one."""
+        return {"f": 0.0, "c": 0j} | ({"i": 0} if int in self.plain else {})
+
+    def need_copies(self, args: ArgumentValues) -> bool:
+        """Whether arrays of NumPy, in the dtypes of the inputs, are all to admit."""
+        plain, pairs = self.plain, zip(args, self._dtypes, strict=True)
+        return np.ndarray in map(type, args) and all(
+            a.dtype == d if type(a) is np.ndarray else type(a) in plain
+            for a, d in pairs
+        )
+
+    def check(self, args: ArgumentValues) -> CallError | None:
+        """The error of the arguments, if they do not fit."""
+        try:
+            self._check(*args)
+        except CallError as error:
+            return self.misfit(error, args)
+        return None
+
+    def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
+        """The error of a program, with the arguments and the user's line."""
+        text = self.text(args)
+        message = describe(str(error), arguments=text, where=user_place())
+        return CallError(message, error.kind)
+
+    def _refusal(self, i: int, problem: str, kind: ErrorKind, hint: str) -> CallError:
+        expected = f"{self._inputs[i].type}"
+        return CallError(
+            describe(
+                f"input {self._names[i]} {problem}",
+                expected=expected,
+                hint=hint,
+                where=user_place(),
+            ),
+            kind,
+        )
+
+    def text(self, args: ArgumentValues) -> str:
+        """The arguments as a message shows them."""
+        pairs = list(zip(self._names, args, strict=True))
+        shown = [f"{shortened(n, LONGEST)}: {_shown(a)}" for n, a in pairs]
+        more = ["..."] if len(shown) > _MOST_SHOWN else []
+        return ", ".join(shown[:_MOST_SHOWN] + more)
+
+
+def _own(argument: Any) -> Any:
+    """An array of NumPy as one that the caller cannot change after the call.
+
+    A copy of 20 small ones takes 6 us; JAX's own, by `device_put`, takes 2,000.
+    """
+    return copy(argument) if isinstance(argument, np.ndarray) else argument
+
+
+def _differs(array: Any, dtype: DType) -> bool:
+    """Whether it has another dtype, and does not adapt as a Python number does."""
+    other = getattr(array, "dtype", dtype) != dtype
+    return other and not getattr(array, "weak_type", False)
+
+
+def _holds_values(items: Any) -> bool:
+    """Whether there are symbolic values in lists."""
+    if isinstance(items, (list, tuple)):
+        return any(map(_holds_values, items))
+    return isinstance(items, Value)
+
+
+def _shown(argument: Any) -> str:
+    shape = getattr(argument, "shape", None)
+    array = isinstance(argument, np.ndarray) or hasattr(argument, "aval")
+    if isinstance(shape, tuple) and (shape or array):
+        return f"{getattr(argument, 'dtype', '?')}[{', '.join(map(str, shape))}]"
+    if isinstance(argument, (int, float, complex, np.generic)):
+        return shortened(repr(argument), 30)
+    return type(argument).__name__

@@ -1,0 +1,149 @@
+"""A call plan as straight lines of Python, compiled once for each form of plan.
+
+    def run(a0, a1):
+        if nans.value or infs.value or config.jax_disable_jit or not is_current():
+            return otherwise(a0, a1)
+        b0 = zeros(s0, d0)
+        b0[i0] = a0
+        start = len(EVENTS)
+        try:
+            [r0] = jitted(b0, a1.copy(), n0)
+        except Exception as error:
+            failure = fail(error, (a0, a1))
+            raise failure from failure.__cause__
+        if is_pending() or len(EVENTS) != start:
+            settle((a0, a1), start)
+        return place(asarray(r0)[t0], r0)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.entry import where_xla_takes_it
+from graphc.backends.program import Outputs
+from graphc.runtime.call.plan import CallPlan, KnownShape
+from graphc.runtime.driver.xla import EVENTS
+from graphc_serving.arguments import SMALL, copy
+
+_LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies
+_FORMS = 256  # of plans whose lines are remembered
+Run = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """The function that calls belong to, and what they need of it.
+
+    `jitted` runs at capacities, and `place` makes arrays of JAX of parts of results, if
+    there are any. `otherwise` runs calls while JAX looks for NaN or does not compile,
+    and where the program of `jitted` is no longer the one in use, which `is_current`
+    tells. `fail` gives the error of a failed call, `settle` records what one has
+    compiled.
+    """
+
+    jax: Any
+    jitted: Run
+    place: Run | None
+    otherwise: Run
+    is_current: Callable[[], bool]
+    fail: Callable[[Exception, tuple[Any, ...]], Exception]
+    is_pending: Callable[[], bool]
+    settle: Callable[[tuple[Any, ...], int], None]
+
+
+def runner(
+    plan: CallPlan, args: Sequence[Any], outputs: Outputs, site: CallSite
+) -> Run:
+    """The function that runs calls of the signature of `args` by their plan."""
+    buffers = zip(args, plan.buffers, strict=True)
+    handed = tuple([_handed_over(*pair) for pair in buffers])
+    results = zip(plan.stored, plan.cuts, strict=True)
+    returned = tuple([_returned(*pair) for pair in results])
+    jax, config = site.jax, site.jax.config
+    scope = {"nans": jax.debug_nans, "infs": jax.debug_infs, "config": config}
+    scope |= _HELPERS | vars(site)
+    for i, (a, stored) in enumerate(zip(args, plan.buffers, strict=True)):
+        if stored is not None:
+            scope |= {f"s{i}": stored, f"d{i}": a.dtype}
+            scope[f"i{i}"] = _part(a.shape, stored)
+    for i, (stored, true) in enumerate(zip(plan.stored, plan.cuts, strict=True)):
+        if true is not None:
+            scope[f"t{i}"] = _part(true, stored)
+    scope |= {f"n{i}": n for i, n in enumerate(plan.integers)}
+    exec(_code(handed, len(plan.integers), returned, outputs), scope)
+    run: Run = scope["run"]
+    return run
+
+
+_HELPERS: dict[str, Any] = {
+    "EVENTS": EVENTS,
+    "asarray": np.asarray,
+    "copy": copy,
+    "where_xla_takes_it": where_xla_takes_it,
+    "zeros": np.zeros,
+}
+
+
+def _handed_over(argument: Any, stored: KnownShape | None) -> str:
+    """The text of an argument as it is handed over; a buffer is `b` and a number."""
+    if stored is None or stored == argument.shape:
+        if type(argument) is not np.ndarray:
+            return "a{0}"
+        return "a{0}.copy()" if argument.nbytes < SMALL else "copy(a{0})"
+    large = argument.dtype.itemsize * prod(stored) >= _LARGE
+    return "where_xla_takes_it(zeros(s{0}, d{0}))" if large else "zeros(s{0}, d{0})"
+
+
+def _returned(stored: KnownShape, true: KnownShape | None) -> str:
+    """The text of a result as it is returned. Little of much is copied, not kept."""
+    if true is None:
+        return "r{0}"
+    copied = ".copy()" if 2 * prod(true) < prod(stored) else ""
+    return "place(asarray(r{0})[t{0}]" + copied + ", r{0})"
+
+
+def _part(shape: KnownShape, stored: KnownShape) -> Any:
+    """The index of the first part of a stored array that has this shape."""
+    count = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
+    parts = tuple(map(slice, shape[:count]))
+    return parts[0] if count == 1 else parts
+
+
+@lru_cache(_FORMS)
+def _code(
+    handed: tuple[str, ...], integers: int, returned: tuple[str, ...], outputs: Outputs
+) -> CodeType:
+    """The lines of all plans of one form."""
+    given = "".join(f"a{i}, " for i in range(len(handed)))
+    results = ", ".join(f"r{i}" for i in range(len(returned)))
+    buffers, operands = [], []
+    for i, text in enumerate(handed):
+        if "zeros" in text:
+            buffers += [f"b{i} = {text.format(i)}", f"b{i}[i{i}] = a{i}"]
+            operands.append(f"b{i}")
+        else:
+            operands.append(text.format(i))
+    operands += [f"n{i}" for i in range(integers)]
+    found = [text.format(i) for i, text in enumerate(returned)]
+    lines = [
+        "if nans.value or infs.value or config.jax_disable_jit or not is_current():",
+        f"    return otherwise({given})",
+        *buffers,
+        "start = len(EVENTS)",
+        "try:",
+        f"    [{results}] = jitted({', '.join(operands)})",
+        "except Exception as error:",
+        f"    failure = fail(error, ({given}))",
+        "    raise failure from failure.__cause__",
+        "if is_pending() or len(EVENTS) != start:",
+        f"    settle(({given}), start)",
+        f"return {outputs.text(found)}",
+    ]
+    text = f"def run({given}):\n" + "\n".join(f"    {line}" for line in lines)
+    return compile(text, "<graphc call plan>", "exec")

@@ -1,0 +1,86 @@
+"""Call plans: what is left to do in a padded call, once its signature is known.
+
+The driver of a padded program works out, at each call, what depends on nothing but the
+shapes of the arguments: capacities, true sizes, the parts of results that count. A call
+plan has all that as numbers, so that calls of one signature run a few straight lines:
+copy into zeroed buffers, run the jitted function, cut its results.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, evaluate, symbol_dim
+from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.planning.plan import Plan
+from graphc.transform.policies import Pad
+
+KnownShape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CallPlan:
+    """A padded call in numbers.
+
+    `buffers` are the shapes that arguments are stored at, None where they are handed
+    over as they are; `cuts` the true shapes of results, None where nothing is cut.
+    `stored` are the shapes of the results before that.
+    """
+
+    buffers: tuple[KnownShape | None, ...]
+    integers: tuple[int, ...]
+    stored: tuple[KnownShape, ...]
+    cuts: tuple[KnownShape | None, ...]
+
+
+def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
+    """The plan of calls whose arguments have these shapes.
+
+    None where more than shapes decides what the driver does: integers of arguments, or
+    counts of what the data select.
+    """
+    padded = plan.padded
+    if padded is None or not _by_shapes_alone(padded):
+        return None
+    sizes = _axes(padded, shapes)
+    for symbol, capacity in padded.capacities.items():
+        policy = padded.policies[symbol]
+        assert isinstance(policy, Pad)
+        sizes[capacity] = policy.capacity(sizes[symbol])
+    arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
+    results = zip(padded.original.outputs, plan.graph.outputs, strict=False)
+    stored = tuple(_shape(new.type.shape, sizes) for _, new in results)
+    true = (_shape(v.type.shape, sizes) for v in padded.original.outputs)
+    triples = zip(true, stored, padded.ragged, strict=True)
+    return CallPlan(
+        tuple(
+            None if old is new else _shape(new.type.shape, sizes)
+            for old, new in arguments
+        ),
+        tuple(sizes[s] for s in padded.lengths),
+        stored,
+        tuple(t if axes and t != s else None for t, s, axes in triples),
+    )
+
+
+def _by_shapes_alone(padded: PaddedGraph) -> bool:
+    """Whether the sizes of arguments tell all sizes of a call."""
+    symbols = [*padded.capacities, *padded.lengths]
+    return (
+        not padded.counts
+        and not padded.guards_by(integers=True)
+        and all(s.origin is None for s in symbols)
+    )
+
+
+def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int]:
+    """The sizes of a call, by the symbols of axes."""
+    sizes: dict[Symbol, int] = {}
+    for value, shape in zip(padded.original.inputs, shapes, strict=True):
+        for size, n in zip(value.type.shape, shape, strict=True):
+            if isinstance(size, Dim) and equal(size, symbol_dim(size.symbols[0])):
+                sizes.setdefault(size.symbols[0], n)
+    return sizes
+
+
+def _shape(shape: Sequence[Size], sizes: Mapping[Symbol, int]) -> KnownShape:
+    return tuple(evaluate(n, sizes) for n in shape)

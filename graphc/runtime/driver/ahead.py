@@ -1,0 +1,68 @@
+"""The jitted function of a program that is one segment, and how segments run."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.backends.program import entry
+from graphc.errors import graph_error, shortened
+from graphc.ir.graph.nodes import Graph
+from graphc.runtime.cache.prepared import ProgramFacts
+from graphc.runtime.driver.devices import Target
+
+
+@dataclass(frozen=True)
+class OnlySegment:
+    """The jitted function that runs the graph of a plan, and whether under 64 bits."""
+
+    jitted: Any
+    wide: bool
+    target: Target
+
+    @contextmanager
+    def settings(self, jax: Any) -> Iterator[None]:
+        """Within: JAX has the bits and the device that it runs under."""
+        bits = jax.enable_x64(True) if self.wide else nullcontext()
+        with bits, self.target.context(jax):
+            yield
+
+    def lowered(self, jax: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The jitted function lowered for arguments."""
+        with self.settings(jax):
+            return [self.jitted.lower(*args) for args in calls]
+
+
+def only_segment(facts: ProgramFacts, module: Any, target: Target) -> OnlySegment:
+    """The segment of a program for JAX, `module`, that does nothing else."""
+    jitted = module.segment_0
+    return OnlySegment(jitted, is_wide(facts, module), target)
+
+
+def is_wide(facts: ProgramFacts, module: Any) -> bool:
+    """Whether segments of a program, `module`, run with 64 bits allowed."""
+    driver = getattr(module, entry(facts.padded))
+    if facts.alone:
+        return driver is not module.segment_0
+    return "enable_x64" in driver.__code__.co_names
+
+
+def structs_of(jax: Any, given: Sequence[Any], called: Graph) -> tuple[Any, ...]:
+    """Arguments of given shapes, in the dtypes of the inputs."""
+    return tuple(
+        jax.ShapeDtypeStruct(_shape(x), v.dtype)
+        for x, v in zip(given, called.inputs, strict=True)
+    )
+
+
+def _shape(given: Any) -> tuple[int, ...]:
+    """A shape that was given, or that of what has one."""
+    shape = getattr(given, "shape", given)
+    if isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape):
+        return shape
+    raise graph_error(
+        "an argument is told by its shape",
+        op="compiled",
+        got=shortened(repr(given)),
+        expected="a tuple of integers, or an array",
+    )

@@ -1,0 +1,135 @@
+"""From an exception in a running program to the error that the user sees.
+
+JAX reports failures in a trace with its own frames and in terms of its own functions.
+Here the line of the program is looked up, and the user's line above it.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from graphc.errors import (
+    CallError,
+    ErrorKind,
+    GraphError,
+    describe,
+    graph_error,
+    shortened,
+    user_place,
+)
+from graphc.ops.effects.assertions import EXCEPTIONS
+from graphc.runtime.driver.loading import loaded
+
+
+class ProgramCallError(CallError):
+    """Raised by a program whose arguments do not fit it, as `prelude.ProgramError`."""
+
+    def __init__(
+        self, problem: str, place: str = "", kind: ErrorKind = "shape", error: str = ""
+    ) -> None:
+        asked = f"\n  asked for by {place}" if place else ""
+        super().__init__(f"{problem}{asked}", kind)
+        self.problem, self.error = problem, error
+
+    def chosen(self, shown: CallError) -> Exception:
+        """The exception that users see: of the class that a check asks for, if any."""
+        if not self.error:
+            return shown
+        made = EXCEPTIONS[self.error](self.problem)
+        made.__cause__ = shown
+        return made
+
+
+_TRACED = "Tracer", "Concretization", "NonConcrete"
+_NO_BUCKET = "no bucket has room"  # as programs raise it, see `listed`
+_LONGEST = 600  # characters of a foreign message
+
+
+@dataclass(frozen=True)
+class Program:
+    """The text of a program, and the file name that it was compiled under."""
+
+    text: str
+    filename: str
+    foreigns: Mapping[str, Callable[..., Any]]  # functions that have no text
+
+    def load(self) -> Any:
+        """The text executed as a module of its own."""
+        module = ModuleType("graphc_program")
+        for code in loaded(self.text, self.filename):
+            exec(code, module.__dict__)
+        module.__dict__.update(self.foreigns)
+        module.__dict__["ProgramError"] = ProgramCallError  # what it raises is ours
+        return module
+
+    def frames(self, error: BaseException) -> list[tuple[str, int]]:
+        """The functions of the program that were running, and their lines."""
+        return [
+            (frame.f_code.co_name, line)
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == self.filename
+        ]
+
+    def asked_by(self, line: int) -> str:
+        """The user's line that a line of the program is printed for, "" if none is."""
+        for text in reversed(self.text.splitlines()[:line]):
+            if text.lstrip().startswith("# "):
+                return shortened(text.strip()[2:])
+            if text.startswith("def "):
+                break
+        return ""
+
+
+def call_error(error: Exception, program: Program, arguments: str) -> CallError:
+    """The error that users see of a failed call; its cause where that says more."""
+    problem, hint, kind, cause = _explained(error)
+    frames = program.frames(error)
+    asked = program.asked_by(frames[-1][1]) if frames else ""
+    if asked:
+        problem += f"\n  asked for by {asked}"
+    made = CallError(
+        describe(problem, arguments=arguments, hint=hint, where=user_place()), kind
+    )
+    made.__cause__ = _bare(error) if cause else None
+    return made
+
+
+def not_pickled(function: str) -> GraphError:
+    """The error of pickling a compiled function, which is shown as `function`."""
+    problem = "a compiled function cannot be pickled: loading it would run code"
+    hint = "f.save(path) writes a program that runs without graphc"
+    return graph_error(problem, op="pickle", got=function, hint=hint)
+
+
+def running(error: Exception, program: Program) -> Iterable[str]:
+    """The functions of the program in which the error was raised."""
+    return {name for name, _ in program.frames(error)}
+
+
+def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
+    """The problem, a hint, its kind, and whether the exception itself adds anything."""
+    name = type(error).__name__
+    if isinstance(error, ZeroDivisionError):
+        problem, hint = "a size is divided by zero", "a size of 0 cannot divide"
+        return problem, hint, "zero", False
+    if isinstance(error, ValueError) and str(error).startswith(_NO_BUCKET):
+        hint = "list a larger one in buckets, or say Pad(..., open_ended=True)"
+        return str(error), hint, "shape", False
+    if name.startswith(_TRACED):
+        return (
+            "a number that the program must know is being traced",
+            "call the function outside of jax.jit, jax.vmap and jax.grad; "
+            "its explain() lists what it reads",
+            "traced",
+            False,
+        )
+    return f"{name}: {shortened(str(error), _LONGEST)}", "", "other", True
+
+
+def _bare(error: Exception) -> Exception:
+    """The exception without the frames of the libraries it came through."""
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    return error.with_traceback(None)

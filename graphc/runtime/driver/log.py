@@ -1,0 +1,182 @@
+"""One record per compilation: which segment, how long, and which size asked for it."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from graphc.runtime.cache.jax_cache import Executables
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.stance import begins
+from graphc.runtime.driver.xla import Event
+from graphc.transform.planning.plan import asked_by
+
+_SEGMENT = re.compile(r"jit\(segment_(\d+)\)")  # as JAX names it
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """`segment` is an index into `plan.segments`; `sizes` are its keys by name.
+
+    `seconds` runs from the start of tracing to the start of the next compilation of
+    the same call or its end: tracing, lowering, XLA, and the first execution.
+    """
+
+    segment: int
+    seconds: float
+    reason: str
+    sizes: dict[str, int]
+
+
+@dataclass
+class Stats:
+    """The calls and compilations of a function so far; `numpy_calls` of two tiers."""
+
+    calls: int = 0
+    compilations: list[Compilation] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    numpy_calls: int = 0
+
+    def __str__(self) -> str:
+        lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        if self.numpy_calls:
+            lines[0] += f", {self.numpy_calls} calls ran on NumPy"
+        for c in self.compilations:
+            lines.append(f"  segment {c.segment}: {c.seconds:.3f} s, {c.reason}")
+        lines += [f"  {change}" for change in self.changes]
+        return "\n".join(lines)
+
+
+@dataclass
+class _Pending:
+    segment: int
+    sizes: dict[str, int]
+    started: float
+    ended: float | None = None  # where the next was started
+
+
+class Announcements:
+    """Compilations that an emitted program has begun; a log takes each over.
+
+    It knows nothing of the function whose call it is: functions may share a program.
+    """
+
+    def __init__(self) -> None:
+        self.pending: list[_Pending] = []
+        self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
+        self.executables = Executables()
+
+    def compiling(self, segment: int, **sizes: int) -> None:
+        """A segment is being traced for these sizes."""
+        if not self.traces():
+            return
+        begins(self, segment, sizes)
+        now = time.perf_counter()
+        if self.pending:
+            self.pending[-1].ended = now
+        self.executables.enter()
+        self.pending.append(_Pending(segment, sizes, now))
+
+
+class Log:
+    """The compilations of a function, from what its program announces."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        names: Mapping[object, str],
+        announced: Announcements,
+    ) -> None:
+        self._prepared = prepared
+        self._names = names
+        self._seen: dict[int, list[dict[str, int]]] = {}
+        self.announced = announced
+        self.done: list[Compilation] = []
+        self._told = 0
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a compilation has begun that is not settled."""
+        return bool(self.announced.pending)
+
+    def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
+        """End the call and its last compilation, and return the new compilations.
+
+        `events` are the compilations of the call as JAX tells them: a segment that was
+        traced before is compiled again for an argument that is placed elsewhere.
+        """
+        self._finish()
+        self.announced.executables.leave()
+        traced = Counter(c.segment for c in self.done[self._told :])
+        for event in events:
+            found = _SEGMENT.fullmatch(event.name)
+            if found is None:
+                continue
+            segment = int(found[1])
+            if not traced[segment]:
+                reason = "another placement of an argument"
+                self.done.append(Compilation(segment, event.seconds, reason, {}))
+            else:
+                traced[segment] -= 1
+        new = self.done[self._told :]
+        self._told = len(self.done)
+        return new
+
+    def fail(self, running: Iterable[str]) -> None:
+        """The call failed in these functions: a segment among them is not compiled."""
+        pending = self.announced.pending
+        self.announced.executables.leave()
+        if pending and f"segment_{pending[-1].segment}" in running:
+            pending.pop()
+        self._finish()
+
+    def _finish(self) -> None:
+        now, items = time.perf_counter(), self.announced.pending[:]
+        del self.announced.pending[: len(items)]
+        for item in items:
+            seconds = (item.ended or now) - item.started
+            reason = self._reason(item.segment, item.sizes)
+            self._seen.setdefault(item.segment, []).append(item.sizes)
+            self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
+
+    def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
+        """The reason of a compilation that is not made."""
+        if segment is None:
+            return "an argument has another placement"
+        if self._seen.get(segment):
+            return self._reason(segment, sizes)
+        new = ", ".join(f"{self._called(name)} = {n}" for name, n in sizes.items())
+        asking = next((self._asked_by(segment, name) for name in sizes), "")
+        start = f"segment {segment} is not compiled yet"
+        return f"{start}: {new}{asking}" if new else start
+
+    def _reason(self, segment: int, sizes: dict[str, int]) -> str:
+        before = self._seen.get(segment)
+        if not before:
+            return "first call"
+        last = before[-1]
+        changed: dict[str, list[str]] = {}
+        for name, n in sizes.items():
+            if name in last and last[name] != n:
+                text = f"{self._called(name)} changed from {last[name]} to {n}"
+                changed.setdefault(self._asked_by(segment, name), []).append(text)
+        if changed:
+            return "; ".join(
+                ", ".join(texts) + asking for asking, texts in changed.items()
+            )
+        return "another shape, placement or weak type of an argument"
+
+    def _called(self, name: str) -> str:
+        symbol = self._prepared.sizes.get(name)
+        if symbol is None:
+            return name
+        return self._prepared.plan.names(self._names).get(symbol, symbol.name)
+
+    def _asked_by(self, segment: int, name: str) -> str:
+        """The first line of the segment that has this size in it."""
+        symbol = self._prepared.sizes.get(name)
+        if symbol is None:
+            return ""
+        node = asked_by(self._prepared.plan.segments[segment], symbol)
+        return f", asked for by {node.reported} at {node.place}"

@@ -1,0 +1,105 @@
+"""Emitted programs as modules that run, and a store where functions share them.
+
+Who builds the same graph again and again, as PyMC does for each call of some of its
+functions, has a program of the same text each time. Functions that share a store find
+it loaded, with all that JAX has compiled for it, and are told the sizes that functions
+before them had.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock, local
+from typing import Any
+
+from graphc.runtime.cache.jax_cache import Executables
+from graphc.runtime.driver import xla
+from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.log import Announcements, Compilation
+
+MOST = 64  # programs of a store, or sizes of one: the last
+
+
+@dataclass
+class LoadedProgram:
+    """A module that runs, and the compilations of all functions that have used it.
+
+    `left` are sizes for which functions have changed to another program. It holds no
+    graph, nor what does.
+    """
+
+    program: Program
+    module: Any
+    jax: Any  # None on NumPy
+    announced: Announcements
+    compilations: list[Compilation] = field(default_factory=list)
+    left: deque[dict[str, int]] = field(default_factory=lambda: deque(maxlen=MOST))
+
+
+def load(program: Program) -> LoadedProgram:
+    """Execute the text of a program as a module of its own."""
+    module, announced = program.load(), Announcements()
+    jax: Any = getattr(module, "jax", None)
+    module.compiling = announced.compiling
+    if jax is not None:
+        xla.listen(jax)
+        xla.skip_long_programs()
+        announced.traces = lambda: not jax.config.jax_disable_jit
+        announced.executables = Executables(jax)
+    if hasattr(module, "on_device"):
+        module.on_device = xla.quick(jax, module.on_device)
+    return LoadedProgram(program, module, jax, announced)
+
+
+Load = Callable[[Program], LoadedProgram]
+
+
+class _Chosen(local):
+    """How functions that this thread makes load their programs."""
+
+    load: Load = staticmethod(load)
+
+
+_CHOSEN = _Chosen()
+
+
+def loader() -> Load:
+    """How functions that are made now load their programs."""
+    return _CHOSEN.load
+
+
+class Programs:
+    """A store of loaded programs by their texts, of which it keeps the last used."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most, self._lock = most, Lock()
+        self._loaded: OrderedDict[tuple[str, str], LoadedProgram] = OrderedDict()
+
+    def load(self, program: Program) -> LoadedProgram:
+        """The program as it was loaded before, or loaded now.
+
+        One with functions that have no text is like no other.
+        """
+        if program.foreigns:
+            return load(program)
+        key = program.text, program.filename
+        with self._lock:
+            found = self._loaded.pop(key, None) or load(program)
+            self._loaded[key] = found  # the last now
+            while len(self._loaded) > self._most:
+                self._loaded.popitem(last=False)
+            return found
+
+    def renew(self) -> None:
+        """Go on in a forked child, where nobody gives the lock back."""
+        self._lock = Lock()
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Within: functions that are made share their programs by this store."""
+        outer, _CHOSEN.load = _CHOSEN.load, self.load
+        try:
+            yield
+        finally:
+            _CHOSEN.load = outer

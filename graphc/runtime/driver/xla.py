@@ -1,0 +1,132 @@
+"""Questions to JAX while programs run: compile events, arrays at little cost.
+
+`jax` is an argument throughout: importing graphc does not import JAX.
+"""
+
+import importlib
+import re
+from collections.abc import Callable
+from functools import cache, lru_cache
+from threading import get_ident
+from typing import Any, NamedTuple
+
+from graphc.runtime.driver.stance import lowered
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+PUT = ["aval", "sharding", "xs", "devices", "committed"]
+_TYPES = 1024  # of arrays that are remembered
+LONG = "<graphc long "  # how names of files of long programs begin
+MOST_LOCATED = 500  # lines of a program that JAX notes
+
+
+class Event(NamedTuple):
+    """One XLA compilation: the thread, the name of the jitted function, the seconds."""
+
+    thread: int
+    name: str
+    seconds: float
+
+
+EVENTS: list[Event] = []  # of the whole process, in order
+_listening: list[Any] = []
+
+
+def listen(jax: Any) -> None:
+    """Record compilations of XLA from now on."""
+    if not _listening:
+        _listening.append(jax)
+        jax.monitoring.register_event_duration_secs_listener(_note)
+
+
+def file_name(kind: str, text: str) -> str:
+    """The name of the file that a program of a kind is compiled under.
+
+    JAX notes for each op the line of the program. Python finds the line of an
+    instruction by a walk through its function from the start, so that lowering takes
+    quadratic time: 9 us more per op at 1,000 lines, 100 us at 10,000, of 17. So it
+    skips long programs, as it does its own files, and notes the line of the call.
+    """
+    long = text.count("\n") > MOST_LOCATED
+    return f"{LONG}{kind} program>" if long else f"<graphc {kind} program>"
+
+
+@cache
+def skip_long_programs() -> None:
+    """Let JAX note no lines of long programs from now on."""
+    lines = importlib.import_module("jax.extend.source_info_util")
+    lines.register_exclusion(LONG)
+
+
+def _note(event: str, seconds: float, fun_name: str = "", **_: Any) -> None:
+    if event == COMPILED:
+        EVENTS.append(Event(get_ident(), fun_name, seconds))
+    elif event == LOWERED:
+        lowered(fun_name)
+
+
+def since(start: int) -> list[Event]:
+    """The events of this thread from that position on."""
+    return [event for event in EVENTS[start:] if event.thread == get_ident()]
+
+
+def quick(jax: Any, on_device: Callable[..., Any]) -> Callable[..., Any]:
+    """`on_device` of a program, at a tenth of its time where an array is like another.
+
+    It ends in the function that `jax.device_put` ends in, after many checks. No public
+    one does without them; where JAX has changed it, `on_device` is as good.
+    """
+    put = _batched_device_put(jax)
+    if put is None:
+        return on_device
+    type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
+    last: tuple[Any, list[Any]] = None, []  # a sharding takes long to hash
+
+    def placed(array: Any, like: Any = None) -> Any:
+        nonlocal last
+        if like is None:
+            return on_device(array)
+        sharding = like.sharding
+        known, devices = last
+        if known is not sharding:
+            devices = list(sharding.device_set)
+            last = sharding, devices
+        if len(devices) > 1:
+            return on_device(array, like)
+        aval = type_of(array.shape, array.dtype)
+        return put(aval, sharding, [array], devices, like.committed, enable_x64=True)
+
+    return placed
+
+
+def wide(
+    jax: Any, program: Callable[..., Any], jitted: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`program`, which runs `jitted` with 64 bits allowed, at a sixth of its time.
+
+    It calls what the context `jax.enable_x64(True)` calls. Where JAX has changed that,
+    `program` is as good.
+    """
+    swap = getattr(jax.enable_x64, "swap_local", None)
+    restore = getattr(jax.enable_x64, "set_local", None)
+    if swap is None or restore is None:
+        return program
+
+    def run(*args: Any) -> Any:
+        before = swap(True)
+        try:
+            return jitted(*args)
+        finally:
+            restore(before)
+
+    return run
+
+
+def _batched_device_put(jax: Any) -> Callable[..., Any] | None:
+    """The function of jaxlib, if it still is what it was."""
+    try:
+        put: Callable[..., Any] = jax._src.lib._jax.batched_device_put
+    except AttributeError:
+        return None
+    named = re.findall(r"(\w+):", put.__doc__ or "")
+    return put if named[: len(PUT)] == PUT else None

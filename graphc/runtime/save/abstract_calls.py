@@ -1,0 +1,285 @@
+"""Calls of the programs of a driver on types of arrays: nothing is computed.
+
+Whoever exports or compiles programs ahead of calls learns so for which arguments.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.jax import emit_jax
+from graphc.backends.program import Outputs
+from graphc.ir.graph.build import literal_of, variable
+from graphc.ir.graph.nodes import Graph, Node
+from graphc.ir.graph.op import rebuild
+from graphc.ir.sizes.dims import evaluate
+from graphc.ops.effects.capacities import Capacities, capacity_call
+from graphc.runtime.driver.ahead import OnlySegment
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.failure import Program, ProgramCallError
+from graphc.runtime.driver.listed_steps import constants_of, last_run
+from graphc.runtime.driver.recorded import Driver
+from graphc.transform.planning.forecast import SizesGiven, asked, named_sizes
+from graphc.transform.planning.grouping import UNDIVIDED
+from graphc.transform.planning.partition import partition
+from graphc.transform.planning.plan import Plan
+from graphc_serving.loops import Loop, given_to
+from graphc_serving.steps import Row, Step, StepError, Walk, follow
+
+NAME = "<graphc exported program>"
+NDArray = np.ndarray[Any, Any]
+StageKey = tuple[int, Row, tuple[tuple[int, ...], ...]]
+
+
+class Stages(ABC):
+    """The stages of a driver, which are made for the types that a call gives them.
+
+    `rows` are the capacities that were met, for each choice of the driver.
+    """
+
+    def __init__(
+        self, jax: Any, plan: Plan, driver: Driver, module: Any, target: Target
+    ) -> None:
+        self.jax = jax
+        self.plan = plan
+        self.driver = driver
+        self.constants: list[NDArray] = []
+        self.wide = True
+        self.rows: list[set[Row]] = [set() for _ in driver.policies]
+        self._module, self._target = module, target
+        self._made: dict[StageKey, list[tuple[tuple[int, ...], Any]]] = {}
+        self._alone: dict[int, Any] = {}
+
+    def settings(self, stage: int) -> AbstractContextManager[None]:
+        """Within: JAX has the bits and the device that a stage runs under."""
+        wide = self.wide or self.is_on_host(stage)
+        return OnlySegment(None, wide, self._target).settings(self.jax)
+
+    def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list["AbstractCall"]:
+        """The calls that `sizes` list, each of other ones."""
+        reads = self.reads(sizes)
+        named = named_sizes(self.plan.called, reads, sizes, op)
+        unlike = {tuple(sorted(call.items())): call for call in named}
+        return [AbstractCall(self, call) for call in unlike.values()]
+
+    def reads(self, sizes: Container[str]) -> Sequence[str]:
+        """The sizes that depend on data, which are to be given too."""
+        return self.driver.reads
+
+    @abstractmethod
+    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Make the program of a stage for types, or numbers: the types that it gives.
+
+        The static arguments are those in the key.
+        """
+
+    def given(
+        self, stage: int, statics: Row, structs: Sequence[Any], numbers: Sequence[Any]
+    ) -> list[Any]:
+        """The types that the program of a stage gives, which is made the first time.
+
+        `numbers` are those of arrays, None where they are not known.
+        """
+        key = stage, statics, tuple([x.shape for x in structs])
+        if key not in self._made:
+            found = self.make(key, self._arguments(stage, structs, numbers))
+            self._made[key] = [(tuple(x.shape), x.dtype) for x in found]
+        make = self.jax.ShapeDtypeStruct
+        with self.jax.enable_x64(True):
+            return [make(*kind) for kind in self._made[key]]
+
+    def _arguments(
+        self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
+    ) -> Sequence[Any]:
+        """The arguments of a program, as it is called."""
+        return structs
+
+    def is_on_host(self, stage: int) -> bool:
+        """Whether a stage is a node that ran on the host."""
+        return isinstance(self.driver.segments[stage], Node)
+
+    def jitted(self, stage: int) -> Any:
+        """The function of a stage: a segment, or a node that ran on the host."""
+        found = self.driver.segments[stage]
+        if isinstance(found, Node):
+            if stage not in self._alone:
+                self._alone[stage] = _alone(found)
+            return self._alone[stage]
+        return getattr(self._module, f"segment_{found}")
+
+    def computed(self, stage: int, numbers: Sequence[NDArray]) -> list[NDArray]:
+        """The results of a stage for numbers."""
+        with self.settings(stage):
+            return list(map(np.asarray, self.jitted(stage)(*numbers)))
+
+
+class AbstractCall:
+    """A call of some sizes, with the types of arrays; it makes what it needs."""
+
+    def __init__(self, stages: Stages, sizes: Mapping[str, int]) -> None:
+        self._stages = stages
+        self.sizes = sizes
+        self._numbers: dict[int, tuple[Any, NDArray]] = {}
+        self._left: dict[str, int] = {}  # steps of loops
+        self._names: dict[int, str] = {}  # of sizes that are read, by their numbers
+        self.capacities: dict[str, int] = {}  # of sizes that are read
+        self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
+        known = {s: sizes[s.name] for s in asked(stages.plan.called)}
+        self.arguments: list[Any] = []
+        for v in stages.plan.called.inputs:
+            struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
+            if v._symbol in known:
+                self._noted(struct, np.array(known[v._symbol], v.dtype))
+            self.arguments.append(struct)
+
+    def take(self) -> None:
+        """Take the steps of the driver up to the last program."""
+        driver, arrays = self._stages.driver, self._stages.constants
+        last = last_run(driver.steps)
+        steps = list(map(_as_step, driver.steps))
+        constants = [self._struct(a.shape, a.dtype) for a in arrays]
+        try:
+            walk = Walk([*self.arguments, *constants], self)
+            for step in steps[: last + 1]:
+                if step.word == "read":
+                    self._names[len(walk)] = step.parts[1]
+                walk.take(step)
+        except StepError as error:
+            raise ProgramCallError(str(error)) from None
+
+    @property
+    def numbers(self) -> list[Any]:
+        """The arguments: integers of Python where they are known, else types."""
+        known = map(self._number_of, self.arguments)
+        pairs = zip(known, self.arguments, strict=True)
+        return [a if n is None else int(n) for n, a in pairs]
+
+    def _struct(self, shape: Iterable[int], dtype: Any) -> Any:
+        with self._stages.jax.enable_x64(True):
+            return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
+
+    def _noted(self, struct: Any, number: NDArray) -> Any:
+        """The type of an array, whose numbers are known."""
+        self._numbers[id(struct)] = struct, number
+        return struct
+
+    def _number_of(self, struct: Any) -> NDArray | None:
+        """The numbers of an array, where they are known."""
+        found = self._numbers.get(id(struct))
+        return None if found is None else found[1]
+
+    def read(self, array: Any, name: str) -> int:
+        """The size that was given for a name, or that follows from others."""
+        number = self._number_of(array)
+        return self.sizes[name] if number is None else int(number)
+
+    def number(self, integer: int, dtype: str) -> Any:
+        """The type of an integer."""
+        return self._noted(self._struct((), dtype), np.array(integer, dtype))
+
+    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+        """The steps that a loop does in a piece, of those that were given."""
+        left = self._left.setdefault(name, self.sizes[name])
+        made: int = min(left, found[carries + 1].shape[0])
+        self._left[name] = left - made
+        return made
+
+    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+        """Whether a loop has steps left after a piece."""
+        return self._left[name] > 0
+
+    def loop(self, loop: Loop, walk: Walk) -> list[Any]:
+        """The types of what a loop gives: its steps have the same, but for sizes."""
+        given = given_to(loop, walk)
+        rows = [self._struct(x.shape[1:], x.dtype) for x in given.rows]
+        carries = [self._struct(x.shape, x.dtype) for x in given.carries]
+        follow(loop.body, [*carries, *rows, *given.rest], loop.results, self)
+        steps = given.length if loop.going is None else self.sizes[loop.name]
+        count = steps if given.length is None else given.length
+        pairs = zip(loop.stacked, given.shapes, strict=True)
+        made = [self._struct((count or 0, *s), dtype) for (dtype, _), s in pairs]
+        told = [] if loop.going is None else [self.number(steps or 0, "int32")]
+        return [*carries, *told, *made]
+
+    def joined(self, pieces: Sequence[Any]) -> Any:
+        """The type of the rows of pieces."""
+        count = sum(piece.shape[0] for piece in pieces)
+        return self._struct((count, *pieces[0].shape[1:]), pieces[0].dtype)
+
+    def rows(self, array: Any, count: int) -> Any:
+        """The type of so many rows of an array."""
+        return self._struct((count, *array.shape[1:]), array.dtype)
+
+    def holds(self, condition: Any) -> Sequence[int]:
+        """Conditions are taken to hold."""
+        return ()
+
+    def row(self, step: Step, fixed: Row, wanted: Row) -> Row:
+        """The capacities that the policies choose; they are kept."""
+        number = step.parts[2]
+        policies = self._stages.driver.policies[number]
+        found = tuple(map(_capacity, policies, wanted))
+        self._stages.rows[number].add((*fixed, *found))
+        for formula, room in zip(step.parts[1], found, strict=True):
+            if len(formula) == 1 and formula[0][0] == len(formula[0][1]) == 1:
+                name = self._names.get(formula[0][1][0])
+                self.capacities |= {} if name is None else {name: room}
+        return found
+
+    def padded(self, array: Any, shape: Row) -> Any:
+        """The type of an array at capacities."""
+        self.stored[id(array)] = shape
+        return self._struct(shape, array.dtype)
+
+    def cut(self, array: Any, shape: Row) -> Any:
+        """The type of the part of an array that counts."""
+        return self._struct(shape, array.dtype)
+
+    def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
+        """The types of what a program gives, which is made the first time."""
+        numbers = list(map(self._number_of, arrays))
+        made = self._stages.given(stage, statics, arrays, numbers)
+        known = [n for n in numbers if n is not None]
+        if not self._stages.is_on_host(stage) or len(known) < len(arrays):
+            return made
+        return list(map(self._noted, made, self._stages.computed(stage, known)))
+
+
+def _as_step(given: Sequence[Any]) -> Step:
+    """A step as the recorder lists it."""
+    word, *parts = given
+    if word == "loop":
+        *first, steps, results = parts[0]
+        body = tuple(map(_as_step, steps)), tuple(results)
+        return Step(word, (Loop._make([*first, *body]),))
+    return Step(word, tuple(parts))
+
+
+def _capacity(capacities: Capacities, size: int) -> int:
+    function, rest = capacity_call(capacities)
+    found: int = function(size, *rest)
+    return found
+
+
+def _alone(node: Node) -> Any:
+    """A node that runs on the host as a jitted function of what is no literal."""
+    taken = [
+        variable(f"x{i}", v.type) if literal_of(v) is None else v
+        for i, v in enumerate(node.inputs)
+    ]
+    inputs = tuple([v for v in taken if literal_of(v) is None])
+    made = rebuild(node, tuple(taken), node.params).outputs
+    names = tuple([v.name for v in inputs]), ("",) * len(made)
+    plan = partition(Graph(inputs, made, *names), UNDIVIDED)
+    flat = Outputs("tuple", (), (Outputs("single"),) * len(made))
+    source = emit_jax(plan, flat)
+    return Program(source.text, NAME, source.foreigns).load().segment_0
+
+
+def arrays_of(plan: Plan) -> list[NDArray]:
+    """The constants of a plan, in the order in which its driver takes them."""
+    found = map(literal_of, constants_of(plan))
+    return [array for array in found if array is not None]

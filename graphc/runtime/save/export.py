@@ -1,0 +1,153 @@
+"""Models written to a file: programs for some sizes, constants, and the graph."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.program import Outputs
+from graphc.errors import graph_error
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.text.printer import has_text, to_text
+from graphc.runtime.save.exporter import ExportedModule, Exporter, NDArray, lifted
+from graphc_serving.manifest import FORMAT, digest
+from graphc_serving.reading import KEY
+from graphc_serving.structures import Structure
+
+_PLAIN = {  # dtypes that safetensors has in NumPy too
+    *("bool", "float16", "float32", "float64"),
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+}
+
+
+class Constants:
+    """Constants by name; equal ones are kept once."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[object, ...], str] = {}
+        self.listed: list[list[Any]] = []
+        self.tensors: dict[str, NDArray] = {}
+
+    def add(self, array: NDArray) -> str:
+        """The name under which an array is kept."""
+        key = array.dtype.name, array.shape, sha256(array.tobytes()).digest()
+        if key not in self._names:
+            name = self._names[key] = f"constant_{len(self._names)}"
+            plain = array.dtype.name in _PLAIN
+            self.tensors[name] = array if plain else as_bytes(array)
+            self.listed.append([name, array.dtype.name, list(array.shape)])
+        return self._names[key]
+
+
+def as_bytes(array: NDArray) -> NDArray:
+    """The bytes of an array, as a vector."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+@dataclass
+class Contents:
+    """The contents of a file of a model; see `graphc_serving.manifest.Manifest`.
+
+    Types are lists of a name, a dtype and a shape. `parameters` is None where each
+    input is one. Of `programs`, each is what is said of it, and what JAX has written.
+    """
+
+    jax: str
+    platforms: Sequence[str]
+    wide: bool
+    casting: str
+    inputs: list[list[Any]]
+    structure: Structure
+    served: list[list[Any]]
+    programs: list[ExportedModule]
+    steps: list[list[Any]]
+    results: list[int]
+    arguments: Sequence[NDArray]
+    parameters: list[list[Any]] | None = None
+    least: int = 0
+
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, without what is said of constants and the graph."""
+        return {
+            "format": FORMAT,
+            "jax": self.jax,
+            "platforms": list(self.platforms),
+            "wide": self.wide,
+            "casting": self.casting,
+            "least": self.least,
+            "inputs": self.inputs,
+            "parameters": self.parameters,
+            "structure": self.structure,
+            "served": self.served,
+            "programs": [said for said, _ in self.programs],
+            "steps": self.steps,
+            "results": self.results,
+        }
+
+
+def contents_of(
+    exporter: Exporter, graph: Graph, outputs: Outputs, casting: str
+) -> Contents:
+    """The contents of a file of exported programs, for a graph as the user wrote it."""
+    pairs = zip(graph.input_names, graph.inputs, strict=True)
+    return Contents(
+        exporter.jax.__version__,
+        exporter.platforms,
+        exporter.wide,
+        casting,
+        [[n, v.dtype.name, list(map(str, v.type.shape))] for n, v in pairs],
+        _structure(outputs),
+        exporter.served,
+        list(exporter.programs.values()),
+        exporter.steps(),
+        exporter.driver.results,
+        exporter.constants,
+    )
+
+
+def written(contents: Contents, graph: Graph | None) -> bytes:
+    """The content of a file, with a graph for sizes that it does not serve."""
+    constants = Constants()
+    manifest = contents.manifest()
+    tensors = {
+        f"program_{i}": np.frombuffer(program, np.uint8)
+        for i, (_, program) in enumerate(contents.programs)
+    }
+    manifest["arguments"] = [constants.add(array) for array in contents.arguments]
+    manifest["graph"] = None
+    if graph is not None:
+        lift = lifted(graph)
+        tensors["graph"] = np.frombuffer(_text(lift.graph).encode(), np.uint8)
+        manifest["graph"] = [constants.add(array) for array in lift.arrays]
+    tensors |= constants.tensors
+    manifest["constants"] = constants.listed
+    manifest["digest"] = digest(manifest, tensors)
+    save = importlib.import_module("safetensors.numpy").save
+    content: bytes = save(tensors, {KEY: json.dumps(manifest)})
+    return content
+
+
+def _text(graph: Graph) -> str:
+    """A graph as text. Raises GraphError where it has none."""
+    for node in within(ancestors(graph.outputs)):
+        if not has_text(node):
+            raise graph_error(
+                f"{node.primitive.name} holds a function, and has no text",
+                op="export",
+                hint="leave graph=True out: the sizes that you list need no graph",
+                where=node.place,
+            )
+    return to_text(graph)
+
+
+def _structure(outputs: Outputs) -> Structure:
+    if outputs.kind == "single":
+        return "single"
+    kind = list(outputs.keys) if outputs.kind == "dict" else outputs.kind
+    return [kind, list(map(_structure, outputs.parts))]

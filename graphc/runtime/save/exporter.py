@@ -1,0 +1,174 @@
+"""The programs of a plan, exported for the sizes of calls."""
+
+import importlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.backends.jax import emit_jax
+from graphc.backends.program import Outputs
+from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.graph.build import literal_of, variable
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.replay import substituted
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.types import is_inexact
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.ahead import only_segment
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.recorded import recorded
+from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
+from graphc.transform.planning.grouping import UNDIVIDED
+from graphc.transform.planning.partition import partition
+from graphc.transform.planning.plan import Plan
+from graphc.transform.planning.taking_apart import taken_apart
+from graphc_serving.steps import Row
+
+PLATFORMS = "cpu", "cuda", "rocm", "tpu"
+NAME = "<graphc exported program>"
+LEAST = 1024  # bytes of a constant that is no part of programs
+NDArray = np.ndarray[Any, Any]
+ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
+
+
+def symbols(size: Size) -> Sequence[Symbol]:
+    """The symbols in a size."""
+    return size.symbols if isinstance(size, Dim) else ()
+
+
+class Lifted(NamedTuple):
+    """A graph whose large constants are inputs, after its own, and these constants."""
+
+    graph: Graph
+    arrays: list[NDArray]
+
+
+class Exporter(Stages):
+    """Exports the programs of a plan by `jax.export`, and the driver beside them.
+
+    Their large constants are arguments.
+    """
+
+    def __init__(
+        self, jax: Any, plan: Plan, target: Target, platforms: Sequence[str]
+    ) -> None:
+        """Print the program of a plan once more, with constants as arguments."""
+        lift = lifted(plan.graph)
+        made = taken_apart(partition(lift.graph, UNDIVIDED), target.costs)
+        made = replace(made, originals=plan.originals)
+        flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
+        source = emit_jax(made, flat)
+        module = Program(source.text, NAME, source.foreigns).load()
+        called = len(plan.called.inputs)
+        driver = recorded(made, plan.padded, source.checked, called)
+        super().__init__(jax, plan, driver, module, target)
+        self.platforms = platforms
+        self.constants = [*lift.arrays, *arrays_of(made)]
+        facts = Prepared.of(made, source).facts
+        self.wide = not source.alone or only_segment(facts, module, target).wide
+        self.programs: dict[StageKey, ExportedModule] = {}
+        self.served: list[list[Any]] = []
+        axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}
+        self._axes = {s.name for s in axes}
+
+    def export(self, call: AbstractCall) -> list[Any]:
+        """Export the programs of a call: the types of its arguments."""
+        call.take()
+        shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
+        sizes = {**call.sizes, **call.capacities}
+        told = {name: n for name, n in sizes.items() if name not in self._axes}
+        if [shapes, told] not in self.served:
+            self.served.append([shapes, told])
+        return call.arguments
+
+    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Export the program of a stage for arguments of these types."""
+        stage, statics, _ = key
+        jitted = self.jitted(stage)
+        with self.settings(stage):
+            found = exported(jitted, self.platforms, (*arguments, *statics))
+        kinds = list(map(kinds_of, (arguments, found.out_avals)))
+        self.programs[key] = [stage, list(statics), *kinds], bytes(found.serialize())
+        made: Sequence[Any] = found.out_avals
+        return made
+
+    def steps(self) -> list[list[Any]]:
+        """The steps of the driver, with the rows of capacities that were met."""
+        tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
+        return [_with_rows(step, tables) for step in self.driver.steps]
+
+
+def _with_rows(step: list[Any], tables: Sequence[Any]) -> list[Any]:
+    """A step, with rows of capacities in place of the number of policies."""
+    if step[0] == "capacities":
+        return [*step[:3], tables[step[3]]]
+    if step[0] != "loop":
+        return step
+    *first, steps, results = step[1]
+    return ["loop", [*first, [_with_rows(s, tables) for s in steps], results]]
+
+
+def _elements(row: Row) -> tuple[int, Row]:
+    """Smaller capacities come first."""
+    return math.prod(row), row
+
+
+def kinds_of(arrays: Iterable[Any]) -> list[list[Any]]:
+    """Types of arrays, as a manifest tells them."""
+    return [["", a.dtype.name, list(a.shape)] for a in arrays]
+
+
+def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[Any]) -> Any:
+    """A jitted function, exported by JAX. Raises GraphError where that cannot be."""
+    make = importlib.import_module("jax.export").export
+    try:
+        found = make(jitted, platforms=platforms)(*arguments)
+    except (NotImplementedError, ValueError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise _not_exported(f"{type(error).__name__}: {error}") from None
+    effects = *found.ordered_effects, *found.unordered_effects
+    if effects:
+        raise _not_exported(", ".join(map(str, effects)))
+    return found
+
+
+def platforms_of(
+    platform: str | None, platforms: Sequence[str] | None, own: str
+) -> tuple[str, ...]:
+    """The platforms to export for: those that are told, or its own."""
+    if platform is not None and platforms is not None:
+        raise graph_error("give platform= or platforms=", op="export", got="both")
+    told = (platform or own,) if platforms is None else platforms
+    found = (told,) if isinstance(told, str) else tuple(dict.fromkeys(told))
+    strange = [one for one in found if one not in PLATFORMS]
+    if strange or not found:
+        problem = f"there is no platform {strange[0]!r}" if strange else "no platform"
+        expected = ", ".join(map(repr, PLATFORMS))
+        raise graph_error(problem, op="export", expected=expected)
+    return found
+
+
+def lifted(graph: Graph) -> Lifted:
+    """Take the large constants out of a graph; integers may be sizes, and stay."""
+    values = [v for n in ancestors(graph.outputs) for v in n.outputs]
+    found = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]
+    large = [(v, a) for v, a in found if a is not None and a.nbytes >= LEAST]
+    names = tuple([f"constant_{i}" for i in range(len(large))])
+    pairs = zip(names, large, strict=True)
+    new = {v: variable(name, v.type) for name, (v, _) in pairs}
+    outputs = tuple(substituted(graph.outputs, new, {}))
+    inputs = (*graph.inputs, *new.values())
+    made = Graph(inputs, outputs, (*graph.input_names, *names), graph.output_names)
+    return Lifted(made, [a for _, a in large])
+
+
+def _not_exported(why: str) -> GraphError:
+    problem = "JAX cannot export the program"
+    hint = "nothing in it may print, or call Python"
+    return graph_error(problem, op="export", got=shortened(why), hint=hint)

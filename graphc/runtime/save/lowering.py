@@ -1,0 +1,151 @@
+"""Programs lowered and compiled before they are called.
+
+The steps of the driver are taken on types of arrays, and each segment is lowered for
+the arguments that it meets. JAX keeps what it has lowered and compiled: a call for
+which this was done ahead finds it there.
+"""
+
+import os
+import warnings
+from collections.abc import Container, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from graphc.backends.jax import is_direct
+from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
+from graphc.ir.graph.nodes import Value
+from graphc.runtime.cache.jax_cache import Executables
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.recorded import Driver, recorded
+from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
+from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.plan import Check, Plan
+
+
+class _NotGiven(Exception):
+    """A size that depends on data is needed, of this name, and was not given."""
+
+
+class _SizesOfCall(dict[str, int]):
+    def __missing__(self, name: str) -> int:
+        raise _NotGiven(name)
+
+
+class Lowering(Stages):
+    """Lowers the segments of a program, `module`, for the sizes of calls."""
+
+    def __init__(
+        self,
+        jax: Any,
+        plan: Plan,
+        module: Any,
+        target: Target,
+        wide: bool,
+        kinds: Mapping[str, Any],
+        op: str,
+    ) -> None:
+        """Arguments of rank 0 are numbers of Python, where `kinds` has their kind."""
+        super().__init__(jax, plan, driver_of(plan, op), module, target)
+        self.wide = wide
+        self.constants = arrays_of(plan)
+        self.lowered: dict[StageKey, Any] = {}
+        self.unknown: dict[str, None] = {}  # sizes that the rest depends on
+        given = plan.graph.inputs
+        self._numbers = {v: 0 for v in given[len(plan.called.inputs) :]}
+        self._numbers |= {v: kinds[v.dtype.kind] for v in given if _is_one_of(v, kinds)}
+        direct = is_direct(plan)
+        self._inputs = {
+            s.index: given if direct else s.inputs
+            for s in plan.segments
+            if s.rows is None  # whose driver makes arrays of numbers
+        }
+        self._op = op
+
+    def reads(self, sizes: Container[str]) -> Sequence[str]:
+        """The sizes that depend on data, as far as they are given."""
+        return [name for name in self.driver.reads if name in sizes]
+
+    def take(self, call: AbstractCall) -> None:
+        """Lower for a call, up to where a size is needed that is not given."""
+        try:
+            call.take()
+        except _NotGiven as error:
+            self.unknown[str(error)] = None
+
+    def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list[AbstractCall]:
+        """The calls that `sizes` list, which may need sizes beside them."""
+        found = super().calls(sizes, op)
+        return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in found]
+
+    def _arguments(
+        self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
+    ) -> Sequence[Any]:
+        """True sizes of padded arguments are given as integers of Python."""
+        index = self.driver.segments[stage]
+        inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
+        found = list(structs)
+        for i, value in enumerate(inputs):
+            found[i] = self._numbers.get(value, structs[i])
+        return found
+
+    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+        """Lower the program of a stage for these arguments: the types that it gives."""
+        stage, statics, _ = key
+        jitted = self.jitted(stage)
+        with self.settings(stage):
+            if self.is_on_host(stage):
+                return self._leaves(self.jax.eval_shape(jitted, *arguments))
+            lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
+        return self._leaves(lowered.out_info)
+
+    def _leaves(self, found: Any) -> Sequence[Any]:
+        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(found)
+        return leaves
+
+    def tell(self) -> None:
+        """Warn of what is not done, since it depends on data."""
+        if self.unknown:
+            names = ", ".join(self.unknown)
+            given = ", ".join(f'"{name}": [...]' for name in self.unknown)
+            problem = (
+                f"{self._op}: what depends on {names} waits for the first call: the "
+                f"program reads it from the device\n"
+                f"  hint: give numbers that it may take too, as {{{given}}}"
+            )
+            warnings.warn(problem, AheadWarning, stacklevel=user_level())
+
+
+def _is_one_of(value: Value, kinds: Mapping[str, Any]) -> bool:
+    return not value.type.rank and value.dtype.kind in kinds
+
+
+def executables_of(jax: Any, lowered: Sequence[Any], threads: int | None) -> list[Any]:
+    """The executables of what is lowered; XLA compiles them on threads."""
+    executables = Executables(jax)
+
+    def compile(one: Any) -> Any:
+        with executables.kept():
+            return one.compile()
+
+    with ThreadPoolExecutor(threads or os.cpu_count()) as pool:
+        return list(pool.map(compile, lowered))
+
+
+def driver_of(plan: Plan, op: str) -> Driver:
+    """The driver of a plan as steps, of which all checks are taken to hold.
+
+    Raises GraphError where it does more.
+    """
+    steps = tuple([s for s in plan.steps if not isinstance(s, Check)])
+    unchecked = replace(plan, steps=steps)
+    try:
+        return recorded(unchecked, plan.padded, (), len(plan.called.inputs))
+    except GraphError as error:
+        first = shortened(str(error).splitlines()[0])
+        raise graph_error(
+            "the driver computes on the host what decides on sizes",
+            op=op,
+            got=first,
+            hint="call the function once for each of the sizes",
+        ) from None

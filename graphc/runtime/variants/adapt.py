@@ -1,0 +1,288 @@
+"""`dims="auto"`: specialized at first, padded where a size turns out to vary."""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.analysis.cost import DeviceCosts
+from graphc.backends.program import Source
+from graphc.errors import GraphError
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Symbol, evaluate
+from graphc.runtime.driver.log import Compilation
+from graphc.transform.padding.pad import padded
+from graphc.transform.planning.plan import Plan, Segment
+from graphc.transform.policies import Bound, Pad, Policy
+
+# How many sizes are a sign of more is a question of calls, not of devices.
+MANY = 2  # of one dim
+MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
+
+Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
+Change = tuple[Plan, Source, str]
+_Taken = tuple[list[Symbol], Plan, Source]
+
+
+class Seen:
+    """The sizes that a function was compiled for, by symbol.
+
+    Symbols within bodies are found by the name of one of the given symbols, `known`.
+    `lost` are the seconds of compilations for sizes after the first, `price` those of
+    the last compilation.
+    """
+
+    def __init__(self, known: Sequence[Symbol]) -> None:
+        self._known = set(known)
+        self._named: dict[str, list[Symbol]] = {}
+        for symbol in known:
+            self._named.setdefault(symbol.name, []).append(symbol)
+        self.sizes: dict[Symbol, set[int]] = {}
+        self.last: dict[Symbol, int] = {}
+        self.lost: dict[Symbol, float] = {}
+        self.price: dict[Symbol, float] = {}
+
+    def copy(self) -> "Seen":
+        """The same sizes, to which others can be added."""
+        other = Seen(list(self._known))
+        other.sizes = {symbol: set(found) for symbol, found in self.sizes.items()}
+        other.last, other.lost = dict(self.last), dict(self.lost)
+        other.price = dict(self.price)
+        return other
+
+    def add(
+        self, compilations: Sequence[Compilation], names: dict[str, Symbol]
+    ) -> None:
+        """Record the sizes of compilations; `names` maps their names to symbols."""
+        for compilation in compilations:
+            for name, size in compilation.sizes.items():
+                for symbol in self._meant(names.get(name)):
+                    self.note(symbol, size, compilation.seconds)
+
+    def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
+        """The given symbols that a symbol of a program is, or may be."""
+        if symbol is None:
+            return []
+        return [symbol] if symbol in self._known else self.named(symbol.name)
+
+    def named(self, name: str) -> Sequence[Symbol]:
+        """The given symbols of a name."""
+        return self._named.get(name, [])
+
+    def note(self, symbol: Symbol, size: int, seconds: float) -> None:
+        """Record a size that took so long to compile for."""
+        before = self.sizes.setdefault(symbol, set())
+        again = seconds if before and size not in before else 0.0
+        self.lost[symbol] = self.lost.get(symbol, 0.0) + again
+        if seconds:
+            self.price[symbol] = seconds
+        before.add(size)
+        self.last[symbol] = size
+
+
+@dataclass(frozen=True)
+class LeftToCalls:
+    """A graph, those of its sizes that may vary, and the policies of others."""
+
+    graph: Graph
+    symbols: Sequence[Symbol]
+    policies: Mapping[Symbol, Policy]
+
+
+class Adapter:
+    """Watches which sizes a function is compiled for, and decides which to pad.
+
+    Sizes that arguments tell are foreseen, before they are compiled for. The cost of a
+    size in compilations is weighed against the cost of padding it in all calls so far:
+    a size that is cheap to compile for and changes once in thousands of calls stays. An
+    axis or an integer input is padded; a size that depends on data is kept at its bound
+    where the sizes seen come near it, so that nothing is read, else padded.
+    """
+
+    def __init__(
+        self,
+        start: LeftToCalls,
+        compile: Compile,
+        names: Mapping[object, str],
+        costs: DeviceCosts,
+    ) -> None:
+        self._graph = start.graph
+        self._costs = costs
+        self._names = names
+        self._compile = compile
+        symbols = start.symbols
+        self._integers = [s for s in symbols if isinstance(s.origin, Value)]
+        self._seen = Seen(symbols)
+        self._policies: dict[Symbol, Policy] = dict(start.policies)
+        self._refused: set[tuple[Symbol, int]] = set()  # for so many segments
+        self._originals: dict[Symbol, Symbol] = {}
+
+    @property
+    def policies(self) -> Mapping[Symbol, Policy]:
+        """The policies that sizes have now."""
+        return self._policies
+
+    def took(self, sizes: Mapping[str, int]) -> None:
+        """Record sizes, by name, that calls had for which there was another program."""
+        for name, size in sizes.items():
+            for symbol in self._seen.named(name):
+                self._seen.note(symbol, size, 0.0)
+
+    def notice(
+        self,
+        new: Sequence[Compilation],
+        sizes: dict[str, Symbol],
+        calls: int,
+        plan: Plan,
+    ) -> Change | None:
+        """The program to go on with, and why; None where nothing changes.
+
+        `plan` is that of the program so far.
+        """
+        self._stand_at(plan)
+        names = {name: self._originals.get(s, s) for name, s in sizes.items()}
+        self._seen.add(new, names)
+        return self._change(calls, plan)
+
+    def vary(
+        self, sizes: Sequence[Mapping[str, int]], calls: int, plan: Plan
+    ) -> Change | None:
+        """The program to compile for all of these sizes, which are told to vary."""
+        for one in sizes:
+            for name, size in one.items():
+                for symbol in self._seen.named(name):
+                    self._seen.note(symbol, size, float(calls + 1))
+        return self._change(calls, plan)
+
+    def foresee(
+        self, sizes: Mapping[str, int], calls: int, plan: Plan
+    ) -> Change | None:
+        """The program to run in place of compiling for these sizes, by name, and why.
+
+        They are taken to cost what the last ones did. None where nothing changes.
+        """
+        expected = self._seen.copy()
+        for name, size in sizes.items():
+            for symbol in expected.named(name):
+                known = expected.sizes.get(symbol, {size})
+                if size not in known and symbol not in self._policies:
+                    expected.note(symbol, size, expected.price.get(symbol, 0.0))
+        if expected.sizes == self._seen.sizes:
+            return None
+        before, self._seen = self._seen, expected
+        change = self._change(calls, plan)
+        if change is None:
+            self._seen = before
+        return change
+
+    def _change(self, calls: int, plan: Plan) -> Change | None:
+        """The program to go on with, by the sizes seen."""
+        self._stand_at(plan)
+        found = self._taken(self._varying(1, calls), 1)
+        segments = len(plan.segments)
+        if found is None and segments > 1:
+            everywhere = set[Symbol].intersection(*map(self._keys, plan.segments))
+            varying = self._varying(segments, calls, everywhere)
+            found = self._taken(varying, segments)
+        if found is None:
+            return None
+        told, plan, source = found
+        reasons = list(map(self._told, told))
+        segments = len(plan.segments)
+        price = "1 compilation" if segments == 1 else f"{segments} compilations"
+        why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
+        return plan, source, why
+
+    def _stand_at(self, plan: Plan) -> None:
+        """Sizes are told by the names that they have in this plan."""
+        if plan.padded is not None:
+            self._originals = plan.padded.originals
+
+    def _keys(self, segment: Segment) -> set[Symbol]:
+        """The sizes that a segment is compiled for."""
+        return {self._originals.get(s, s) for s in segment.keys}
+
+    def _varying(
+        self, segments: int, calls: int, everywhere: Container[Symbol] = ()
+    ) -> list[Symbol]:
+        """The sizes that have cost enough to be padded, if in so many segments.
+
+        `everywhere` are those on which all of several segments depend.
+        """
+        many = {s: MANY for s in self._seen.sizes if segments == 1 or s in everywhere}
+        return [
+            s
+            for s, found in self._seen.sizes.items()
+            if len(found) >= many.get(s, MANY_IN_SEGMENTS)
+            and self._seen.lost[s] > calls * self._costs.padding
+            and s not in self._policies
+            and (s, segments) not in self._refused
+        ]
+
+    def _told(self, symbol: Symbol) -> str:
+        """The policy of a size, and why it has one."""
+        count = len(self._seen.sizes.get(symbol, ()))
+        why = f"took {count} sizes" if count > 1 else "beside it"
+        return f"{self._names.get(symbol, symbol.name)} {why}: {self._policies[symbol]}"
+
+    def _taken(self, symbols: list[Symbol], most: int) -> _Taken | None:
+        """Take up policies for sizes: for all at once, or for one that can be.
+
+        The program is to have at most so many segments. Where these sizes cannot
+        be padded alone, the integers of the program may be too: an array of `k * n`
+        elements has a capacity where both have one.
+        """
+        tries = [symbols, *([s] for s in symbols)] if len(symbols) > 1 else [symbols]
+        beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
+        if beside:
+            tries.insert(1, [*symbols, *beside])
+        for some in tries if symbols else ():
+            policies = {s: self._choice(s, s in symbols) for s in some}
+            found = self._takes(policies, most)
+            if found is not None:
+                return some, *found
+        self._refused.update((s, most) for s in symbols)
+        return None
+
+    def _takes(
+        self, chosen: dict[Symbol, Policy], most: int
+    ) -> tuple[Plan, Source] | None:
+        """Take up policies for sizes, if the program does not get worse.
+
+        It does where an op would need true sizes, or where there are more segments:
+        these would be compiled for each capacity, and called each time.
+        """
+        policies = self._policies | chosen
+        try:
+            trial = padded(self._graph, policies)
+            if trial.cuts or (trial.prices and self._is_long(chosen)):
+                return None
+            found = self._compile(policies)
+        except GraphError:
+            return None
+        if len(found[0].segments) > most:
+            return None
+        self._policies = policies
+        return found
+
+    def _is_long(self, symbols: Iterable[Symbol]) -> bool:
+        """Whether work on a size of these takes longer than to compile for another."""
+        longest = max(n for s in symbols for n in self._seen.sizes.get(s, ()))
+        return longest > self._costs.cheap
+
+    def _choice(self, symbol: Symbol, varies: bool) -> Policy:
+        """The policy for a size: a capacity is close to one that has not varied."""
+        seen = self._seen.sizes.get(symbol)
+        capacities = Pad() if varies else Pad(minimum=1)
+        if not _is_count(symbol) or symbol.upper is None or not seen:
+            return capacities
+        try:
+            most = evaluate(symbol.upper, self._seen.last)
+        except GraphError:  # the size of a value outside of all segments
+            return Bound()
+        return Bound() if most <= self._costs.sparse * max(seen) else capacities
+
+
+def _is_count(symbol: Symbol) -> bool:
+    """Whether a size is neither that of an axis nor an integer input."""
+    origin = symbol.origin
+    return isinstance(origin, Value) and origin.node.primitive is not INPUT

@@ -1,0 +1,124 @@
+"""Warnings about compilations, each with a remedy that was planned first."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+from graphc.errors import GraphError, RecompilationWarning, user_level
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.sizes.dims import Symbol
+from graphc.runtime.driver.log import Compilation
+from graphc.runtime.variants.adapt import Change, Seen
+from graphc.transform.planning.budget import Budget, Spending
+from graphc.transform.planning.plan import Plan
+from graphc.transform.policies import Pad, Policy, symbols_of
+
+TOO_MANY = 8  # so many are worth a warning where they are specialized for good
+
+PlanOf = Callable[[dict[Symbol, Policy]], Plan]
+
+
+class Advisor:
+    """Warns where a function that shall specialize is compiled for ever new sizes."""
+
+    def __init__(
+        self, graph: Graph, names: Mapping[object, str], plan_of: PlanOf
+    ) -> None:
+        self._names = names
+        self._plan_of = plan_of
+        self._seen = Seen(symbols_of(graph))
+        self._warned: set[Symbol] = set()
+        self._done: list[Compilation] = []
+
+    def notice(
+        self,
+        new: Sequence[Compilation],
+        sizes: dict[str, Symbol],
+        calls: int,
+        plan: Plan,
+    ) -> Change | None:
+        """Warn once per dim; the program stays as it is."""
+        done = self._done
+        done += new
+        self._seen.add(new, sizes)
+        for symbol, found in self._seen.sizes.items():
+            if len(found) >= TOO_MANY and symbol not in self._warned:
+                self._warned.add(symbol)
+                lost = sum(c.seconds for c in done)
+                name = self._names.get(symbol, symbol.name)
+                warnings.warn(
+                    f"{name} took {len(found)} sizes, the last "
+                    f"{self._seen.last[symbol]}: {len(done)} compilations, {lost:.1f} s"
+                    f"\n  hint: {self._remedy(symbol, name)}",
+                    RecompilationWarning,
+                    stacklevel=user_level(),
+                )
+        return None
+
+    def _remedy(self, symbol: Symbol, name: str) -> str:
+        """The remedy, if planning with it shows that it is one."""
+        try:
+            plan = self._plan_of({symbol: Pad()})
+        except GraphError as error:
+            return f"no capacities help: {error.args[0].splitlines()[0]}"
+        if plan.padded is not None and plan.padded.cuts:
+            cut = plan.padded.cuts[0]
+            return (
+                f"padding does not help: {cut.node.reported} at {cut.place} needs the "
+                f"true size, as {cut.reason}"
+            )
+        return f"dims={{{name!r}: graphc.Pad()}} compiles for capacities only"
+
+
+class Overseer:
+    """Warns once where a budget of compilations is exceeded."""
+
+    def __init__(
+        self,
+        budget: Budget,
+        spent: Spending,
+        names: Mapping[object, str],
+        spend: Callable[[Budget], Spending],
+    ) -> None:
+        self._budget, self._spent = budget, spent
+        self._names = names
+        self._spend = spend
+        self._count = 0
+        self._warned = False
+
+    def notice(
+        self,
+        new: Sequence[Compilation],
+        sizes: dict[str, Symbol],
+        calls: int,
+        plan: Plan,
+    ) -> Change | None:
+        """Warn once; the program stays as it is."""
+        self._count += len(new)
+        if self._count > self._budget.compilations and not self._warned and new:
+            self._warned = True
+            warnings.warn(
+                f"{self._count} compilations, over the budget of "
+                f"{self._budget.compilations}\n  the last: {new[-1].reason}"
+                f"\n  hint: {self._remedy(new[-1])}",
+                RecompilationWarning,
+                stacklevel=user_level(),
+            )
+        return None
+
+    def _remedy(self, last: Compilation) -> str:
+        """A budget that covers the sizes that came, planned with them."""
+        largest = max(last.sizes.values(), default=0)
+        if largest <= max(self._spent.largest.values(), default=0):
+            return (
+                f"graphc.Budget(compilations={2 * self._budget.compilations}): this "
+                "came of another dtype or placement of an argument, not of a size"
+            )
+        wider = Budget(
+            self._budget.compilations, self._budget.smallest, max(largest, 16)
+        )
+        found = self._spend(wider)
+        return (
+            f"dims=graphc.Budget(compilations={wider.compilations}, "
+            f"largest={wider.largest}) takes at most {found.compilations}, at "
+            f"{found.waste:.2f} times the work of true sizes"
+        )

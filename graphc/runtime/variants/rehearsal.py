@@ -1,0 +1,107 @@
+"""The forecast of a function that adapts: its calls are rehearsed one by one.
+
+Nothing runs. The very `Adapter` that watches a function is told what each call would
+compile, and chooses the plans to go on with.
+"""
+
+from collections.abc import Mapping
+
+from graphc.ir.sizes.dims import Symbol
+from graphc.runtime.driver.log import Compilation
+from graphc.runtime.variants.adapt import Adapter
+from graphc.transform.planning.forecast import Forecast, SizesGiven
+from graphc.transform.planning.plan import Plan
+
+SizesOfSegment = tuple[int, ...]
+SECONDS = 1.0  # a compilation is taken to last: more than padding costs in any call
+
+
+class _Program:
+    """A plan, and the sizes that it would be compiled for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.sizes = plan.sizes
+        self.compiled: list[dict[SizesOfSegment, None]] = [{} for _ in self.sizes.keys]
+        self.called: set[tuple[SizesOfSegment, ...]] = set()
+        self.unknown: dict[str, None] = {}
+
+    def keys(self, call: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
+        """The sizes that each segment would be compiled for."""
+        known = self.sizes.known(call)
+        for s in (s for symbols in self.sizes.keys for s in symbols if s not in known):
+            self.unknown[s.name] = None
+        return tuple(
+            tuple(known[s] for s in symbols if s in known)
+            for symbols in self.sizes.keys
+        )
+
+    def run(self, call: Mapping[Symbol, int]) -> list[dict[Symbol, int]]:
+        """The sizes of each compilation of this call."""
+        keys, known = self.keys(call), self.sizes.known(call)
+        self.called.add(keys)
+        new = []
+        for key, before, symbols in zip(
+            keys, self.compiled, self.sizes.keys, strict=True
+        ):
+            if key not in before:
+                before[key] = None
+                new.append({s: known[s] for s in symbols if s in known})
+        return new
+
+
+def rehearsed(
+    adapter: Adapter, plan: Plan, keeps: bool, sizes: Mapping[str, SizesGiven]
+) -> Forecast:
+    """Forecast calls of a function that begins with `plan`.
+
+    `keeps`: programs that it has changed from stay in use for what they have compiled,
+    and it changes before a size is compiled for.
+    """
+    programs = [_Program(plan)]
+    calls = programs[0].sizes.calls(sizes)
+    true = kept = 0
+    for number, call in enumerate(calls):
+        newest = programs[-1]
+        older = programs[:-1] if keeps else []
+        used = next((p for p in older if p.keys(call) in p.called), newest)
+        if keeps and used is newest and newest.keys(call) not in newest.called:
+            told = {s.name: n for s, n in call.items()}
+            foreseen = adapter.foresee(told, number, newest.plan)
+            if foreseen is not None:
+                used = _Program(foreseen[0])
+                programs.append(used)
+        true += used.sizes.true_elements(call)
+        kept += used.sizes.elements(used.sizes.known(call))
+        change = _noticed(adapter, used, call, number)
+        if change is not None:
+            programs.append(_Program(change))
+    counts = [len(found) for p in programs for found in p.compiled]
+    unknown = dict.fromkeys(name for p in programs for name in p.unknown)
+    waste = kept / true if true else 1.0
+    reads = programs[-1].plan.reads
+    return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
+
+
+def _noticed(
+    adapter: Adapter, program: _Program, call: Mapping[Symbol, int], number: int
+) -> Plan | None:
+    """The plan to go on with after a call, if there is another."""
+    new = program.run(call)
+    originals = program.plan.originals
+    names: dict[str, Symbol] = {}
+    told: list[Compilation] = []
+    for found in new:
+        named = {_name(s, names): n for s, n in found.items()}
+        told.append(Compilation(0, SECONDS, "", named))
+    symbols = {name: originals.get(s, s) for name, s in names.items()}
+    change = adapter.notice(told, symbols, number, program.plan) if told else None
+    return None if change is None else change[0]
+
+
+def _name(symbol: Symbol, names: dict[str, Symbol]) -> str:
+    """A name for a symbol, recorded in `names`."""
+    name = f"{symbol.name} {symbol.serial}"
+    names[name] = symbol
+    return name
+

@@ -1,0 +1,334 @@
+"""`tier="auto"`: new sizes run on NumPy, and are compiled for when that pays.
+
+Whether a size comes once or a thousand times is not known when it comes first, as for
+skis, which may be rented or bought. The rule that costs at most about twice what a
+prophet would pay: rent until the rents make up the price. Rents are the seconds that
+calls of one key took on NumPy, less what they would have taken compiled; the price is
+a compilation. A key is what the JAX program is compiled for: the sizes of axes
+(capacities where they are padded), the numbers of static inputs, and the kinds of
+the other scalars. Sizes that depend on data are in no key: where the JAX program
+is compiled for each, a key that was switched to JAX goes on compiling for them.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.program import Outputs, Source
+from graphc.errors import graph_error
+from graphc.ir.graph.bodies import has_inner, within
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.graph.op import EMISSION
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.arguments import ArgumentValues, Signature
+from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.log import Announcements
+from graphc.runtime.driver.stance import refusing
+from graphc.transform.planning.plan import Plan
+from graphc.transform.policies import Pad
+
+PRIOR = 0.3  # seconds that a compilation is taken to last while none was seen
+LEAST = 0.5  # of NumPy's time: so much counts as lost, however slow JAX has been
+TRIAL = 5  # calls of a compiled key, until it is known which tier is faster
+SLOWER = 1.25  # so much slower than NumPy sends a key back: less may be chance
+
+SizesKey = tuple[Any, ...]
+PartRunner = Callable[[ArgumentValues], Any]
+
+
+@dataclass
+class Visits:
+    """The calls of one key: how many, and how long they took."""
+
+    calls: int = 0  # on NumPy
+    seconds: float = 0.0  # on NumPy, in sum
+    numpy: float = float("inf")  # the fastest
+    jax: float = float("inf")  # the fastest that compiled nothing
+    trials: int = 0  # on JAX, with nothing compiled
+    compiled: bool = False
+    settled: bool = False
+
+
+class Costs:
+    """Which tier a call of a key shall run on, by the seconds seen so far."""
+
+    def __init__(self) -> None:
+        self.visits: dict[SizesKey, Visits] = {}
+        self._prices: list[float] = []
+        self._price = PRIOR
+        self._ratios: list[float] = []
+        self._lost = 1.0  # of NumPy's time, the share that JAX would have saved
+
+    @property
+    def price(self) -> float:
+        """The cost of a compilation: the median of those seen."""
+        return self._price
+
+    def pays(self, key: SizesKey) -> bool:
+        """Whether the next call of the key shall run compiled."""
+        found = self.visits.get(key)
+        if found is None:
+            return False
+        due = not found.settled and found.seconds * self._lost > self._price
+        return found.compiled or due
+
+    def is_compiled(self, key: SizesKey) -> bool:
+        """Whether calls of the key run compiled."""
+        found = self.visits.get(key)
+        return found is not None and found.compiled
+
+    def on_numpy(self, key: SizesKey, seconds: float) -> None:
+        """A call ran on NumPy."""
+        found = self.visits.setdefault(key, Visits())
+        found.calls += 1
+        found.seconds += seconds
+        found.numpy = min(found.numpy, seconds)
+
+    def on_jax(self, key: SizesKey, seconds: float, compiled: bool) -> None:
+        """A call ran on JAX, and whether something was compiled for it.
+
+        After some calls that were slower than on NumPy the key goes back there.
+        """
+        found = self.visits[key]
+        found.compiled = True
+        if compiled:
+            self._prices.append(seconds)
+            self._price = statistics.median(self._prices)
+            return
+        found.jax = min(found.jax, seconds)
+        found.trials += 1
+        if found.trials == TRIAL:
+            found.settled = True
+            found.compiled = found.jax <= SLOWER * found.numpy
+            self._ratios.append(found.jax / max(found.numpy, 1e-9))
+            self._lost = max(1 - statistics.median(self._ratios), LEAST)
+
+    def forget(self) -> None:
+        """Keys have another meaning from now on; what compiling costs stays known."""
+        self.visits.clear()
+
+
+class Tiers:
+    """Two programs of one graph, and the choice between them for each call.
+
+    The results are new NumPy arrays, whichever program ran. A call that is traced by
+    JAX runs on the JAX program, and its results are what JAX makes of them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: Source,
+        outputs: Outputs,
+        tell: Callable[[str], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        name = "<graphc numpy program>"
+        self.program = Program(source.text, name, source.foreigns)
+        module = self.program.load()
+        graph = plan.called
+        self._numpy: Callable[..., Any] = module.program
+        self._signature = Signature(
+            graph.inputs,
+            graph.input_names,
+            {},
+            "numpy",
+            module.check_inputs,
+            plan.casting,
+        )
+        self._outputs = outputs
+        self._tell = tell
+        self.clock = clock
+        self.costs = Costs()
+        self.calls = 0  # on NumPy
+
+    def around(
+        self, prepared: Prepared, jax: Callable[..., Any], announced: Announcements
+    ) -> Callable[..., Any]:
+        """The function that chooses between the NumPy program and the prepared one.
+
+        `announced` are the compilations of the latter. Where there are to be none, a
+        key that is not compiled stays on NumPy.
+        """
+        pending = announced.pending
+        parts = parts_of(prepared)
+        self.costs.forget()
+
+        def run(*args: Any) -> Any:
+            if any(map(_is_traced, args)):
+                return jax(*args)
+            key = tuple([part(args) for _, part in parts])
+            pays = self.costs.pays(key)
+            if not pays or (not self.costs.is_compiled(key) and refusing(announced)):
+                return self._on_numpy(key, args)
+            start = self.clock()
+            result = owned(jax(*args), self._outputs)
+            seconds = self.clock() - start
+            self._note([name for name, _ in parts], key, seconds, bool(pending))
+            return result
+
+        return run
+
+    def _on_numpy(self, key: SizesKey, args: ArgumentValues) -> Any:
+        if not self._signature.plain.issuperset(map(type, args)):
+            args = self._signature.admit(args)
+        start = self.clock()
+        result = owned(self._numpy(*args), self._outputs, np.asarray)
+        self.costs.on_numpy(key, self.clock() - start)
+        self.calls += 1
+        return result
+
+    def _note(
+        self, names: list[str], key: SizesKey, seconds: float, compiled: bool
+    ) -> None:
+        """Record a call on JAX, and report where a key changes its tier."""
+        visits = self.costs.visits[key]
+        before = visits.compiled
+        self.costs.on_jax(key, seconds, compiled)
+        if visits.compiled == before:
+            return
+        sizes = [f"{n} = {k}" for n, k in zip(names, key, strict=True) if n]
+        what = ", ".join(sizes) or "all arguments"
+        if visits.compiled:
+            lost = f"{visits.calls} calls took {visits.seconds:.2g} s on NumPy"
+            self._tell(f"{what}: {lost}, compiled from now on")
+        else:
+            times = f"{visits.numpy:.2g} s instead of {visits.jax:.2g} s"
+            self._tell(f"{what}: back on NumPy, which takes {times}")
+
+    def explain(self) -> str:
+        """The tier in words: the end of a report."""
+        keys = self.costs.visits.values()
+        compiled = sum(v.compiled for v in keys)
+        return (
+            '\n\ntier "auto": a size runs on NumPy until that has cost as much as a '
+            f"compilation, {self.costs.price:.2g} s\n"
+            f"  {compiled} of {len(keys)} keys are compiled, "
+            f"{self.calls} calls ran on NumPy"
+        )
+
+
+def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -> Any:
+    """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
+
+    They are copied, unless `array` is `np.asarray`, for arrays that nobody else has.
+    """
+    if outputs.kind == "single":
+        return array(result, order="C")
+    found = [result[k] for k in outputs.keys] if outputs.kind == "dict" else result
+    pairs = zip(found, outputs.parts, strict=True)
+    parts = [owned(r, o, array) for r, o in pairs]
+    if outputs.kind == "dict":
+        return dict(zip(outputs.keys, parts, strict=True))
+    return parts if outputs.kind == "list" else tuple(parts)
+
+
+def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
+    """The parts of the key of a program, taken from arguments, with names."""
+    facts = prepared.facts
+    rounded = _capacities(prepared.plan) if facts.padded else {}
+    parts: dict[Symbol, tuple[str, PartRunner]] = {}
+    others: list[tuple[str, PartRunner]] = []
+    axes: list[tuple[int, int, Dim]] = []
+    for i, value in enumerate(prepared.inputs):
+        symbol = value._symbol
+        if value.type.rank:
+            shape = enumerate(value.type.shape)
+            axes += [(i, axis, n) for axis, n in shape if isinstance(n, Dim)]
+        elif symbol is not None and (symbol in rounded or i in facts.statics):
+            parts[symbol] = symbol.name, _number(i, rounded.get(symbol))
+        else:
+            others.append(("", _kind(i)))
+    for i, axis, n in axes:
+        symbol = n.symbols[0]
+        if n is symbol_dim(symbol) and symbol not in parts:
+            parts[symbol] = symbol.name, _size(i, axis, rounded.get(symbol))
+    for i, axis, n in axes:
+        if any(s not in parts for s in n.symbols):
+            others.append((str(n), _size(i, axis, None)))
+    return [*parts.values(), *others]
+
+
+def shapes_and_numbers(prepared: Prepared) -> PartRunner:
+    """The function of arguments that tells their key, at less cost than the key.
+
+    It is one expression: each call of a function that adapts runs it.
+    """
+    inputs, statics = prepared.inputs, prepared.facts.statics
+    parts = [
+        f"args[{i}].shape"
+        for i, v in enumerate(inputs)
+        if any(isinstance(n, Dim) for n in v.type.shape)
+    ]
+    parts += [
+        f"{'index' if i in statics or v._symbol is not None else 'kind'}(args[{i}])"
+        for i, v in enumerate(inputs)
+        if not v.type.rank
+    ]
+    text = f"lambda args: ({', '.join([*parts, ''])})" if parts else "lambda args: ()"
+    found: PartRunner = eval(text, {"index": index, "kind": _kind_of})
+    return found
+
+
+def _capacities(plan: Plan) -> dict[Symbol, Pad]:
+    """The sizes that are rounded up, unless a segment is compiled for the true one."""
+    padded = plan.padded
+    if padded is None:
+        return {}
+    keys = {s for segment in plan.segments for s in segment.keys}
+    true = {padded.originals[s] for s in keys & padded.originals.keys()}
+    policies = {s: p for s, p in padded.policies.items() if s not in true}
+    return {s: p for s, p in policies.items() if isinstance(p, Pad)}
+
+
+def _size(i: int, axis: int, pad: Pad | None) -> PartRunner:
+    if pad is None:
+        return lambda args: args[i].shape[axis]
+    return lambda args: pad.capacity(args[i].shape[axis])
+
+
+def _number(i: int, pad: Pad | None) -> PartRunner:
+    if pad is None:
+        return lambda args: index(args[i])
+    return lambda args: pad.capacity(index(args[i]))
+
+
+def _kind(i: int) -> PartRunner:
+    """Python's scalars and arrays are compiled for apart."""
+
+    return lambda args: _kind_of(args[i])
+
+
+def _kind_of(argument: Any) -> Any:
+    weak = getattr(argument, "weak_type", False)
+    return getattr(argument, "dtype", type(argument)), weak
+
+
+def _is_traced(argument: Any) -> bool:
+    return type(argument).__name__.endswith("Tracer")
+
+
+def require_both(graph: Graph) -> None:
+    """Raise GraphError where results would depend on the tier, or one is missing."""
+    for node in within(ancestors(graph.outputs)):
+        primitive = node.primitive
+        refused = EMISSION["numpy"].reason(primitive)
+        if refused:
+            reason = f"NumPy cannot run it: {refused}"
+        elif not primitive.on_host and not has_inner(node):
+            reason = "its numbers on NumPy may differ from those on JAX"
+        else:
+            continue
+        raise graph_error(
+            f'tier="auto" is impossible: {reason}',
+            op=primitive.name,
+            hint='use tier="jax"',
+            where=node.place,
+        )

@@ -1,0 +1,100 @@
+"""A watcher of the sizes of calls, made when a size may have changed, not before."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from graphc.ir.sizes.dims import Symbol
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.log import Compilation
+from graphc.runtime.variants.adapt import Adapter, Change
+from graphc.runtime.variants.advice import Advisor, Overseer
+from graphc.transform.policies import Policy
+
+Watcher = Adapter | Advisor | Overseer
+
+
+class Watching:
+    """Holds what a watcher would be told, until there is something to see.
+
+    A watcher needs the plan. For a program that came without one, the first compilation
+    of each segment says nothing about sizes that vary.
+    """
+
+    def __init__(self, make: Callable[[], Watcher]) -> None:
+        self._make = make
+        self._watcher: Watcher | None = None
+        self._held: list[Compilation] = []
+        self._taken: list[Mapping[str, int]] = []
+
+    @property
+    def policies(self) -> Mapping[Symbol, Policy]:
+        """The policies that sizes have come to."""
+        watcher = self._made()
+        return watcher.policies if isinstance(watcher, Adapter) else {}
+
+    def took(self, sizes: Mapping[str, int]) -> None:
+        """Sizes, by name, that calls had for which there was another program."""
+        if isinstance(self._watcher, Adapter):
+            self._watcher.took(sizes)
+        elif self._watcher is None:
+            self._taken.append(dict(sizes))
+
+    def notice(
+        self, new: Sequence[Compilation], prepared: Prepared, calls: int
+    ) -> Change | None:
+        """The program to go on with, and why; None where nothing changes."""
+        self._held += new
+        if not prepared.planned and not self._may_vary():
+            return None
+        return self._told(self._made(), prepared, calls)
+
+    def foresee(
+        self, sizes: Mapping[str, int], prepared: Prepared, calls: int
+    ) -> Change | None:
+        """The program to run in place of compiling for these sizes, by name, and why.
+
+        None where it may as well be compiled for them.
+        """
+        if self._watcher is None and not self._may_differ(sizes):
+            return None
+        watcher = self._made()
+        if not isinstance(watcher, Adapter):
+            return None
+        change = self._told(watcher, prepared, calls) if self._held else None
+        return change or watcher.foresee(sizes, calls, prepared.plan)
+
+    def vary(
+        self, sizes: Sequence[Mapping[str, int]], prepared: Prepared, calls: int
+    ) -> Change | None:
+        """The program to go on with where all of these sizes are to come."""
+        watcher = self._made()
+        if not isinstance(watcher, Adapter):
+            return None
+        change = self._told(watcher, prepared, calls) if self._held else None
+        return change or watcher.vary(sizes, calls, prepared.plan)
+
+    def _told(
+        self, watcher: Watcher, prepared: Prepared, calls: int
+    ) -> Change | None:
+        """Tell a watcher what was held, and what it says to that."""
+        held, self._held = self._held, []
+        plan = prepared.plan
+        sizes = {k: plan.originals.get(s, s) for k, s in prepared.sizes.items()}
+        return watcher.notice(held, sizes, calls, plan)
+
+    def _may_vary(self) -> bool:
+        """Whether a size may have been seen before, at another number."""
+        segments = [c.segment for c in self._held]
+        return bool(self._taken) or len(set(segments)) < len(segments)
+
+    def _may_differ(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a size may have been another number in what is held."""
+        known = [*self._taken, *(c.sizes for c in self._held)]
+        return any(one.get(name, n) != n for one in known for name, n in sizes.items())
+
+    def _made(self) -> Watcher:
+        if self._watcher is None:
+            self._watcher = self._make()
+            taken, self._taken = self._taken, []
+            for sizes in taken:
+                self.took(sizes)
+        return self._watcher

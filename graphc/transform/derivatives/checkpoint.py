@@ -1,0 +1,85 @@
+"""checkpoint: a part of a graph that is recomputed in the backward pass.
+
+Only the values that the part starts from are kept from the forward pass, not its inner
+values. (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
+"""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from graphc.control.pytree import flatten, unflatten
+from graphc.ir.graph.build import CONSTANT, as_value, strong
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, op
+from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.namespace import F
+from graphc.ir.types import TensorType, is_inexact
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.padding import first_values
+from graphc.transform.derivatives.autodiff import pull
+
+
+@op()
+def _checkpointed(*values: Array, count: int) -> tuple[TensorType, ...]:
+    """The first `count` values; the others are what they are computed from."""
+    return tuple(v.type for v in values[:count])
+
+
+_checkpointed.rounding = "none"
+_checkpointed.passes_on = True
+_checkpointed.emit("{values}")
+
+
+@_checkpointed.vjp
+def _(g: Any, *values: Value, count: int) -> tuple[Value | None, ...]:
+    outputs, saved = values[:count], values[count:]
+    cotangents = g if isinstance(g, tuple) else (g,)
+    # The same nodes on the same values would be those of the forward pass.
+    after = [c for c in cotangents if c is not None]
+    again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in saved]
+    new = dict(zip(saved, again, strict=True))
+    recomputed = replayed(outputs, new, region_between(outputs, saved))
+    return (*[None] * count, *pull(recomputed, cotangents, again))
+
+
+@_checkpointed.batch
+def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]:
+    spread_out = map(spread, [n] * len(values), batched, values)
+    return _checkpointed.bind(tuple(spread_out), {"count": count}).outputs
+
+
+_checkpointed.padding(first_values)
+
+
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, whose inner values are computed again where a gradient needs them.
+
+    It trades time for memory: only the arguments, and values from outside that
+    `function` uses, are kept until the backward pass. The values are the same.
+    """
+
+    @wraps(function)
+    def recomputed(*args: Any) -> Any:
+        arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        result = function(*unflatten(form, arguments))
+        outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
+        region = region_between(outputs, arguments)
+        saved = (*dict.fromkeys(arguments), *_used_from_outside(region, arguments))
+        node = _checkpointed.bind((*outputs, *saved), {"count": len(outputs)})
+        return unflatten(like, list(node.outputs))
+
+    return recomputed
+
+
+def _used_from_outside(
+    region: Sequence[Node], arguments: Sequence[Value]
+) -> list[Value]:
+    inside = set(region)
+    outside = {
+        v: None
+        for node in region
+        for v in node.inputs
+        if v.node not in inside and v.node.primitive is not CONSTANT
+    }
+    return [v for v in outside if v not in set(arguments)]

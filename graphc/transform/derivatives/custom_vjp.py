@@ -1,0 +1,225 @@
+"""custom_vjp: a user's own gradient rule for a function, as in JAX."""
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any
+
+from graphc.control.pytree import flatten, unflatten
+from graphc.errors import graph_error
+from graphc.ir.graph.build import INPUT, as_value, cast, strong
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Opaque, op
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import TensorType, is_inexact
+from graphc.ops.common.batching import Batched, spread
+from graphc.ops.common.padding import first_values
+from graphc.transform.derivatives.vectorize import vmap
+
+SizeTuple = tuple[Size, ...]
+# From the arguments and the cotangents of the outputs to those of the arguments, of
+# which it is said which are wanted. The sizes are those that the node holds for it.
+Backward = Callable[
+    [list[Value], list[Value], list[bool], SizeTuple], list[Value | None]
+]
+
+
+@op()
+def _custom_vjp(
+    *values: Array, count: int, rule: Opaque, sizes: tuple[Size, ...]
+) -> tuple[TensorType, ...]:
+    """The first `count` values; `rule` is their gradient in the others.
+
+    `sizes` are what the rule needs to know, in terms of the graph that the node is in.
+    """
+    return tuple(v.type for v in values[:count])
+
+
+_custom_vjp.passes_on = True
+_custom_vjp.emit("{values}")
+_custom_vjp.selective = True
+
+
+@_custom_vjp.vjp
+def _(
+    g: Any,
+    *values: Value,
+    count: int,
+    rule: Opaque,
+    sizes: SizeTuple,
+    wanted: list[bool],
+) -> tuple[Value | None, ...]:
+    cotangent_parts = g if isinstance(g, tuple) else (g,)
+    cotangents = [
+        F.zeros_like(v) if c is None else c
+        for c, v in zip(cotangent_parts, values[:count], strict=True)
+    ]
+    gradients = rule.content(list(values[count:]), cotangents, wanted[count:], sizes)
+    return (*[None] * count, *gradients)
+
+
+@_custom_vjp.batch
+def _(
+    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque, sizes: SizeTuple
+) -> tuple[Value, ...]:
+    def many(
+        arguments: list[Value],
+        cotangents: list[Value],
+        needed: list[bool],
+        sizes: SizeTuple,
+    ) -> list[Value | None]:
+        def one(parts: list[Value]) -> list[Value]:
+            primals, slopes = parts[: len(arguments)], parts[len(arguments) :]
+            gradients = rule.content(primals, slopes, needed, sizes)
+            return [
+                F.zeros_like(v) if c is None else c
+                for c, v in zip(gradients, parts, strict=False)
+            ]
+
+        gradients_of_all: list[Value | None] = vmap(one)([*arguments, *cotangents])
+        return gradients_of_all
+
+    spread_out = map(spread, [n] * len(values), batched, values)
+    params = {"count": count, "rule": Opaque(rule.name, many), "sizes": sizes}
+    return _custom_vjp.bind(tuple(spread_out), params).outputs
+
+
+_custom_vjp.padding(first_values)
+_custom_vjp.for_gradients = True
+
+
+class CustomVjp:
+    """A function of values with a gradient rule of its own; see `custom_vjp`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._forward: Callable[..., Any] | None = None
+        self._backward: Callable[..., Any] | None = None
+        update_wrapper(self, function)
+
+    def defvjp(
+        self, forward: Callable[..., Any], backward: Callable[..., Any]
+    ) -> "CustomVjp":
+        """Say how cotangents come about.
+
+        `forward(*arguments)` gives `(outputs, residuals)`, whatever the rule needs;
+        `backward(residuals, cotangents)` gives a tuple with the cotangent of each
+        argument, None for zero. It must be linear in the cotangents.
+        """
+        self._forward, self._backward = forward, backward
+        return self
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result, which has this gradient. Raises GraphError where the
+        rule is missing or the function uses a variable that is no argument."""
+        if self._forward is None:
+            hint = "say it by defvjp(forward, backward)"
+            raise graph_error("has no rule yet", op="custom_vjp", hint=hint)
+        arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
+        result = self._function(*unflatten(form, arguments))
+        outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
+        _need_all_arguments(outputs, arguments)
+        name = getattr(self._function, "__name__", "function")
+        ruled = with_rule(outputs, arguments, self._rule(form, like), name)
+        return unflatten(like, list(ruled))
+
+    def _rule(self, form: Any, like: Any) -> Backward:
+        forward, backward = self._forward, self._backward
+
+        def rule(
+            arguments: list[Value],
+            cotangents: list[Value],
+            needed: list[bool],
+            sizes: SizeTuple,
+        ) -> Any:
+            assert forward is not None and backward is not None
+            _, residuals = forward(*unflatten(form, arguments))
+            found = backward(residuals, unflatten(like, cotangents))
+            return _fitted(found, form, arguments)
+
+        return rule
+
+
+def _fitted(answer: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
+    """The cotangents of a user's rule, one per argument and of its type."""
+    if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
+        raise graph_error(
+            "the rule must give one cotangent per argument, in a tuple",
+            op="custom_vjp",
+            got=repr(answer),
+            expected=f"{len(form)} of them, None for zero",
+        )
+    gradients: list[Value | None] = []
+    remaining = iter(arguments)
+    for part, argument in zip(answer, form, strict=True):
+        mine = [next(remaining) for _ in flatten(argument, leaf=as_value)[0]]
+        values = [None] * len(mine) if part is None else _leaves(part)
+        for d, value in zip(values, mine, strict=True):
+            gradients.append(None if d is None else _of_type(d, value))
+    return gradients
+
+
+def _leaves(part: Any) -> list[Any]:
+    leaves: list[Any] = flatten(part, leaf=lambda v: v)[0]
+    return leaves
+
+
+def _of_type(d: Any, value: Value) -> Value | None:
+    if not is_inexact(value.dtype):
+        return None
+    converted = cast(as_value(d), value.dtype)
+    if converted.type.rank != value.type.rank:
+        raise graph_error(
+            "a cotangent has not the shape of its argument",
+            op="custom_vjp",
+            got=str(converted.type),
+            expected=str(value.type),
+        )
+    return F.specify_shape(converted, value.type.shape)
+
+
+def _need_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
+    """A variable from outside would have no gradient, without a word."""
+    inside = {node for v in arguments for node in [v.node]}
+    before = {node for node in ancestors(arguments)}
+    for node in ancestors(outputs):
+        if node.primitive is INPUT and node not in inside and node not in before:
+            name = node.outputs[0].name
+            raise graph_error(
+                f"the function uses {name}, which is no argument of it",
+                op="custom_vjp",
+                hint=f"pass {name} to it, so that the rule can give its cotangent",
+            )
+
+
+def with_rule(
+    outputs: Sequence[Value],
+    arguments: Sequence[Value],
+    rule: Backward,
+    name: str,
+    sizes: SizeTuple = (),
+) -> tuple[Value, ...]:
+    """Values whose gradient in others is by a rule, on lists of values.
+
+    It must hold no sizes of the graph: those that it needs are given to it.
+    """
+    params = {"count": len(outputs), "rule": Opaque(name, rule), "sizes": sizes}
+    return _custom_vjp.bind((*outputs, *arguments), params).outputs
+
+
+def custom_vjp(function: Callable[..., Any]) -> CustomVjp:
+    """`function` with a gradient rule of its own, given by `defvjp`.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> @graphc.custom_vjp
+    ... def clipped(x):  # the identity, whose gradient is kept within -1..1
+    ...     return x
+    >>> clipped = clipped.defvjp(
+    ...     lambda x: (x, None), lambda _, g: (gt.clip(g, -1, 1),))
+    >>> x = gt.scalar("x")
+    >>> g = graphc.grad(clipped(x) ** 3, x)
+    >>> print(graphc.function([x], g, backend="numpy")(2.0))
+    1.0
+    """
+    return CustomVjp(function)

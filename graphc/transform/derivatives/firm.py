@@ -1,0 +1,202 @@
+"""Conditions that rounding does not change, as `exp(x) >= 0`.
+
+The result of an op lies between bounds, however it is rounded. A condition is firm
+where these tell it. An exponential is 0 by underflow alone, which is the same in each
+computation but for the last bit of the range of its dtype. Whether a number is NaN is
+not asked: where rounding alone makes one, the results are no better than that.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Primitive
+from graphc.ir.primitives import OP
+from graphc.ir.types import is_float, is_inexact
+
+_MOST = 64  # values that are looked at: what is not shown by then is not so
+Holds = Callable[["Interval", "Interval"], bool]
+
+
+class Interval(NamedTuple):
+    """Bounds of a value; `apart`: it is 0 by underflow alone."""
+
+    low: float
+    high: float
+    apart: bool
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0, whatever it is of."""
+        return self.low == self.high == 0
+
+    def __or__(self, other: "Interval") -> "Interval":
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Interval(low, high, self.apart and other.apart)
+
+
+_UNKNOWN = Interval(-math.inf, math.inf, False)
+
+
+def is_firm(node: Node) -> bool:
+    """Whether a node is a condition that is the same however its inputs are rounded."""
+    if node.primitive is OP.isinf:
+        return _has_firm_infinities(node.inputs[0])
+    if node.primitive not in _COMPARISONS:
+        return False
+    if _is_told_by_bounds(node):
+        return True
+    return any(map(_is_infinity, node.inputs)) and all(
+        map(_has_firm_infinities, node.inputs)
+    )
+
+
+def _is_told_by_bounds(node: Node) -> bool:
+    """Whether the bounds of two numbers tell how they compare."""
+    holds = _COMPARISONS.get(node.primitive)
+    if holds is None or not all(is_float(v.dtype) for v in node.inputs):
+        return False
+    a, b = map(bounds_of, node.inputs)
+    if a.high < b.low or a.low > b.high or holds(a, b):
+        return True
+    return (b.is_zero and a.apart) or (a.is_zero and b.apart)
+
+
+def _is_infinity(value: Value) -> bool:
+    bounds = bounds_of(value)
+    return bounds.low == bounds.high and math.isinf(bounds.low)
+
+
+_COMPARISONS: dict[Primitive, Holds] = {
+    OP.greater_equal: lambda a, b: a.low >= b.high,
+    OP.less: lambda a, b: a.low >= b.high,
+    OP.less_equal: lambda a, b: a.high <= b.low,
+    OP.greater: lambda a, b: a.high <= b.low,
+    OP.equal: lambda a, b: False,
+    OP.not_equal: lambda a, b: False,
+}
+
+
+def bounds_of(value: Value, known: dict[Value, Interval] | None = None) -> Interval:
+    """Interval of all elements of a value that are no NaN."""
+    known = {} if known is None else known
+    if value not in known:
+        known[value] = _UNKNOWN  # where it is too deep
+        known[value] = _bounds(value, known) if len(known) < _MOST else _UNKNOWN
+    return known[value]
+
+
+def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
+    literal, node = literal_of(value), value.node
+    if literal is not None:
+        return _of_literal(literal)
+    if not is_inexact(value.dtype):
+        return _UNKNOWN
+    if node.primitive is OP.expit:
+        return Interval(0.0, 1.0, False)
+    if node.primitive in (OP.exp, OP.exp2):  # of 16 bits, it may not be rounded to 0
+        return Interval(0.0, math.inf, value.dtype.itemsize >= 4)
+    if node.primitive in _SAME:
+        same = _SAME[node.primitive](node)
+        return reduce(or_, [bounds_of(v, known) for v in same])
+    if node.primitive in (OP.add, OP.multiply, OP.true_divide):
+        return _of_pair(node, *[bounds_of(v, known) for v in node.inputs])
+    if node.primitive in (OP.sum, OP.square, OP.absolute, OP.sqrt):
+        operand = bounds_of(node.inputs[0], known)
+        if node.primitive is not OP.sum or operand.low >= 0:
+            return Interval(0.0, math.inf, operand.apart)
+    return _UNKNOWN
+
+
+def _of_literal(array: "np.ndarray[Any, Any]") -> Interval:
+    if array.dtype.kind not in "biuf" or not array.size or np.isnan(array).any():
+        return _UNKNOWN
+    return Interval(float(array.min()), float(array.max()), bool(array.all()))
+
+
+def _of_pair(node: Node, a: Interval, b: Interval) -> Interval:
+    """Of a sum, product or quotient of numbers of which none is negative."""
+    if a.low < 0 or b.low < 0:
+        return _UNKNOWN
+    if node.primitive is OP.add:
+        return Interval(a.low + b.low, a.high + b.high, a.apart or b.apart)
+    return Interval(0.0, math.inf, a.apart and b.apart)
+
+
+_SAME: dict[Primitive, Callable[[Node], list[Value]]] = {}  # elements of these values
+_SAME |= dict.fromkeys(
+    [
+        *(OP.expand_dims, OP.squeeze, OP.reshape, OP.transpose, OP.broadcast_to),
+        *(OP.basic_index, OP.gather, OP.max, OP.min, OP.full, OP.stop_gradient),
+        OP.specify_shape,
+    ],
+    lambda node: [node.inputs[0]],
+)
+_SAME |= dict.fromkeys(
+    [OP.concatenate, OP.stack, OP.maximum, OP.minimum], lambda node: [*node.inputs]
+)
+_SAME[OP.where] = lambda node: [*node.inputs[1:]]
+_MASKS = {OP.logical_and, OP.logical_or, OP.logical_not, OP.expand_dims}
+_MASKS |= {OP.broadcast_to, OP.bitwise_and, OP.bitwise_or}
+
+
+def _has_firm_infinities(value: Value) -> bool:
+    """Whether no rounding makes an element infinite that else is not.
+
+    Logarithms and quotients do where what may be 0 is rounded.
+    """
+    seen, stack = {value}, [value]
+    while stack:
+        value = stack.pop()
+        node = value.node
+        if node.primitive.rounding == "stored" or not is_inexact(value.dtype):
+            continue
+        causes = _infinite_by(node)
+        if causes is None or len(seen) > _MOST:
+            return False
+        stack += [v for v in causes if v not in seen]
+        seen.update(causes)
+    return True
+
+
+def _infinite_by(node: Node) -> Sequence[Value] | None:
+    """The values of which an infinity makes one of a node; None: others do too."""
+    if node.primitive in (OP.log, OP.log2, OP.log10):
+        return node.inputs if bounds_of(node.inputs[0]).apart else None
+    if node.primitive is OP.true_divide:
+        return node.inputs if bounds_of(node.inputs[1]).apart else None
+    if node.primitive is OP.log1p:
+        return node.inputs if bounds_of(node.inputs[0]).low > -1 else None
+    if node.primitive is OP.where and not _is_firm_mask(node.inputs[0]):
+        return None
+    if node.primitive in _SAME:
+        return _SAME[node.primitive](node)
+    return node.inputs if node.primitive in _FINITE else None
+
+
+def _is_firm_mask(value: Value) -> bool:
+    """Whether a bool is made of comparisons that bounds tell."""
+    left = [value]
+    for _ in range(_MOST):
+        if not left:
+            return True
+        node = left.pop().node
+        if node.primitive.rounding == "stored" or _is_told_by_bounds(node):
+            continue
+        if node.primitive not in _MASKS:
+            return False
+        left += node.inputs
+    return False
+
+
+_FINITE = {
+    *(OP.add, OP.subtract, OP.multiply, OP.negative, OP.absolute, OP.square, OP.sqrt),
+    *(OP.exp, OP.exp2, OP.expit, OP.sum, OP.max_from, OP.min_from, OP.einsum),
+    *(OP.slice_update, OP.expm1),
+}

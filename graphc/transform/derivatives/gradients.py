@@ -1,0 +1,312 @@
+"""Derivatives as users ask for them: gradients, products, Jacobians, Hessians."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from graphc.control.pytree import (
+    flatten,
+    function_given,
+    numbers_within,
+    unflatten,
+)
+from graphc.errors import graph_error
+from graphc.ir.garbage import young_garbage
+from graphc.ir.graph.build import as_value, cast, variable
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between, renewed
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.namespace import F
+from graphc.ir.types import is_float, is_inexact
+from graphc.ops.effects.barriers import BARRIER
+from graphc.transform.derivatives.autodiff import pull
+from graphc.transform.derivatives.rolled_gradients import as_written, pulled
+from graphc.transform.derivatives.vectorize import vmap
+
+Disconnected = Literal["raise", "zero"]
+Pull = Callable[
+    [Sequence[Value], Sequence[Value | None], Sequence[Value]], list[Value | None]
+]
+
+
+def grad(cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise") -> Any:
+    """The gradient of a real scalar in `wrt`: a value, or a list or dict of values.
+
+    Gives the same structure back, each value with the dtype and shape of what it is
+    the gradient in. `wrt` may hold any values of the graph, not only its inputs. In a
+    complex value z = x + iy it is d/dx - i d/dy, as in JAX. Raises GraphError where
+    `cost` is no real scalar, where an op on the way has no gradient, and, unless
+    `disconnected="zero"`, where `cost` does not depend smoothly on a value.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> f = graphc.function([x], graphc.grad(gt.sum(x**3), x), backend="numpy")
+    >>> f(np.array([1, 2], "float32"))
+    array([ 3., 12.], dtype=float32)
+    """
+    values_only("grad", cost, wrt)
+    return _grad(cost, wrt, disconnected, pulled)
+
+
+def _grad(cost: Any, wrt: Any, disconnected: Disconnected, pull: Pull) -> Any:
+    seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
+    return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
+
+
+def value_and_grad(
+    cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise"
+) -> tuple[Value, Any]:
+    """`(cost, grad(cost, wrt))`."""
+    values_only("value_and_grad", cost, wrt)
+    return as_value(cost), grad(cost, wrt, disconnected=disconnected)
+
+
+def vjp(
+    outputs: Any,
+    wrt: Any = None,
+    cotangents: Any = None,
+    *,
+    disconnected: Disconnected = "raise",
+) -> Any:
+    """The product of `cotangents` with the Jacobian of `outputs` in `wrt`.
+
+    `cotangents` has the structure of `outputs` and its shapes; the result the
+    structure of `wrt`. `pullback` is another name of it.
+    """
+    values_only("vjp", outputs, wrt, cotangents)
+    values, _ = flatten(outputs)
+    seeds = _alike(cotangents, values, "vjp", "cotangent")
+    return _pulled("vjp", values, seeds, wrt, disconnected, pulled)
+
+
+def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
+    """The product of the Jacobian of `outputs` in `wrt` with `tangents`.
+
+    `tangents` has the structure of `wrt` and its shapes; the result the structure of
+    `outputs`. Computed as the transpose of the transpose, so that one rule per op
+    serves both: the vector-Jacobian product is linear in its cotangents, and its own
+    gradient in them is what is asked for (Townsend, 2017, "A new trick for
+    calculating Jacobian vector products"). `pushforward` is another name of it.
+    """
+    values_only("jvp", outputs, wrt, tangents)
+    targets, like = flatten(outputs)
+    targets = as_written(targets)
+    values, _ = flatten(wrt)
+    directions = _alike(tangents, values, "jvp", "tangent")
+    seeds = [variable("cotangent", v.type) for v in targets]
+    pairs = [
+        (p, t)
+        for p, t in zip(pull(targets, seeds, values), directions, strict=True)
+        if p is not None
+    ]
+    pushed = pull([p for p, _ in pairs], [t for _, t in pairs], seeds)
+    results = [
+        F.zeros_like(v) if p is None else p
+        for p, v in zip(pushed, targets, strict=True)
+    ]
+    return unflatten(like, _without_seeds(results, seeds))
+
+
+pullback = vjp
+pushforward = jvp
+
+
+def jacobian(
+    outputs: Any, wrt: Any = None, *, disconnected: Disconnected = "raise"
+) -> Any:
+    """The derivatives of every element of `outputs` in every element of `wrt`.
+
+    Of a value of shape s in one of shape t it has the shape (*s, *t), computed by
+    reverse mode for all elements of the value at once (memory: their number times
+    that of the sweep). Structures give, for each output, the structure of `wrt`.
+    """
+    values_only("jacobian", outputs, wrt)
+    values, like = flatten(outputs)
+    derivatives = [_jacobian_of(v, wrt, disconnected) for v in values]
+    return unflatten(like, derivatives)
+
+
+def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
+    if not is_inexact(output.dtype):
+        raise graph_error("needs floats", op="jacobian", got=str(output.type))
+    shape = output.type.shape
+    n = output.type.size
+    basis = F.reshape(F.eye(n, dtype=output.dtype), (n, *shape))
+    written = as_written([output])
+    rows = vmap(
+        lambda g: _pulled("jacobian", written, [g], wrt, disconnected, pull)
+    )(basis)
+    values, like = flatten(rows)
+    return unflatten(
+        like, [F.reshape(v, (*shape, *v.type.shape[1:])) for v in values]
+    )
+
+
+def hessian(cost: Any, wrt: Any = None) -> Any:
+    """The second derivatives of a real scalar: the Jacobian of its gradient.
+
+    For structures, each value of `wrt` has a structure of blocks against all of them.
+    """
+    values_only("hessian", cost, wrt)
+    return jacobian(_grad(cost, wrt, "raise", pull), wrt, disconnected="zero")
+
+
+def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
+    """The results, which do not depend on the seeds unless a rule is not linear.
+
+    Only barriers may wait for one: what they wait for is left out.
+    """
+    nodes = ancestors(results, _awaited_aside)
+    if {v.node for v in seeds}.intersection(nodes):
+        raise graph_error(
+            "a rule on the way is not linear in its cotangents",
+            op="jvp",
+            hint="mend the rule given to graphc.custom_vjp",
+        )
+    needed = set(nodes)
+    waiting = [n for n in region_between(results, seeds) if n in needed]
+    replacements: dict[Value, Value] = {}
+    for node in waiting:
+        if node.primitive is BARRIER:
+            replacements[node.outputs[0]] = BARRIER(
+                replacements.get(node.inputs[0], node.inputs[0])
+            )
+        else:
+            again = renewed(node, replacements, node.place.plain)
+            replacements.update(zip(node.outputs, again.outputs, strict=True))
+    return [replacements.get(v, v) for v in results]
+
+
+def _awaited_aside(node: Node) -> tuple[Value, ...]:
+    """The inputs that a node computes with, without those it only waits for."""
+    return node.inputs[:1] if node.primitive is BARRIER else operands(node)
+
+
+def hvp(cost: Any, wrt: Any = None, vectors: Any = None) -> Any:
+    """The product of the Hessian of a real scalar in `wrt` with `vectors`.
+
+    `vectors` and the result have the structure of `wrt` and its shapes.
+    """
+    values_only("hvp", cost, wrt, vectors)
+    gradient = _grad(cost, wrt, "zero", pull)
+    return jvp(gradient, wrt, vectors)
+
+
+def values_only(op: str, of: Any, *more: Any) -> None:
+    """Raise GraphError for a Python function, and for arguments that are left out."""
+    more_names = ("x", "v")[: len(more)]
+    if callable(of):
+        raise function_given(op, of, f"graphc.{op}({{}}, {', '.join(more_names)})")
+    if any(m is None for m in more):
+        usage = f"graphc.{op}(y, {', '.join(more_names)})"
+        raise graph_error("an argument is missing", op=op, expected=usage)
+
+
+def _real_scalar(cost: Any, op: str) -> Value:
+    value = as_value(cost)
+    problem = hint = ""
+    if value.type.rank:
+        problem, hint = "the cost is no scalar", "reduce it: gt.sum(cost)"
+    elif value.dtype.kind == "c":
+        problem = "the cost is complex, of which a gradient is not defined"
+        hint = "take gt.real(cost) or gt.abs(cost), or use graphc.vjp"
+    elif not is_float(value.dtype):
+        problem, hint = "the cost is no float", 'convert it: cost.astype("float32")'
+    if problem:
+        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+    return value
+
+
+def _alike(structure: Any, values: list[Value], op: str, what: str) -> list[Value]:
+    """One value per value of `values`, of its dtype and shape."""
+    parts = [as_value(v) for v in flatten(structure, leaf=as_value)[0]]
+    if len(parts) != len(values):
+        raise graph_error(f"{len(parts)} {what}s for {len(values)} values", op=op)
+    converted = []
+    for g, value in zip(parts, values, strict=True):
+        g = cast(g, value.dtype) if g.type.weak else g
+        if g.dtype != value.dtype or g.type.rank != value.type.rank:
+            raise graph_error(
+                f"a {what} has not the type of its value",
+                op=op,
+                got=str(g.type),
+                expected=str(value.type),
+            )
+        converted.append(F.specify_shape(g, value.type.shape))
+    return converted
+
+
+def _pulled(
+    op: str,
+    outputs: list[Value],
+    cotangents: list[Value],
+    wrt: Any,
+    disconnected: Disconnected,
+    pull: Pull,
+) -> Any:
+    if disconnected not in ("raise", "zero"):
+        raise graph_error(
+            "`disconnected` is what to do with values that the cost does not depend on",
+            op=op,
+            got=repr(disconnected),
+            expected='"raise" or "zero"',
+        )
+    values, like = flatten(wrt)
+    numbers = numbers_within(wrt)  # as many rows of a gradient as there are
+    if disconnected == "raise":
+        _need_connected(op, outputs, [v for v in values if v not in numbers])
+    with young_garbage():
+        gradients = pull(outputs, cotangents, values)
+    pairs = zip(gradients, values, strict=True)
+    return unflatten(like, [v if v in numbers else _filled(g, v) for g, v in pairs])
+
+
+def _filled(g: Value | None, value: Value) -> Value:
+    if g is not None:
+        return g
+    return F.zeros(value.type.shape, value.dtype if is_inexact(value.dtype) else None)
+
+
+def _need_connected(op: str, outputs: list[Value], values: list[Value]) -> None:
+    smooth = _smooth_ancestors(outputs)
+    for value in values:
+        if value not in smooth:
+            raise graph_error(
+                f"the cost does not depend smoothly on {_called(value)}: "
+                f"{_why_disconnected(outputs, value)}",
+                op=op,
+                got=f"{_called(value)}: {value.type}",
+                hint='leave it out, or ask for zeros: disconnected="zero"',
+            )
+
+
+def _called(value: Value) -> str:
+    return value.name or f"{value.node.primitive.name} ({value.node.place})"
+
+
+def _smooth_ancestors(outputs: Sequence[Value]) -> set[Value]:
+    """The values that `outputs` depend on through floats and complex numbers alone."""
+    stack = [v for v in outputs if is_inexact(v.dtype)]
+    smooth = set(stack)
+    while stack:
+        for value in stack.pop().node.inputs:
+            if is_inexact(value.dtype) and value not in smooth:
+                smooth.add(value)
+                stack.append(value)
+    return smooth
+
+
+def _why_disconnected(outputs: list[Value], value: Value) -> str:
+    if not is_inexact(value.dtype):
+        return f"it is {value.dtype.name}, and only floats have gradients"
+    reached: set[Value] = {value}
+    for node in ancestors(outputs):
+        if not any(v in reached for v in node.inputs):
+            continue
+        if all(not is_inexact(v.dtype) for v in node.outputs):
+            return f"{_ends(node)} gives {node.outputs[0].dtype.name}"
+        reached.update(node.outputs)
+    return "nothing in it is computed from that"
+
+
+def _ends(node: Node) -> str:
+    return f"{node.primitive.name} ({node.place})"

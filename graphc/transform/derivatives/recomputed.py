@@ -1,0 +1,77 @@
+"""Values that a compiler may compute several times, with different rounding each time.
+
+XLA computes an element again in every fused loop that reads it. Products and sums may
+be contracted into one rounding in one loop and not in the other, sums be added up in
+another order. Where a derivative compares such a value, one loop may find larger an
+element that the next finds equal: then cotangents that cancel exactly no longer do, and
+ties are missed. Rules of such ops get values that are kept.
+"""
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.namespace import F
+from graphc.ir.types import BOOL, is_inexact
+from graphc.ops.elementwise.declare import CONVERT
+from graphc.transform.derivatives.firm import is_firm
+
+MOST_LOOKED_AT = 32  # nodes; a value not shown to be safe by then is kept
+
+
+def kept(value: Value) -> Value:
+    """`value`, or a stored copy if XLA may recompute it with other rounding."""
+    return F._pinned(value) if may_differ(value) else value
+
+
+def kept_inputs(node: Node) -> tuple[Value, ...]:
+    """The inputs of a node as its gradient rule gets them.
+
+    An op that compares them gets them kept, others the masks among them, as that of
+    `r * (r > 0)`.
+    """
+    if node.primitive.picks:
+        return tuple([kept(v) for v in node.inputs])
+    return tuple([_with_kept_mask(v) for v in node.inputs])
+
+
+def _with_kept_mask(value: Value) -> Value:
+    """A value; if it is a bool as a number, of a bool that is kept."""
+    node = value.node
+    if node.primitive is not CONVERT or node.inputs[0].dtype != BOOL:
+        return value
+    mask = kept(node.inputs[0])
+    return value if mask is node.inputs[0] else F.astype(mask, value.dtype)
+
+
+def may_differ(value: Value) -> bool:
+    """Whether two computations of a value need not give the same bits."""
+    rounded, seen, stack = False, {value.node}, [value.node]
+    while stack:
+        node = stack.pop()
+        rounding = node.primitive.rounding
+        if rounding == "stored" or is_firm(node):
+            continue
+        if rounding != "none" and _rounds(node):
+            # One rounding of numbers that are stored gives the same bits in each loop.
+            if rounded or rounding == "many" or _is_small(node):
+                return True
+            rounded = True
+        stack += [v.node for v in node.inputs if v.node not in seen]
+        seen.update(stack)
+        if len(seen) > MOST_LOOKED_AT:
+            return True
+    return False
+
+
+def _is_small(node: Node) -> bool:
+    """Whether XLA may leave out the rounding of a result, as it does of 16 bits."""
+    return node.outputs[0].dtype.itemsize < 4
+
+
+def _rounds(node: Node) -> bool:
+    """Whether a result has fewer digits than it would need."""
+    dtype = node.outputs[0].dtype
+    if not is_inexact(dtype):
+        return False
+    if node.primitive is CONVERT:
+        source = node.inputs[0].dtype
+        return not is_inexact(source) or source.itemsize > dtype.itemsize
+    return True

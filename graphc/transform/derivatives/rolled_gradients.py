@@ -1,0 +1,154 @@
+"""Gradients through chains of blocks: the chain is a loop before it is differentiated.
+
+A gradient block by block is several times as many nodes as the blocks, in which the
+compiler would look for loops again (`rewriting.loops.roll.chains`); the gradient of one
+loop is one loop. Where a program is compiled without that rule, or asks for values
+within the blocks too, the gradient is derived from the blocks as they are written
+after all.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from graphc.errors import GraphError
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.replay import substituted
+from graphc.ir.graph.walk import ancestors
+from graphc.rewriting.loops.roll import chains
+from graphc.rewriting.loops.roll.chains import RolledChains, rolled_chains
+from graphc.transform.derivatives.autodiff import pull
+
+LEAST_SAVED = chains.LEAST_SAVED // 2  # nodes of blocks: a gradient has as many more
+Gradients = list[Value | None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Derivation:
+    """A gradient through loops: the values that it is of, and the loops.
+
+    It holds none of the gradient, so that it lives no longer than that.
+    """
+
+    outputs: tuple[Value, ...]
+    cotangents: tuple[Value | None, ...]
+    wrt: tuple[Value, ...]
+    chains: RolledChains
+
+    def is_of(self, other: "_Derivation") -> bool:
+        """Whether both are gradients of one function, perhaps in different values."""
+        values = (*self.outputs, *self.cotangents)
+        others = (*other.outputs, *other.cotangents)
+        return len(values) == len(others) and all(
+            a is b for a, b in zip(values, others, strict=True)
+        )
+
+
+_Place = tuple[_Derivation, int]
+_Derived = dict[Value, _Place]
+# Gradients through loops, by their nodes and outputs: `==` of values is elementwise.
+_DERIVED: WeakKeyDictionary[Node, dict[int, _Place]] = WeakKeyDictionary()
+
+
+def pulled(
+    outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
+) -> Gradients:
+    """The cotangents of `wrt` as by `pull`, through loops where chains are worth it.
+
+    Gradients of gradients are those of the blocks as they are written.
+    """
+    seeds = [v for v in cotangents if v is not None]
+    nodes = ancestors([*outputs, *seeds])
+    if not _known(nodes):
+        gradients = _through_loops(outputs, cotangents, wrt)
+        return pull(outputs, cotangents, wrt) if gradients is None else gradients
+    written = iter(as_written([*outputs, *seeds]))
+    plain = [next(written) for _ in outputs]
+    return pull(plain, [None if v is None else next(written) for v in cotangents], wrt)
+
+
+def as_written(values: Sequence[Value]) -> list[Value]:
+    """The values with gradients of the blocks as they are written."""
+    known = _known(ancestors(values))
+    if not known:
+        return list(values)
+    derived = {d: pull(d.outputs, d.cotangents, d.wrt) for d in _derivations(known)}
+    new = {v: derived[derivation][i] for v, (derivation, i) in known.items()}
+    return substituted(values, {v: g for v, g in new.items() if g is not None}, {})
+
+
+def as_compiled(graph: Graph, rolling: bool) -> Graph:
+    """A graph with gradients through loops if the compiler makes these, `rolling`.
+
+    Then what else it has of these chains is from the same loops. Where it needs more of
+    blocks than that, or gradients of several functions of them, they stay blocks.
+    """
+    known = _known(graph.nodes)
+    if not known:
+        return graph
+    outputs = _in_loops(graph.outputs, known) if rolling else None
+    return graph.giving(as_written(graph.outputs) if outputs is None else outputs)
+
+
+def _in_loops(values: Sequence[Value], known: _Derived) -> list[Value] | None:
+    first, *others = _derivations(known)
+    new: dict[Value, Value] = {}
+    if others:
+        if not all(first.is_of(other) for other in others):
+            return None
+        wrt = list(dict.fromkeys(v for d in (first, *others) for v in d.wrt))
+        gradients = _through_loops(first.outputs, first.cotangents, wrt)
+        if gradients is None:
+            return None
+        both = dict(zip(wrt, gradients, strict=True))
+        for value, (derivation, i) in known.items():
+            g = both[derivation.wrt[i]]
+            assert g is not None
+            new[value] = g
+        known = _known(ancestors([g for g in gradients if g is not None]))
+        first = _derivations(known)[0]
+    substitutes = substituted(values, {**first.chains.made, **new}, {})
+    left = not first.chains.inside.isdisjoint(ancestors(substitutes))
+    return None if left else substitutes
+
+
+def _through_loops(
+    outputs: Sequence[Value], cotangents: Sequence[Value | None], wrt: Sequence[Value]
+) -> Gradients | None:
+    """The cotangents of `wrt` through loops; None where no chain is worth one."""
+    names = ("",) * (len(outputs) + len(wrt))
+    graph = Graph((), (*outputs, *wrt), (), names)
+    chains = rolled_chains(graph, LEAST_SAVED, for_gradients=True)
+    if chains is None:
+        return None
+    rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs
+    if any(a is not b for a, b in zip(others[len(outputs) :], wrt, strict=True)):
+        return None  # a gradient in a value within the blocks
+    try:
+        gradients = pull(rolled, cotangents, wrt)
+    except GraphError:
+        return None  # its message would tell of the loop
+    derivation = _Derivation(tuple(outputs), tuple(cotangents), tuple(wrt), chains)
+    seeds = (v for v in cotangents if v is not None)
+    roots = (*outputs, *wrt, *seeds, *chains.made.values())
+    before = max(v.node.serial for v in roots)
+    for i, value in enumerate(gradients):
+        if value is not None and value.node.serial > before:
+            _DERIVED.setdefault(value.node, {})[value.index] = derivation, i
+    return gradients
+
+
+def _known(nodes: Iterable[Node]) -> _Derived:
+    """The gradients through loops among the values of nodes."""
+    if not _DERIVED:
+        return {}
+    derived = ((node, _DERIVED.get(node, {})) for node in nodes)
+    return {
+        node.outputs[index]: place
+        for node, places in derived
+        for index, place in places.items()
+    }
+
+
+def _derivations(known: _Derived) -> list[_Derivation]:
+    return list(dict.fromkeys(derivation for derivation, _ in known.values()))

@@ -1,0 +1,500 @@
+"""Pad and mask by rule: a graph for true sizes becomes one for capacities.
+
+Each padded axis is stored at a capacity, its elements first; the true sizes become
+integers that are known when the program runs. One pass in topological order rebuilds
+each node by the mask rule of its primitive (`graphc.ops.common.padding`). Where a
+rule refuses, or there is none, the node falls back to true sizes: its inputs are cut
+to these, and its results are padded again. The planner then gives it a segment that is
+compiled for each true size, and the others keep theirs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    standing_at,
+    user_place,
+)
+from graphc.ir.graph.bodies import BodyCall, bodies, has_inner, runs_in_python
+from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, as_value, variable
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value, origins
+from graphc.ir.graph.op import PADDING, infer_types, rebuild
+from graphc.ir.graph.replay import resized
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.namespace import F
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.names import shown_name
+from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
+from graphc.ir.types import TensorType, same_size
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
+from graphc.transform.padding.storage import Storage, guards_of, of_integers, symbols_in
+from graphc.transform.padding.value_ranges import ValueRanges
+from graphc.transform.policies import Pad, Policy
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A remark on a node: the reason why it is computed as it is."""
+
+    node: Node
+    reason: str
+
+    @property
+    def place(self) -> SourceLocation:
+        """The user's line."""
+        return self.node.place
+
+
+class Cut(Remark):
+    """A fallback: a node computed at true sizes, and why."""
+
+
+class Price(Remark):
+    """A node whose mask rule does much more work than its op at true sizes."""
+
+
+@dataclass(frozen=True)
+class PaddedGraph:
+    """A graph over capacities, which replaces `original`.
+
+    Its inputs are the inputs of the original, then one integer per symbol of `lengths`.
+    Its outputs are the outputs of the original, then the integers that the sizes of
+    outputs depend on, `counts`. `capacities` are the sizes at which padded axes are
+    stored, `ragged` the padded axes of each output. `guards` must hold for true sizes.
+    `originals` maps symbols of the graph to the ones that they replace, `stored_as`
+    those of capacities.
+    """
+
+    original: Graph
+    graph: Graph
+    policies: dict[Symbol, Policy]
+    capacities: dict[Symbol, Symbol]
+    lengths: tuple[Symbol, ...]
+    counts: tuple[Symbol, ...]
+    ragged: tuple[frozenset[int], ...]
+    cuts: tuple[Cut, ...]
+    prices: tuple[Price, ...]
+    guards: tuple[tuple[Guard, Node], ...]
+    originals: dict[Symbol, Symbol]
+    stored_as: dict[Symbol, Symbol]
+
+    @property
+    def padded_inputs(self) -> frozenset[int]:
+        """Positions of the arguments that are stored at capacities."""
+        pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
+        return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
+
+    def guards_by(self, integers: bool) -> list[tuple[Guard, Node]]:
+        """The guards that integers in arguments decide, or those that shapes do."""
+        return [pair for pair in self.guards if of_integers(pair[0]) == integers]
+
+    def tidied(self, graph: Graph) -> "PaddedGraph":
+        """With a simplified graph, which needs no more of the lengths."""
+        split = len(self.original.inputs)
+        needed = set(ancestors(graph.outputs))
+        places = [
+            i for i, v in enumerate(graph.inputs) if i < split or v.node in needed
+        ]
+        graph = replace(
+            graph,
+            inputs=tuple(graph.inputs[i] for i in places),
+            input_names=tuple(graph.input_names[i] for i in places),
+        )
+        lengths = tuple(self.lengths[i - split] for i in places[split:])
+        return replace(self, graph=graph, lengths=lengths)
+
+
+def padded(
+    graph: Graph, policies: Mapping[Symbol, Policy], *, clean: bool = True
+) -> PaddedGraph:
+    """The graph with the axes of these sizes padded.
+
+    `clean`: arguments arrive with zeros in their padding; otherwise with anything.
+    """
+    return _PaddingPass(graph, dict(policies), clean).run()
+
+
+class _PaddingPass:
+    """One walk over a graph."""
+
+    def __init__(
+        self, graph: Graph, policies: dict[Symbol, Policy], clean: bool
+    ) -> None:
+        self._graph = graph
+        self._arguments = set(graph.inputs)
+        self._nodes = ancestors(graph.outputs)
+        self._outer = set(self._nodes)
+        place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
+        self._sizes = Storage(self._nodes, policies, place)
+        self._clean = clean
+        self._padded: dict[Value, PaddedValue] = {}
+        self._cuts: list[Cut] = []
+        self._prices: list[Price] = []
+        self._trusted: set[Node] = set()
+        self._bodies = 0  # depth of the bodies that the walk is in
+        self._driven = any(map(runs_in_python, self._nodes))
+        loops = any(map(has_inner, self._nodes))
+        self._ranges = ValueRanges(self._range) if loops else None
+
+    def run(self) -> PaddedGraph:
+        """The padded graph."""
+        lengths = self._sizes.lengths
+        inputs = [self._input(v) for v in self._graph.inputs]
+        self._trusted.update(v.node for v in (*inputs, *lengths.values()))
+        for node in self._nodes:
+            if node.primitive is not INPUT:
+                if self._ranges is not None:
+                    self._ranges.observe(node)
+                self._visit(node)
+            self._settle_sizes(node)
+        counts = self._counts()
+        outputs = [self._padded[v].value for v in self._graph.outputs]
+        outputs += [self._number(s) for s in counts]
+        new = Graph(
+            (*inputs, *lengths.values()),
+            tuple(outputs),
+            (*self._graph.input_names, *(s.name for s in lengths)),
+            (*self._graph.output_names, *("" for _ in counts)),
+        )
+        return PaddedGraph(
+            self._graph,
+            new,
+            self._sizes.policies,
+            self._sizes.capacities,
+            tuple(lengths),
+            counts,
+            tuple(self._padded[v].axes for v in self._graph.outputs),
+            tuple(self._cuts),
+            tuple(self._prices),
+            tuple(self._guards()),
+            self._sizes.originals,
+            self._sizes.stored_as,
+        )
+
+    def _settle_sizes(self, node: Node) -> None:
+        """Record the new symbols of outputs of the node that serve as sizes."""
+        for value in node.outputs:
+            if value._symbol is not None:
+                with standing_at(node.place.plain):
+                    self._settle(value, self._padded[value].value)
+
+    def _settle(self, value: Value, new: Value) -> None:
+        if self._bodies and self._driven and self._ranges is not None:
+            return self._sizes.settle_step(value, new, self._ranges.of(value))
+        return self._sizes.settle_value(value, new)
+
+    def _range(self, symbol: Symbol) -> SizeRange:
+        """The range of a size of the graph around all bodies: it is known."""
+        new_value = self._padded.get(symbol.origin)  # type: ignore[call-overload]
+        if new_value is not None and not new_value.type.rank:
+            size = as_size(new_value.value)
+        else:
+            size = self._sizes.exact(symbol_dim(symbol))
+        return SizeRange(size, size)
+
+    def _range_of(self, value: Value) -> SizeRange:
+        """The range of the integers of a value, where some may be known."""
+        return UNKNOWN if self._ranges is None else self._ranges.computed(value)
+
+    def _input(self, value: Value) -> Value:
+        shape, axes = self._sizes.of(value.type)
+        new = value
+        if not all(map(same_size, shape, value.type.shape)):
+            with standing_at(value.node.place.plain):
+                new = variable(value.name, TensorType(value.dtype, shape))
+        fill = dict.fromkeys(axes, value.dtype.type(0)) if self._clean else {}
+        self._padded[value] = PaddedValue(new, value.type, axes, fill)
+        return new
+
+    def _visit(self, node: Node) -> None:
+        inputs = [self._padded[v] for v in node.inputs]
+        with standing_at(node.place.plain):
+            results = self._results(node, inputs)
+        for value, result in zip(node.outputs, results, strict=True):
+            self._padded[value] = result
+            self._trusted.add(result.value.node)
+
+    def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
+        if node.primitive is SIZE_OP:
+            size = as_value(F.size_value(self._sizes.exact(node.params["size"])))
+            return [PaddedValue(size, node.outputs[0].type)]
+        ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
+        if not ragged and not runs_in_python(node):
+            fresh = self._exactly(node, [r.value for r in inputs])
+            pairs = zip(fresh, node.outputs, strict=True)
+            return [PaddedValue(new, old.type) for new, old in pairs]
+        try:
+            self._need_storage(node)
+            return self._by_rule(node, inputs)
+        except NotPadded as refusal:
+            if self._bodies:
+                raise NotPadded(f"{node.primitive.name} in it: {refusal}") from None
+            self._refuse_if_strict(node, inputs, str(refusal))
+            if ragged or self._has_policy_within(node):
+                self._cuts.append(Cut(node, str(refusal)))
+            return self._by_cutting(node, inputs)
+
+    def _need_storage(self, node: Node) -> None:
+        """Sizes that need not grow with those they depend on have no capacity."""
+        for value in node.outputs:
+            for n in value.type.shape:
+                if self._sizes.has_ragged(n) and not self._sizes.storage_of(n)[1]:
+                    raise NotPadded(f"its size {n} has no capacity")
+
+    def _refuse_if_strict(
+        self, node: Node, inputs: list[PaddedValue], why: str
+    ) -> None:
+        types = [r.type for r in inputs] + [v.type for v in node.outputs]
+        sizes = [n for t in types for n in t.shape]
+        for symbol in dict.fromkeys(s for n in sizes for s in symbols_in(n)):
+            policy = self._sizes.policies.get(symbol)
+            if isinstance(policy, Pad) and policy.strict:
+                raise graph_error(
+                    f"the size {shown_name(symbol)} cannot be padded here: {why}",
+                    op=node.asking,
+                    got=", ".join(str(r.type) for r in inputs),
+                    hint="leave strict out: the op is then compiled for each size",
+                    where=node.place,
+                )
+
+    def _has_ragged_sizes(self, node: Node) -> bool:
+        sizes = [n for v in node.outputs for n in v.type.shape]
+        for param in node.params.values():
+            sizes += param if isinstance(param, tuple) else [param]
+        return any(map(self._sizes.has_ragged, sizes))
+
+    def _has_policy_within(self, node: Node) -> bool:
+        """Whether sizes that differ from step to step of a loop have a policy."""
+        return any(
+            not body.computed.isdisjoint(self._sizes.policies)
+            for body in bodies([node])
+        )
+
+    def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
+        """The node on true sizes."""
+        same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
+        if same and not node.demands and not self._has_sizes(node):
+            return node.outputs
+        params = resized(node.params, self._sizes.exact)
+        return rebuild(node, tuple(inputs), params).outputs
+
+    def _has_sizes(self, node: Node) -> bool:
+        return any(
+            isinstance(n, Dim)
+            for p in node.params.values()
+            for n in (p if isinstance(p, tuple) else (p,))
+        )
+
+    def _by_rule(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
+        primitive = node.primitive
+        rule = PADDING.find(primitive)
+        if rule is None and not primitive.elementwise:
+            raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
+        checked = [g for g in node.guards if self._needs_check(g, node)]
+        known = self._sizes.stored, self._sizes.exact, self._range_of
+        pad = Padding(node, *known, self._body)
+        params = resized(node.params, self._sizes.stored)
+        try:
+            if rule is None:
+                answer: Any = elementwise(pad, inputs)
+            else:
+                answer = rule(pad, *inputs, **params)
+        except GraphError as error:
+            problem = _problem_at_capacities(node, [x.value for x in inputs], params)
+            if has_inner(node) and not problem:  # a check has no place in some bodies
+                problem = str(error.args[0]).splitlines()[0]
+            if not problem:
+                raise  # a fault of the rule
+            raise NotPadded(problem) from None
+        self._prices += [Price(node, price) for price in pad.prices]
+        results = list(answer) if isinstance(answer, tuple) else [answer]
+        accepted = [
+            self._accepted(node, value, result)
+            for value, result in zip(node.outputs, results, strict=True)
+        ]
+        return [self._checked(node, checked, result) for result in accepted]
+
+    def _needs_check(self, guard: Guard, node: Node) -> bool:
+        """Whether a guard is checked by the program: it is neither sure nor at entry.
+
+        Raises a refusal where an array of a size that depends on data may be too large.
+        """
+        left, right = map(self._sizes.exact, (guard.left, guard.right))
+        symbols = {*symbols_in(left), *symbols_in(right)}
+        if symbols.isdisjoint(self._sizes.stepwise) and self._checked_at_entry(guard):
+            return False
+        if guard.memory:
+            sizes = [n for v in node.outputs for n in v.type.shape]
+            if not all(map(self._sizes.is_known, map(self._sizes.stored, sizes))):
+                raise NotPadded(f"{guard.reason} depends on data")
+            return False
+        holds = dims.equal if guard.relation == "==" else dims.less_equal
+        return holds(left, right) is not True
+
+    def _checked(
+        self, node: Node, guards: Iterable[Guard], checked: PaddedValue
+    ) -> PaddedValue:
+        """A result of a step, provided that the guards hold in it."""
+        for guard in guards:
+            left, right = map(self._sizes.exact, (guard.left, guard.right))
+            holds = F.equal if guard.relation == "==" else F.less_equal
+            condition = holds(F.size_value(left), F.size_value(right))
+            shown = f"{guard.left} {guard.relation} {guard.right}"
+            message = f"{node.asking}: {guard.reason}: needs {shown}"
+            value = F._assert(checked.value, condition, message, guard.kind)
+            checked = replace(checked, value=value)
+        return checked
+
+    def _body(self, call: BodyCall, inputs: Sequence[PaddedValue]) -> list[PaddedValue]:
+        """The outputs of a graph inside of a node, by rules alone."""
+        body = call.body
+        self._sizes.enter(call.sizes)
+        for inner, x in zip(body.inputs, inputs, strict=True):
+            self._padded[inner] = replace(x, type=inner.type)
+        self._trusted.update(x.value.node for x in inputs)
+        self._bodies += 1
+        try:
+            for value in body.inputs:
+                self._settle_sizes(value.node)
+            for node in body.nodes:
+                self._visit(node)
+                self._settle_sizes(node)
+        finally:
+            self._bodies -= 1
+        return [self._padded[v] for v in body.outputs]
+
+    def _accepted(self, node: Node, value: Value, raw: Any) -> PaddedValue:
+        """A result of a rule, of the right type and without conditions of its own."""
+        if raw is None:
+            raise NotPadded("its mask rule does not cover this form")
+        result = (
+            raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
+        )
+        shape, axes = self._sizes.of(value.type)
+        new = result.value
+        if new.dtype != value.dtype or new.type.rank != value.type.rank:
+            raise AssertionError(f"{node.primitive.name}: {new.type} for {value.type}")
+        for size, stored in zip(new.type.shape, shape, strict=True):
+            if not same_size(size, stored) and dims.equal(size, stored) is not True:
+                raise NotPadded(f"its result would have {size} elements, not {stored}")
+        self._require_trusted(new, self._implied(node))
+        fill = {a: n for a, n in result.fill.items() if a in axes}
+        return PaddedValue(new, value.type, axes, fill)
+
+    def _implied(self, node: Node) -> list[tuple[Size, Size]]:
+        """Pairs a <= b at capacities that follow from what the true sizes must be."""
+        return [
+            (self._sizes.exact(g.left), self._sizes.stored(g.right))
+            for g in node.guards
+            if g.relation == "<="
+        ]
+
+    def _require_trusted(self, value: Value, implied: list[tuple[Size, Size]]) -> None:
+        """A rule's result must hold for all sizes, as guards are about true sizes."""
+        stack, seen = [value.node], set[Node]()
+        while stack:
+            node = stack.pop()
+            if node in self._trusted or node in seen:
+                continue
+            seen.add(node)
+            for guard in node.guards:
+                if guard.memory or guard.kind == "range":
+                    continue  # positions of masks have 32 bits, as those of arrays
+                symbols = {*symbols_in(guard.left), *symbols_in(guard.right)}
+                pair = guard.left, guard.right
+                if guard.relation == "<=" and any(
+                    all(map(same_size, pair, known)) for known in implied
+                ):
+                    continue
+                if not symbols.isdisjoint(self._sizes.storage_symbols):
+                    shown = f"{guard.left} {guard.relation} {guard.right}"
+                    raise NotPadded(f"{shown} would not hold for all sizes")
+            stack += [v.node for v in operands(node)]
+        self._trusted |= seen
+
+    def _by_cutting(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
+        cut = [self._cut(r) for r in inputs]
+        exact = self._exactly(node, cut)
+        return [
+            self._padded_again(value, new)
+            for value, new in zip(node.outputs, exact, strict=True)
+        ]
+
+    def _cut(self, ragged: PaddedValue) -> Value:
+        """The value without its padding."""
+        value = ragged.value
+        for axis in sorted(ragged.axes):
+            size = self._sizes.exact(ragged.type.shape[axis])
+            value = F._part(value, axis, 0, size)
+        return F.specify_shape(value, tuple(map(self._sizes.exact, ragged.type.shape)))
+
+    def _padded_again(self, value: Value, new: Value) -> PaddedValue:
+        shape, axes = self._sizes.of(value.type)
+        if axes:
+            pairs = enumerate(zip(new.type.shape, shape, strict=True))
+            more = [capacity - n if i in axes else 0 for i, (n, capacity) in pairs]
+            new = F.pad(new, [(0, as_value(F.size_value(n))) for n in more])
+            new = F.specify_shape(new, shape)
+        return PaddedValue(
+            new, value.type, axes, dict.fromkeys(axes, value.dtype.type(0))
+        )
+
+    # The sizes that the entry must know.
+
+    def _counts(self) -> tuple[Symbol, ...]:
+        """The symbols of output sizes that only the program knows."""
+        counts: dict[Symbol, None] = {}
+        for value in self._graph.outputs:
+            for size in value.type.shape:
+                if isinstance(size, Dim) and self._sizes.storage_of(size)[1]:
+                    inner = filter(self._is_computed, size.symbols)
+                    counts.update(dict.fromkeys(inner))
+        return tuple(counts)
+
+    def _number(self, symbol: Symbol) -> Value:
+        """A size as an output."""
+        size = as_value(F.size_value(self._sizes.number(symbol)))
+        number: Value = F.astype(size, "int32")
+        return number
+
+    def _checked_at_entry(self, guard: Guard) -> bool:
+        symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
+        return not any(map(self._is_computed, symbols))
+
+    def _is_computed(self, symbol: Symbol) -> bool:
+        """Whether the program computes a size, and no argument determines it."""
+        return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
+
+    def _guards(self) -> Iterable[tuple[Guard, Node]]:
+        for guard, node in guards_of(self._nodes):
+            if self._checked_at_entry(guard) and self._is_padded(guard, node):
+                yield guard, node
+
+    def _is_padded(self, guard: Guard, node: Node) -> bool:
+        """Whether a guard is of padded sizes, or of a node on padded arrays.
+
+        Such a node is replaced by what its mask rule makes, and its guards with it. One
+        in a body may never run.
+        """
+        values = (*node.inputs, *node.outputs) if node in self._outer else ()
+        sizes = [n for v in values for n in v.type.shape]
+        return any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
+
+
+def _problem_at_capacities(
+    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
+) -> str:
+    """Why an op does not fit inputs at capacities, "" where it does.
+
+    Sizes that are equal may have capacities that are not.
+    """
+    try:
+        infer_types(node.primitive, tuple(inputs), params)
+    except GraphError as error:
+        return str(error.args[0]).splitlines()[0]
+    return ""

@@ -1,0 +1,104 @@
+"""Turn the graph of one example of any size into that of many examples of all sizes."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from graphc.errors import graph_error, standing_at
+from graphc.ir.graph.build import variable
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.namespace import F
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.types import TensorType
+from graphc.transform.derivatives.vectorize import vmap
+from graphc.transform.padding.pad import PaddedGraph, padded
+from graphc.transform.policies import Pad
+
+
+@dataclass(frozen=True)
+class RaggedGraph:
+    """`graph` takes stacked examples, shared inputs, and a vector per symbol of sizes.
+
+    The sizes are those of `one.lengths`, in that order. `mapped` says which inputs of
+    the example are stacked. `batch` is the number of examples.
+    """
+
+    one: PaddedGraph
+    graph: Graph
+    mapped: tuple[bool, ...]
+    batch: Symbol
+
+
+def batched(
+    graph: Graph, shared: Sequence[Value], pad: Pad, total: bool
+) -> RaggedGraph:
+    """Many examples of a graph at once, with sizes of their own for inputs not shared.
+
+    `total` sums each output over the examples. Raises GraphError where an op needs the
+    true size, naming it, and where a shared input has a size that differs.
+    """
+    mapped = tuple(all(v is not s for s in shared) for v in graph.inputs)
+    symbols = _symbols(v for v, m in zip(graph.inputs, mapped, strict=True) if m)
+    for symbol in _symbols(shared):
+        if symbol in symbols:
+            raise graph_error(
+                f"the size {symbol.name} of a shared input differs between examples",
+                op="ragged",
+                got=", ".join(str(v.type) for v in shared),
+                hint="do not share that input, or give its size another name",
+            )
+    one = padded(graph, dict.fromkeys(symbols, pad))
+    batch = dims.fresh_axis("batch")
+    inputs = [
+        _stacked(value, batch) if several else value
+        for value, several in zip(
+            one.graph.inputs, _which(mapped, len(one.graph.inputs)), strict=True
+        )
+    ]
+    axes = [0 if m else None for m in _which(mapped, len(inputs))]
+    region = region_between(one.graph.outputs, one.graph.inputs)
+
+    def example(*values: Value) -> list[Value]:
+        new = dict(zip(one.graph.inputs, values, strict=True))
+        return replayed(one.graph.outputs, new, region)
+
+    outputs = list(vmap(example, in_axes=axes)(*inputs))
+    if total:
+        outputs = [_summed(v, a) for v, a in zip(outputs, one.ragged, strict=True)]
+    names = one.graph.input_names
+    many = Graph(tuple(inputs), tuple(outputs), names, one.graph.output_names)
+    return RaggedGraph(one, many, mapped, batch.symbols[0])
+
+
+def _which(mapped: Sequence[bool], count: int) -> list[bool]:
+    """Which inputs of the padded graph are stacked: its sizes all are."""
+    return [*mapped, *[True] * (count - len(mapped))]
+
+
+def _symbols(values: Iterable[Value]) -> list[Symbol]:
+    symbols: dict[Symbol, None] = {}
+    for value in values:
+        for n in value.type.shape:
+            if isinstance(n, Dim):
+                symbols.update(dict.fromkeys(n.symbols))
+    return list(symbols)
+
+
+def _stacked(value: Value, batch: Dim) -> Value:
+    with standing_at(value.node.place.plain):
+        return variable(
+            value.name, TensorType(value.dtype, (batch, *value.type.shape))
+        )
+
+
+def _summed(value: Value, ragged: frozenset[int]) -> Value:
+    if ragged:
+        raise graph_error(
+            "outputs of different sizes cannot be summed",
+            op="ragged",
+            got=str(value.type),
+            hint="reduce them over the axes that differ, or leave total out",
+        )
+    total: Value = F.sum(value, axis=0, dtype=value.dtype)
+    return total

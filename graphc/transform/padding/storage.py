@@ -1,0 +1,395 @@
+"""Storage: the capacities of axes, and their true sizes in a padded graph."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from operator import attrgetter
+
+from graphc.analysis.binding_time import Time, binding_times
+from graphc.errors import SourceLocation, graph_error, standing_at
+from graphc.ir.graph.bodies import within_sized
+from graphc.ir.graph.build import as_size, as_value, size_value, variable
+from graphc.ir.graph.nodes import Guard, Node, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.sizes.growth import grows
+from graphc.ir.sizes.names import CAPACITY, shown_name
+from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
+from graphc.ir.types import INT32, TensorType
+from graphc.ops.effects.capacities import BUCKET, bucketed
+from graphc.transform.policies import Pad, Policy
+
+MOST_COMPARED = 12  # sizes, and terms of one, that are compared with others
+MOST_BOUND = 64  # a size that does not grow is stored at its bound, up to this one
+
+
+class Storage:
+    """The true size and the capacity of each symbol of the original graph.
+
+    `lengths` are the inputs that give true sizes of padded axes, `capacities` the
+    symbols of the capacities of such axes. `storage_symbols` are all symbols of the
+    padded graph that replace either, `stepwise` those of sizes that differ from step to
+    step.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        policies: dict[Symbol, Policy],
+        place: SourceLocation,
+    ) -> None:
+        self.policies = policies
+        self.capacities: dict[Symbol, Symbol] = {}
+        self.lengths: dict[Symbol, Value] = {}
+        self.storage_symbols: set[Symbol] = set()
+        self.stepwise: set[Symbol] = set()
+        self._exact: dict[Symbol, Size] = {}
+        self._capacity: dict[Symbol, Size] = {}
+        self._stored_sizes: dict[Dim, tuple[Size, bool]] = {}
+        self._chosen: dict[Dim, Dim] = {}
+        self._alike: dict[tuple[Symbol, ...], list[Dim]] = {}
+        self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
+        self._within: dict[Symbol, SizeRange] = {}  # those computed in bodies
+        self._limits: dict[Symbol, SizeRange] = {}  # of symbols of the padded graph
+        self._groups: dict[Dim, list[Dim]] = {}  # sizes that a guard needs equal
+        self._join_equal_sizes(nodes)
+        same = self._equal_sizes(nodes)
+        for symbol, policy in list(policies.items()):
+            first = same.get(symbol, symbol)
+            if symbol.origin is None and first not in self._capacity:
+                self._pad_axis(first, policy, place)
+        for symbol, first in same.items():
+            if first in self._capacity:
+                self._capacity[symbol] = self._capacity[first]
+                self._exact[symbol] = self._exact[first]
+
+    def _equal_sizes(self, nodes: Iterable[Node]) -> dict[Symbol, Symbol]:
+        """Axes that a guard needs equal share a capacity; one of a number has none.
+
+        The result maps each symbol to the one whose capacity it shares.
+        """
+        groups: dict[Symbol, set[Symbol]] = {}
+        fixed: set[Symbol] = set()
+        for guard, _ in guards_of(nodes):
+            axes = {_axis_symbol(guard.left), _axis_symbol(guard.right)}
+            together = {s for s in axes if s is not None}
+            if guard.relation != "==":
+                continue
+            if isinstance(guard.left, int) or isinstance(guard.right, int):
+                fixed |= together
+            elif len(together) == 2:
+                joined = set[Symbol]().union(*(groups.get(s, {s}) for s in together))
+                groups.update(dict.fromkeys(joined, joined))
+        for symbol, joined in groups.items():
+            policies = [self.policies[s] for s in joined if s in self.policies]
+            if policies:
+                self.policies.setdefault(symbol, policies[0])
+            if fixed & joined:
+                fixed |= joined
+        for symbol in fixed:
+            self.policies.pop(symbol, None)
+        return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
+
+    def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:
+        """Group the sizes that guards need equal, of which some are no axes."""
+        for guard, _ in guards_of(nodes):
+            a, b = guard.left, guard.right
+            if guard.relation != "==" or isinstance(a, int) or isinstance(b, int):
+                continue
+            if _axis_symbol(a) is not None and _axis_symbol(b) is not None:
+                continue
+            group = {*self._groups.get(a, [a]), *self._groups.get(b, [b])}
+            joined = sorted(group, key=lambda n: (n.weight, str(n)))
+            self._groups.update((n, joined) for n in joined)
+
+    def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
+        self.policies[symbol] = policy
+        least = policy.capacity(0) if isinstance(policy, Pad) else 1
+        capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=least)
+        with standing_at(place):
+            length = variable(symbol.name, TensorType(INT32, ()))
+        length._symbol = Symbol(symbol.name, length, 0, symbol_dim(capacity))
+        self.capacities[symbol] = capacity
+        self.lengths[symbol] = length
+        self._settle(symbol, symbol_dim(length.symbol), symbol_dim(capacity))
+
+    def enter(self, sizes: Mapping[Symbol, Size]) -> None:
+        """Within a body, its sizes stand for those that a node gives it."""
+        known = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
+        if any(self._entered.get(s, entry) != entry for s, entry in known.items()):
+            self._forget()
+        self._entered |= known
+        for symbol, (exact, capacity, padded) in known.items():
+            self._exact[symbol] = exact
+            self._capacity.pop(symbol, None)
+            self._within.pop(symbol, None)
+            if padded:
+                self._capacity[symbol] = capacity
+            elif self.has_ragged(sizes[symbol]):
+                self._within[symbol] = UNKNOWN
+
+    def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
+        self._exact[symbol], self._capacity[symbol] = exact, capacity
+        self.storage_symbols.update(symbols_in(exact), symbols_in(capacity))
+        if isinstance(exact, Dim) and exact is symbol_dim(exact.symbols[0]):
+            self._limits[exact.symbols[0]] = SizeRange(symbol.lower, capacity)
+
+    def settle_step(self, value: Value, new: Value, within: SizeRange) -> None:
+        """`value` serves as a size within a body, and lies in a range.
+
+        Its capacity is known outside. Where there is none, a policy may give it one, in
+        each step.
+        """
+        symbol = value.symbol
+        low = None if within.low is None else dims.bounds(within.low)[0]
+        lows = [n for n in (low, symbol.lower) if n is not None]
+        low = max(lows, default=None)
+        if new._symbol is None:
+            new._symbol = Symbol(symbol.name, new, low, within.high)
+        exact = as_size(new)
+        self.stepwise.update(s for s in symbols_in(exact) if s is new._symbol)
+        self._forget()
+        high = None if within.high is None else largest(within.high, self._limit)
+        self._within[symbol] = SizeRange(low, high)
+        if high is None:
+            self.settle_value(value, new)
+        else:
+            self._settle(symbol, exact, high)
+
+    def _limit(self, symbol: Symbol) -> SizeRange:
+        size = symbol_dim(symbol)
+        return self._limits.get(symbol, SizeRange(size, size))
+
+    def settle_value(self, value: Value, new: Value) -> None:
+        """`value`, which serves as a size, is `new` in the padded graph."""
+        symbol = value.symbol
+        self._exact[symbol] = as_size(new)
+        policy = self.policies.get(symbol)
+        if policy is not None:
+            capacity = self._value_capacity(value, new, policy)
+            self._settle(symbol, self._exact[symbol], capacity)
+
+    def _value_capacity(self, value: Value, new: Value, policy: Policy) -> Size:
+        symbol = value.symbol
+        upper = None if symbol.upper is None else self.stored(symbol.upper)
+        if isinstance(policy, Pad):
+            bucket = as_size(bucketed(new, policy.capacities))
+            return bucket if upper is None else dims.minimum(bucket, upper)
+        if upper is None:
+            raise graph_error(
+                f"no bound of the size {shown_name(symbol)} is known",
+                op="function",
+                got=f"dims {shown_name(symbol)}: Bound()",
+                hint="give Pad(), or let it be specialized",
+                where=value.node.place,
+            )
+        return upper
+
+    def exact(self, size: Size) -> Size:
+        """A true size in terms of sizes known in the padded graph."""
+        return substitute(size, self._exact) if isinstance(size, Dim) else size
+
+    @property
+    def originals(self) -> dict[Symbol, Symbol]:
+        """The original symbol of each symbol of the padded graph."""
+        return {
+            new.symbols[0]: old
+            for old, new in self._exact.items()
+            if old not in self._entered
+            and isinstance(new, Dim)
+            and new is symbol_dim(new.symbols[0])
+        }
+
+    @property
+    def stored_as(self) -> dict[Symbol, Symbol]:
+        """The original symbol of each symbol of a capacity."""
+        originals: dict[Symbol, Symbol] = {}
+        for old, new in self._capacity.items():
+            if old in self._entered:
+                continue
+            for symbol in symbols_in(new):
+                if symbol.name.endswith(CAPACITY):
+                    originals.setdefault(symbol, old)
+        return originals
+
+    def is_known(self, size: Size) -> bool:
+        """Whether a stored size is known on the host before it is used.
+
+        It depends on arguments only, or on capacities, which are chosen there.
+        """
+        values = [s for s in symbols_in(size) if s not in self.capacities.values()]
+        return all(_is_argument(s) or _is_capacity(s) for s in values)
+
+    def number(self, symbol: Symbol) -> Size:
+        """The true size of a symbol."""
+        return self._exact[symbol]
+
+    def stored(self, size: Size) -> Size:
+        """The capacity of an axis of a true size."""
+        return self.storage_of(size)[0]
+
+    def storage_of(self, size: Size) -> tuple[Size, bool]:
+        """The stored size, and whether there is padding in it."""
+        if not isinstance(size, Dim):
+            return size, False
+        if size not in self._stored_sizes:
+            self._stored_sizes[size] = self._stored_of(self._representative(size))
+        return self._stored_sizes[size]
+
+    def _forget(self) -> None:
+        """Sizes of bodies have changed."""
+        self._stored_sizes.clear()
+        self._alike.clear()
+
+    def _representative(self, size: Dim) -> Dim:
+        """The size whose capacity all have that are equal by a guard.
+
+        It is one of those known by now. Axes of inputs keep their own.
+        """
+        if _axis_symbol(size) is not None:
+            return size
+        group = self._groups.pop(size, None)
+        if group is not None:
+            known = [n for n in group if all(map(self._is_settled, n.symbols))]
+            chosen = min(known, key=self._preference, default=size)
+            for n in group:
+                self._groups.pop(n, None)
+                self._chosen[n] = chosen
+        representative = self._chosen.get(size, size)
+        return representative if representative is not size else self._first_equal(size)
+
+    def _first_equal(self, size: Dim) -> Dim:
+        """The first of the short sizes that are surely equal to this one."""
+        if size.weight > MOST_COMPARED:
+            return size
+        alike = self._alike.setdefault(size.symbols, [])
+        equal = next((n for n in alike if dims.equal(n, size) is True), None)
+        if equal is None and len(alike) < MOST_COMPARED:
+            alike.append(size)
+        return size if equal is None else equal
+
+    def _is_settled(self, symbol: Symbol) -> bool:
+        return symbol.origin is None or symbol in self._exact
+
+    def _preference(self, size: Dim) -> tuple[bool, bool, int]:
+        """Axes have their capacities anyway; other capacities are more to compile."""
+        stored, _ = self._stored_of(size)
+        more = set(symbols_in(stored)) - set(self.capacities.values())
+        return _axis_symbol(size) is None, bool(more), size.weight
+
+    def of(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
+        """The shape at which values of a type are stored, and its padded axes."""
+        stored = [self.storage_of(n) for n in type.shape]
+        axes = frozenset(i for i, (_, padded) in enumerate(stored) if padded)
+        return tuple(size for size, _ in stored), axes
+
+    def _stored_of(self, size: Dim) -> tuple[Size, bool]:
+        ragged = [s for s in size.symbols if self.is_ragged(s)]
+        if not ragged:
+            return self.exact(size), False
+        stored = substitute(size, self._exact | self._capacity)
+        within = [self._within[s] for s in ragged if s in self._within]
+        grown = grows(size, ragged) and all(s in self._capacity for s in ragged)
+        if grown and not within:
+            return stored, True
+        most = dims.bounds(size)[1]
+        if most is not None and most <= MOST_BOUND:  # as of n % 2
+            return most, True
+        high = stored if grown and UNKNOWN not in within else None
+        high = largest(size, self._range) if high is None else high
+        if high is not None:
+            # A body that runs has sizes of at least their bounds, whatever is outside.
+            least = max(dims.bounds(size)[0] or 0, 0)
+            return (dims.maximum(least, high) if within else high), True
+        if grown:
+            return stored, True
+        pads = [self.policies.get(s) for s in ragged]
+        pad = next((p for p in pads if isinstance(p, Pad)), None)
+        exact = self.exact(size)
+        if pad is None or not self.stepwise.isdisjoint(symbols_in(exact)):
+            return exact, False
+        return self._rounded(exact, pad), True
+
+    def _rounded(self, size: Size, pad: Pad) -> Size:
+        """The capacity of a size that need not grow with those it depends on."""
+        capacities = pad.of_computed.capacities
+        # One capacity where the axes have one: sizes of both kinds would multiply.
+        pairs = self.lengths.items()
+        stored = {v.symbol: symbol_dim(self.capacities[s]) for s, v in pairs}
+        size = dims.maximum(size, substitute(size, stored))
+        bucket = as_size(bucketed(as_value(size_value(size)), capacities))
+        self.storage_symbols.update(symbols_in(bucket))
+        return bucket
+
+    def _range(self, symbol: Symbol) -> SizeRange:
+        """Between which sizes a symbol lies in the padded graph."""
+        if symbol in self._within:
+            return self._within[symbol]
+        if self.is_ragged(symbol):
+            return SizeRange(symbol.lower, self._capacity[symbol])
+        exact = self.exact(symbol_dim(symbol))
+        return SizeRange(exact, exact)
+
+    def is_ragged(self, symbol: Symbol) -> bool:
+        """Whether axes of this size are padded."""
+        return symbol in self._capacity or symbol in self._within
+
+    def has_ragged(self, size: object) -> bool:
+        """Whether a size depends on one that is padded."""
+        return isinstance(size, Dim) and any(map(self.is_ragged, size.symbols))
+
+
+def of_integers(guard: Guard) -> bool:
+    """Whether integers of the program decide a guard, and not axes alone."""
+    symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
+    return any(symbol.origin is not None for symbol in symbols)
+
+
+def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
+    """The guards of nodes and of bodies in them, each with the first that needs it.
+
+    Guards of bodies are in terms of the sizes that the bodies are given.
+    """
+    first_needs: dict[Guard, Node] = {}
+    for node, sizes in within_sized(nodes):
+        for guard in node.guards:
+            first_needs.setdefault(guard_of_sizes(guard, sizes), node)
+    return list(first_needs.items())
+
+
+def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
+    """A guard with other sizes in place of some."""
+    if not sizes:
+        return guard
+    left, right = (
+        substitute(n, sizes) if isinstance(n, Dim) else n
+        for n in (guard.left, guard.right)
+    )
+    return replace(guard, left=left, right=right)
+
+
+def symbols_in(size: Size) -> tuple[Symbol, ...]:
+    """The symbols of a size; a number has none."""
+    return size.symbols if isinstance(size, Dim) else ()
+
+
+def _is_argument(symbol: Symbol) -> bool:
+    """Whether a number is known before anything runs on the device."""
+    origin = symbol.origin
+    if not isinstance(origin, Value):
+        return True
+    return binding_times(ancestors([origin]))[origin.node] is not Time.DATA
+
+
+def _is_capacity(symbol: Symbol) -> bool:
+    origin = symbol.origin
+    return isinstance(origin, Value) and origin.node.primitive is BUCKET
+
+
+def _axis_symbol(size: Size) -> Symbol | None:
+    """The symbol of an axis that is a size itself."""
+    if isinstance(size, Dim) and len(size.symbols) == 1:
+        symbol = size.symbols[0]
+        if symbol.origin is None and size is symbol_dim(symbol):
+            return symbol
+    return None

@@ -1,0 +1,294 @@
+"""The sizes that integers of a graph lie between: counters, positions, lengths.
+
+A size that differs from step to step of a loop has a capacity where it is known what
+it is never above. So each integer gets a range, in terms of sizes that are known
+outside of all bodies. Arithmetic on integers with bounds is taken not to wrap around.
+"""
+
+from collections.abc import Callable, Sequence
+
+from graphc.control.scan import SCAN, parts_of
+from graphc.control.tiled_loop import BLOCKS
+from graphc.control.trip_count import STEPS
+from graphc.ir.graph.bodies import BodyCall
+from graphc.ir.graph.build import INPUT, SIZE_OP, literal_of
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.polynomials import Call, polynomial
+from graphc.ir.sizes.ranges import (
+    RANGES,
+    UNKNOWN,
+    SizeRange,
+    either,
+    range_between,
+    sum_of,
+)
+from graphc.ir.types import is_integer, same_size
+
+Ranges = list[SizeRange]
+RangeOf = Callable[[Symbol], SizeRange]
+INTEGER_RANGES: "RuleTable[RangeRule]" = RuleTable("ranges of integers")
+
+
+class ValueRanges:
+    """Ranges of the values of a graph, noted node by node in topological order.
+
+    `around` gives the range of a size that is known outside of all bodies.
+    """
+
+    def __init__(self, around: RangeOf) -> None:
+        self._around = around
+        self._ranges: dict[Value, SizeRange] = {}
+        self._sizes: dict[Symbol, SizeRange] = {}  # of bodies
+        self._inner: set[Node] = set()
+        self._counters: dict[Value, SizeRange] = {}  # in steps that are done
+        self._narrow: set[Value] = set()  # computed in few bits
+
+    def computed(self, value: Value) -> SizeRange:
+        """The range of the elements of a value, which never leave it.
+
+        Few bits wrap around soon: what is computed in such has none. In a body there
+        is a step, so that this may be narrower than `of`, which also holds for arrays
+        that are made where no step is done.
+        """
+        if value in self._narrow:
+            return UNKNOWN
+        return self._counters.get(value) or self.of(value)
+
+    def of(self, value: Value) -> SizeRange:
+        """The range of all elements of a value."""
+        return self._ranges.get(value, UNKNOWN)
+
+    def of_size(self, size: Size) -> SizeRange:
+        """The range of a formula of sizes."""
+        return range_between(size, self._of_symbol)
+
+    def _of_symbol(self, symbol: Symbol) -> SizeRange:
+        if symbol in self._sizes:
+            return self._sizes[symbol]
+        origin = symbol.origin
+        if isinstance(origin, Value):
+            if origin in self._ranges:
+                return self._ranges[origin]
+            if origin.node in self._inner:
+                return SizeRange(symbol.lower, symbol.upper)
+        return self._around(symbol)
+
+    def observe(self, node: Node) -> None:
+        """Find the ranges of what a node computes, and of what is computed in it."""
+        sources = set(node.inputs)
+        for call in node.primitive.body_calls(node):
+            self._observe_body(node, call)
+            sources.update(call.body.outputs)
+        narrow = not sources.isdisjoint(self._narrow)
+        for value in node.outputs:
+            if narrow or _has_few_bits(value):
+                self._narrow.add(value)
+            range_of_output = (
+                self._computed(value) if is_integer(value.dtype) else UNKNOWN
+            )
+            if range_of_output is not UNKNOWN:
+                self._ranges[value] = range_of_output
+
+    def _observe_body(self, node: Node, call: BodyCall) -> None:
+        body = call.body
+        self._sizes |= {s: self.of_size(n) for s, n in call.sizes.items()}
+        all_narrow = not self._narrow.isdisjoint(node.inputs)
+        self._narrow.update(v for v in body.inputs if all_narrow or _has_few_bits(v))
+        for value, range_of_input in zip(
+            body.inputs, self._of_inputs(node, call), strict=True
+        ):
+            self._inner.add(value.node)
+            if range_of_input is not UNKNOWN:
+                self._ranges[value] = range_of_input
+        for inner in body.nodes:
+            self._inner.add(inner)
+            self.observe(inner)
+
+    def _of_inputs(self, node: Node, call: BodyCall) -> Ranges:
+        """The ranges of the inputs of a body."""
+        if node.primitive is SCAN:
+            return self._of_step(node, call)
+        if len(node.inputs) == len(call.body.inputs) + 1:  # after a choice
+            return [self.of(v) for v in node.inputs[1:]]
+        return [UNKNOWN] * len(call.body.inputs)
+
+    def _of_step(self, node: Node, call: BodyCall) -> Ranges:
+        parts, steps = parts_of(node.inputs, node.params), self._steps(node).high
+        last = None if steps is None else steps - 1
+        carries = []
+        for i, value in enumerate(parts.first):
+            carry = call.body.inputs[i]
+            by = _difference(carry, call.body.outputs[i])
+            carries.append(_counted(self.of(value), by, last))
+            if by and steps is not None:
+                known = _counted(self.of(value), by, _if_positive(steps) - 1)
+                self._counters[carry] = known
+        return [*carries, *(self.of(v) for v in (*parts.rows, *parts.rest))]
+
+    def _steps(self, node: Node) -> SizeRange:
+        """How many steps there are: none where they stop early."""
+        parts, length = parts_of(node.inputs, node.params), node.params["length"]
+        limits = [UNKNOWN if length is None else self.of_size(length)]
+        limits += [] if parts.limit is None else [self.of(parts.limit)]
+        return SizeRange(0, RANGES["min"](limits).high)
+
+    def _computed(self, value: Value) -> SizeRange:
+        followed = self._followed(value)
+        if None not in followed:
+            return followed
+        low, high = self._of_result(value)
+        return SizeRange(
+            low if followed.low is None else followed.low,
+            high if followed.high is None else followed.high,
+        )
+
+    def _followed(self, value: Value) -> SizeRange:
+        """The range of integers that are known as sizes."""
+        if value.sizes is None or not value.sizes.size:
+            return UNKNOWN
+        return either([self.of_size(n) for n in value.sizes.flat])
+
+    def _of_result(self, value: Value) -> SizeRange:
+        node = value.node
+        if node.primitive is SIZE_OP:
+            return self.of_size(node.params["size"])
+        literal = literal_of(value)
+        if literal is not None and literal.size:
+            return SizeRange(int(literal.min()), int(literal.max()))
+        if node.primitive is SCAN:
+            return self._after_loop(node, value.index)
+        return self._by_rule(node)
+
+    def _after_loop(self, node: Node, index: int) -> SizeRange:
+        params, (call,) = node.params, node.primitive.body_calls(node)
+        body, carries = call.body, params["carries"]
+        if params["stops"] and index == carries:
+            return self._steps(node)
+        if index >= carries:
+            stacked = self.of(body.outputs[index])
+            partial = params["stops"] or params["counted"]  # the others are zeros
+            return either([stacked, SizeRange(0, 0)]) if partial else stacked
+        by = _difference(body.inputs[index], body.outputs[index])
+        return _counted(self.of(node.inputs[index]), by, self._steps(node).high)
+
+    def _by_rule(self, node: Node) -> SizeRange:
+        rule = INTEGER_RANGES.find(node.primitive)
+        if rule is not None:
+            return rule(self, node)
+        if node.primitive.range is None or node.primitive is INPUT:
+            return UNKNOWN
+        _, low, high = node.primitive.range(node)
+        return SizeRange(low, None if high is None else self.of_size(high).high)
+
+
+def _has_few_bits(value: Value) -> bool:
+    return is_integer(value.dtype) and value.dtype.itemsize < 4
+
+
+RangeRule = Callable[[ValueRanges, Node], SizeRange]
+
+
+@INTEGER_RANGES.of(
+    *(OP.barrier, OP.basic_index, OP.broadcast_to, OP.convert, OP.cummax, OP.cummin),
+    *(OP.dynamic_slice, OP.expand_dims, OP.gather, OP.max, OP.min, OP.partition),
+    *(OP.positive, OP.reshape, OP.sort, OP.specify_shape, OP.squeeze, STEPS),
+    *(OP.stop_gradient, OP.transpose, OP.full),
+)
+def _of_moved(known: ValueRanges, node: Node) -> SizeRange:
+    """Elements of the result are elements of the first input."""
+    return known.of(node.inputs[0])
+
+
+@INTEGER_RANGES.of(BLOCKS, OP.concatenate, OP.stack, OP.max_from, OP.min_from)
+def _of_joined(known: ValueRanges, node: Node) -> SizeRange:
+    return either([known.of(v) for v in node.inputs])
+
+
+@INTEGER_RANGES.of(OP.where)
+def _of_chosen(known: ValueRanges, node: Node) -> SizeRange:
+    return either([known.of(v) for v in node.inputs[1:]])
+
+
+@INTEGER_RANGES.of(OP.argmax, OP.argmin, OP.argsort, OP.argpartition, OP.nonzero)
+def _of_position(known: ValueRanges, node: Node) -> SizeRange:
+    """A position is not above the number of elements, whatever axis it is on."""
+    return SizeRange(0, known.of_size(node.inputs[0].type.size).high)
+
+
+@INTEGER_RANGES.of(OP.iota)
+def _of_iota(known: ValueRanges, node: Node) -> SizeRange:
+    start, step = node.params["start"], node.params["step"]
+    if not isinstance(step, int):
+        return UNKNOWN
+    ends = start, start + step * (node.params["length"] - 1)
+    low, high = ends if step >= 0 else ends[::-1]
+    return SizeRange(known.of_size(low).low, known.of_size(high).high)
+
+
+def _difference(before: Value, after: Value) -> int | None:
+    """The constant by which a value differs from another; None if by none."""
+    total = 0
+    while after is not before:
+        primitive = after.node.primitive
+        if primitive not in (OP.add, OP.subtract):
+            return None
+        sign = 1 if primitive is OP.add else -1
+        left, right = after.node.inputs
+        constant = literal_of(right)
+        if constant is None and sign == 1:
+            left, constant = right, literal_of(left)
+        if constant is None or constant.size != 1 or constant.dtype.kind not in "iu":
+            return None
+        after, total = left, total + sign * int(constant.flat[0])
+    return total
+
+
+def _if_positive(size: Size) -> Size:
+    """An equal of a size where that is above 0: a of max(0, a)."""
+    atom = polynomial(size).only_atom()
+    if isinstance(atom, Call) and atom.op == "max" and len(atom.args) == 2:
+        least, other = sorted(atom.args, key=lambda a: not isinstance(a, int))
+        return other if same_size(least, 0) else size
+    return size
+
+
+def _counted(first: SizeRange, by: int | None, times: Size | None) -> SizeRange:
+    """The range of a number that is changed by a constant so many times at most."""
+    if by is None:
+        return UNKNOWN
+    if by == 0:
+        return first
+    most = None if times is None else by * times
+    low, high = (0, most) if by > 0 else (most, 0)
+    return sum_of(first, SizeRange(low, high))
+
+
+def _subtracted(parts: Sequence[SizeRange]) -> SizeRange:
+    return sum_of(parts[0], parts[1], -1)
+
+
+def _remainder(parts: Sequence[SizeRange]) -> SizeRange:
+    low, high = parts[1]
+    if not isinstance(low, int) or low < 1:
+        return UNKNOWN
+    return SizeRange(0, None if high is None else high - 1)
+
+
+def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
+    return lambda known, node: rule([known.of(v) for v in node.inputs])
+
+
+for _primitive, _rule in {
+    OP.add: lambda parts: sum_of(parts[0], parts[1]),
+    OP.subtract: _subtracted,
+    OP.multiply: RANGES["*"],
+    OP.floor_divide: RANGES["//"],
+    OP.maximum: RANGES["max"],
+    OP.minimum: RANGES["min"],
+    OP.negative: lambda parts: sum_of(SizeRange(0, 0), parts[0], -1),
+    OP.remainder: _remainder,
+}.items():
+    INTEGER_RANGES.define(_primitive, _of_operands(_rule))

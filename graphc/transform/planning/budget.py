@@ -1,0 +1,354 @@
+"""A budget of compilations: capacities for all sizes of a program together.
+
+Each segment is compiled once per combination of the capacities that it depends on. The
+planner pads all sizes that vary, reads off which segment depends on which of them, and
+chooses how many capacities each has, so that all combinations together stay within the
+budget and the least work is done on padding.
+"""
+
+import math
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from graphc.errors import GraphError, at_its_caller, graph_error, shortened
+from graphc.ir.graph.build import INPUT, as_size
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
+from graphc.ir.sizes.names import shown_name
+from graphc.ops.effects.capacities import BUCKET
+from graphc.transform.padding.pad import Cut, PaddedGraph
+from graphc.transform.padding.storage import symbols_in
+from graphc.transform.planning.plan import Plan, Read, Segment, asked_by
+from graphc.transform.policies import (
+    Bound,
+    Pad,
+    Policy,
+    is_auto,
+    learned,
+    policy_of,
+    symbols_of,
+)
+
+SAMPLES = 64  # sizes that stand for all between the smallest and the largest
+SPREAD = 12  # of them, where a size is computed from several
+GROWTHS = 2.0, 4.0, 16.0, 256.0  # of the capacities of such a size
+MOST_TRIED = 4096  # choices of the numbers of capacities
+Counts = tuple[int, ...]  # of capacities, per size
+
+
+@at_its_caller
+@dataclass(frozen=True)
+class Budget:
+    """At most so many compilations, whatever the sizes are.
+
+    The capacities are chosen for sizes from `smallest` to `largest`, or for those that
+    `sizes` lists by name, each as often as it is expected. Other sizes are no error,
+    but may go over the budget, which is told once by a RecompilationWarning.
+    Compiling raises GraphError where the budget cannot be met.
+    """
+
+    compilations: int = 8
+    smallest: int = 16
+    largest: int = 4096
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.compilations < 1 or not 1 <= self.smallest <= self.largest:
+            raise graph_error(
+                "a budget needs one compilation, and 1 <= smallest <= largest",
+                op="Budget",
+                got=shortened(repr(self)),
+            )
+
+
+def check_dims(given: Any, op: str) -> None:
+    """Raise GraphError for what says nothing about sizes, whatever the graph is."""
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            if not is_auto(value):
+                policy_of(value, op, key)
+    elif not (given is None or is_auto(given) or isinstance(given, Budget)):
+        policy_of(given, op)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """Policies that keep to a budget: at most `compilations` for the sizes planned.
+
+    `waste` is the work done at capacities over that at true sizes, on average.
+    """
+
+    policies: dict[Symbol, Policy]
+    compilations: int
+    waste: float
+    largest: dict[Symbol, int]
+
+    def told(self, budget: Budget) -> str:
+        """The line of reports."""
+        return (
+            f"budget of {budget.compilations} compilations: at most "
+            f"{self.compilations} for the sizes planned, {self.waste:.2f} times the "
+            "work of true sizes"
+        )
+
+
+PlanOf = Callable[[dict[Symbol, Policy]], Plan]
+
+
+def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
+    """The policies for all sizes of a graph that keep to a budget.
+
+    `plan_of` plans the graph with policies. Raises GraphError, with the size and the
+    line, where no capacities do.
+    """
+    trial = {s: _trial(s) for s in symbols_of(graph)}
+    plan = plan_of(trial)
+    keys = [_sizes_of(segment, plan.padded) for segment in plan.segments]
+    computed = _computed_sizes(plan, trial, budget)
+    true = _true_sizes(plan, budget, computed)
+    padded = [s for s, p in trial.items() if isinstance(p, Pad)]
+    needed = [s for s in padded if any(s in found for found in keys)]
+    expected = [_expected(s, budget) for s in needed]
+
+    for growth in GROWTHS if computed else GROWTHS[:1]:
+        of_computed = {s: one.most(growth) for s, one in computed.items()}
+        fixed = true | of_computed
+        choices = [
+            (math.prod(map(_waste, expected, counts)), counts)
+            for counts in _affordable(needed, keys, fixed, budget.compilations)
+        ]
+        waste, best = min(choices)
+        total = _total(needed, keys, fixed, best)
+        if total <= budget.compilations:
+            break
+    else:
+        raise _too_many(plan, budget, total, of_computed)
+    chosen: dict[Symbol, Policy] = {
+        s: replace(_pad(sizes, count), growth=growth)
+        for s, sizes, count in zip(needed, expected, best, strict=True)
+    }
+    for s in {s for one in computed.values() for s in one.origins}:
+        chosen.setdefault(s, Pad(growth=growth))
+    largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
+    return Spending(trial | chosen, total, waste, largest)
+
+
+def _trial(symbol: Symbol) -> Policy:
+    """Counts stay at their bounds, where they have one; all else is padded."""
+    origin = symbol.origin
+    counted = isinstance(origin, Value) and origin.node.primitive is not INPUT
+    return Bound() if counted and symbol.upper is not None else Pad()
+
+
+@dataclass(frozen=True)
+class _ComputedSize:
+    """A size that is computed from others, and has capacities of its own.
+
+    `values` are those that it takes at the expected ones of `origins`, which say how
+    the capacities grow.
+    """
+
+    values: set[int]
+    origins: tuple[Symbol, ...]
+
+    def most(self, growth: float) -> int:
+        """The number of its capacities."""
+        return len({Pad(growth=growth).capacity(n) for n in self.values})
+
+
+def _computed_sizes(
+    plan: Plan, policies: Mapping[Symbol, Policy], budget: Budget
+) -> dict[Symbol, _ComputedSize]:
+    """The sizes that segments depend on and that are computed from padded ones."""
+    found: dict[Symbol, _ComputedSize] = {}
+    if plan.padded is None:
+        return found
+    for symbol in (s for segment in plan.segments for s in segment.keys):
+        origin = symbol.origin
+        if not isinstance(origin, Value) or origin.node.primitive is not BUCKET:
+            continue
+        size = as_size(origin.node.inputs[0])
+        old = _originals_in(size, plan.padded)
+        origins = tuple(dict.fromkeys(old.values()))
+        if not old or not all(isinstance(policies.get(s), Pad) for s in origins):
+            continue
+        few = [sorted(set(_expected(s, budget))) for s in origins]
+        few = [[sizes[i] for i in _spread(len(sizes))] for sizes in few]
+        calls = (dict(zip(origins, one, strict=True)) for one in product(*few))
+        values = {evaluate(size, {s: c[o] for s, o in old.items()}) for c in calls}
+        found[symbol] = _ComputedSize(values, origins)
+    return found
+
+
+def _originals_in(size: Size, padded: PaddedGraph) -> dict[Symbol, Symbol]:
+    """The sizes that those in a computed one are of; capacities are some of them."""
+    known = padded.stored_as | padded.originals
+    return {s: known.get(s, s) for s in symbols_in(size)}
+
+
+def _at_true_sizes(size: Size, padded: PaddedGraph | None) -> Size:
+    """A computed size as users know it, without the capacities that it is tied to."""
+    if padded is None or not isinstance(size, Dim):
+        return size
+    true = {old: symbol_dim(new) for new, old in padded.originals.items()}
+    stored = {s: padded.stored_as.get(s) for s in size.symbols}
+    return substitute(size, {s: true[o] for s, o in stored.items() if o in true})
+
+
+def _spread(count: int) -> list[int]:
+    """Some of so many positions, the first and the last among them."""
+    step = max(1, -(-count // SPREAD))
+    return sorted({*range(0, count, step), count - 1})
+
+
+def _sizes_of(segment: Segment, padded: PaddedGraph | None) -> set[Symbol]:
+    """The sizes whose capacities a segment is compiled for."""
+    stored = {} if padded is None else padded.stored_as
+    return {stored.get(s, s) for s in segment.keys}
+
+
+def _true_sizes(
+    plan: Plan, budget: Budget, computed: Container[Symbol]
+) -> dict[Symbol, int]:
+    """The true sizes that segments are compiled for: how many of each there will be.
+
+    Raises GraphError where that is not known, so that there may be any number.
+    """
+    padded, found = plan.padded, dict[Symbol, int]()
+    stored = {} if padded is None else padded.stored_as
+    originals = {} if padded is None else padded.originals
+    for segment in plan.segments:
+        for symbol in segment.keys:
+            if symbol not in stored and symbol not in computed:
+                given = _listed(originals.get(symbol, symbol), budget)
+                if given is None:
+                    raise _needs_true_size(plan, segment, symbol)
+                found[symbol] = len(set(given))
+    return found
+
+
+def _too_many(
+    plan: Plan, budget: Budget, least: int, computed: Mapping[Symbol, int]
+) -> GraphError:
+    """The error of a program that has too many segments, true or computed sizes."""
+    reads = [step for step in plan.glue if isinstance(step, Read)]
+    cuts = () if plan.padded is None else plan.padded.cuts
+    why, hint, place = "", "", None
+    if reads:
+        why, hint, place = f": {reads[0].reason}", reads[0].remedy, reads[0].place
+    elif cuts:
+        why = f": {cuts[0].node.reported} needs true sizes, as {cuts[0].reason}"
+        place = cuts[0].place
+    elif computed:
+        symbol = max(computed, key=lambda s: computed[s])
+        segment = next(one for one in plan.segments if symbol in one.keys)
+        node, origin = asked_by(segment, symbol), symbol.origin
+        assert isinstance(origin, Value)
+        size = _at_true_sizes(as_size(origin.node.inputs[0]), plan.padded)
+        name = shown_name(symbols_in(size)[0])
+        why = f": {node.reported} has the size {size}, of {computed[symbol]} capacities"
+        hint = f"list the sizes that you expect: Budget(sizes={{{name!r}: [...]}})"
+        place = node.place
+    count = len(plan.segments)
+    segments = f"{count} segment{'s' * (count > 1)}"
+    return graph_error(
+        f"a budget of {budget.compilations} compilations cannot be met: the program "
+        f"takes at least {least}, in {segments}{why}",
+        op="function",
+        hint=hint,
+        where=place,
+    )
+
+
+def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
+    """The error of a size that some op needs as it is."""
+    cut = _cut_at(plan.padded, symbol)
+    original = plan.padded.originals.get(symbol, symbol) if plan.padded else symbol
+    if cut is None:
+        node = asked_by(segment, symbol)
+        name, place, why = node.reported, node.place, "it has no capacity"
+    else:
+        name, place, why = cut.node.reported, cut.place, cut.reason
+    return graph_error(
+        f"a budget of compilations cannot be met: {name} needs the true size "
+        f"{shown_name(original)}, and is compiled for each: {why}",
+        op="function",
+        hint="leave that op to another function, or give dims= as a dict of policies",
+        where=place,
+    )
+
+
+def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
+    """The first fallback at true size in which a size stands."""
+    if padded is None:
+        return None
+    old = padded.originals.get(symbol, symbol)
+    for cut in padded.cuts:
+        values = [*cut.node.inputs, *cut.node.outputs]
+        if any(old in symbols_in(n) for v in values for n in v.type.shape):
+            return cut
+    return padded.cuts[0] if padded.cuts else None
+
+
+def _expected(symbol: Symbol, budget: Budget) -> list[int]:
+    """The sizes to plan for: those given, or some between smallest and largest."""
+    given = _listed(symbol, budget)
+    if given:
+        return given
+    low, high = budget.smallest, budget.largest
+    step = (high / low) ** (1 / SAMPLES)
+    return [round(low * step**i) for i in range(SAMPLES + 1)]
+
+
+def _listed(symbol: Symbol, budget: Budget) -> list[int] | None:
+    """The sizes that are expected of a symbol, if they are given by name."""
+    given = budget.sizes.get(shown_name(symbol), budget.sizes.get(symbol.name))
+    return None if given is None else [max(int(n), 1) for n in given]
+
+
+def _pad(sizes: Sequence[int], count: int) -> Pad:
+    """Capacities for sizes: so many of them, and more for what is larger."""
+    return Pad(buckets=learned(sizes, count).buckets, open_ended=True)
+
+
+def _waste(sizes: Sequence[int], count: int) -> float:
+    pad = _pad(sizes, count)
+    return sum(pad.capacity(n) for n in sizes) / sum(sizes)
+
+
+def _total(
+    needed: Sequence[Symbol],
+    keys: Sequence[set[Symbol]],
+    fixed: Mapping[Symbol, int],
+    counts: Counts,
+) -> int:
+    """How many compilations these numbers of capacities take."""
+    of = {**fixed, **dict(zip(needed, counts, strict=True))}
+    return sum(math.prod(of.get(s, 1) for s in found) for found in keys)
+
+
+def _affordable(
+    needed: Sequence[Symbol],
+    keys: Sequence[set[Symbol]],
+    fixed: Mapping[Symbol, int],
+    most: int,
+) -> Iterator[Counts]:
+    """The numbers of capacities that cost at most so much, to which none can be added.
+
+    The least is one of them, whatever it costs.
+    """
+    start = (1,) * len(needed)
+    stack, seen = [start], {start}
+    while stack and len(seen) < MOST_TRIED:
+        counts = stack.pop()
+        more = [
+            (*counts[:i], counts[i] + 1, *counts[i + 1 :]) for i in range(len(counts))
+        ]
+        fitting = [c for c in more if _total(needed, keys, fixed, c) <= most]
+        if not fitting:
+            yield counts
+        stack += [c for c in fitting if c not in seen]
+        seen.update(fitting)
+    yield start

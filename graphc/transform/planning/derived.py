@@ -1,0 +1,41 @@
+"""Sizes that follow from axes by arithmetic which formulas do not follow.
+
+As `int(ceil(sqrt(n)))`, of an axis n. A segment that is compiled for each n does that
+arithmetic when it is traced, once per shape; nothing is left to the driver.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from graphc.analysis.binding_time import Time
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Symbol
+from graphc.transform.planning.grouping import varying
+from graphc.transform.printed_sizes import Keys, printed
+
+
+def derived_sizes(
+    demanded: Iterable[Value], times: Mapping[Node, Time], nodes: Iterable[Node]
+) -> dict[Symbol, Keys]:
+    """The sizes known from axes that programs are compiled for anyway: their axes.
+
+    `demanded` are the sizes that `nodes`, which are compiled, need on the host.
+    """
+    early = [v for v in demanded if times[v.node] is Time.SHAPE]
+    if not early:
+        return {}
+    compiled_for = {s for node in nodes for s in varying(node)}
+    derived: dict[Symbol, Keys] = {}
+    for value in early:
+        asked = {s for node in ancestors([value]) for s in printed(node)}
+        axes = frozenset(s for s in asked if s.origin is None)
+        if axes <= compiled_for:
+            derived[value.symbol] = axes
+    return derived
+
+
+def in_axes(keys: Keys, derived: Mapping[Symbol, Keys]) -> Keys:
+    """Sizes that a compilation depends on, with axes in place of derived ones."""
+    if keys.isdisjoint(derived):
+        return keys
+    return frozenset().union(*(derived.get(s, {s}) for s in keys))

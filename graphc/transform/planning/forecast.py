@@ -1,0 +1,214 @@
+"""The cost of a list of sizes, forecast before anything runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any, NoReturn
+
+import numpy as np
+
+from graphc.control.trip_count import STEPS
+from graphc.errors import graph_error, shortened
+from graphc.ir.graph.build import as_size
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate
+from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.policies import Pad
+
+SizeValues = Mapping[Symbol, int]
+SizesGiven = Sequence[int] | Mapping[int, int] | int
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Compilations, and per segment; how much longer padded arguments are; reads.
+
+    `waste` is the number of elements of all arguments at their capacities, for all
+    calls, over that of the arguments as they are given. `reads` are integers read from
+    the device per call. `unknown` are sizes that depend on data: a segment that is
+    compiled for each of their values counts as compiled once per known sizes. Under
+    "auto", `segments` are those of each program in turn. With `tier="auto"` these are
+    the most: a size that does not come often enough stays on NumPy.
+    """
+
+    compilations: int
+    segments: tuple[int, ...]
+    waste: float
+    reads: int
+    unknown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedSizes:
+    """The sizes that the segments of a plan are compiled for.
+
+    `called` is the graph as it is called, `inputs` are those of the graph that runs,
+    and `keys` are the sizes that each segment is compiled for.
+    """
+
+    called: Graph
+    inputs: Sequence[Value]
+    padded: PaddedGraph | None
+    keys: Sequence[Sequence[Symbol]]
+
+    def calls(self, sizes: Mapping[str, SizesGiven]) -> list[dict[Symbol, int]]:
+        """The sizes of each call. See `Plan.forecast`."""
+        return _calls(self.called, sizes, "forecast")
+
+    def known(self, call: SizeValues) -> dict[Symbol, int]:
+        """The sizes of a call, with capacities, true sizes, and trip counts."""
+        sizes = _with_capacities(self.padded, call)
+        _add_steps(sizes, {s for symbols in self.keys for s in symbols})
+        return sizes
+
+    def true_elements(self, call: SizeValues) -> int:
+        """The number of elements of all arguments."""
+        return sum(_elements(v, call) for v in self.called.inputs)
+
+    def elements(self, known: SizeValues) -> int:
+        """The number of elements of all arguments at their capacities."""
+        padded_inputs = self.inputs[: len(self.called.inputs)]
+        return sum(_elements(v, known) for v in padded_inputs)
+
+
+def forecast(
+    plan: PlannedSizes, reads: int, sizes: Mapping[str, SizesGiven]
+) -> Forecast:
+    """Forecast calls of a plan with these sizes, with nothing compiled before."""
+    calls = plan.calls(sizes)
+    known = [plan.known(call) for call in calls]
+    unknown: dict[str, None] = {}
+    counts = []
+    for symbols in plan.keys:
+        known_symbols = [s for s in symbols if all(s in call for call in known)]
+        unknown |= {s.name: None for s in symbols if s not in known_symbols}
+        counts.append(len({tuple(call[s] for s in known_symbols) for call in known}))
+    true, stored = sum(map(plan.true_elements, calls)), sum(map(plan.elements, known))
+    waste = stored / true if true else 1.0
+    return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
+
+
+def named_sizes(
+    called: Graph, more: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
+) -> list[dict[str, int]]:
+    """The sizes of each call, by name; `more` must be given too."""
+    others = [*asked(called), *map(Symbol, more)]
+    calls = _calls_of(others, sizes, op)
+    return [{symbol.name: n for symbol, n in call.items()} for call in calls]
+
+
+def sizes_of_calls(
+    names: Iterable[str], sizes: Mapping[str, SizesGiven], op: str
+) -> list[dict[str, int]]:
+    """The sizes of each call, of sizes that have these names."""
+    calls = _calls_of(map(Symbol, names), sizes, op)
+    return [{symbol.name: n for symbol, n in call.items()} for call in calls]
+
+
+def asked(graph: Graph) -> list[Symbol]:
+    """The sizes that arguments have, and the integers among them."""
+    symbols: dict[Symbol, None] = {}
+    for value in graph.inputs:
+        for n in value.type.shape:
+            if isinstance(n, Dim):
+                symbols.update(dict.fromkeys(n.symbols))
+        if value._symbol is not None:
+            symbols[value._symbol] = None
+    return list(symbols)
+
+
+def _as_integers(name: str, listed: Any, op: str) -> list[int] | int:
+    """The sizes of calls, of which a distribution says how often each occurs."""
+    try:
+        if isinstance(listed, Mapping):
+            return [index(n) for n, count in listed.items() for _ in range(count)]
+        return [index(n) for n in listed] if np.ndim(listed) else index(listed)
+    except TypeError:
+        _refuse_sizes(op, listed, f"integers for {name}: [3, 4], {{3: 10, 4: 1}} or 3")
+
+
+def _shown(name: str) -> str:
+    return f'"{name}": [...]'
+
+
+def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
+    problem, shown = "these are no sizes of calls", shortened(repr(got))
+    raise graph_error(problem, op=op, got=shown, expected=expected)
+
+
+def _calls(
+    called: Graph, listed: Mapping[str, SizesGiven], op: str
+) -> list[dict[Symbol, int]]:
+    return _calls_of(asked(called), listed, op)
+
+
+def _calls_of(
+    symbols: Iterable[Symbol], listed: Mapping[str, SizesGiven], op: str
+) -> list[dict[Symbol, int]]:
+    by_name = {s.name: s for s in symbols}
+    if not isinstance(listed, Mapping):
+        _refuse_sizes(
+            op, listed, "a dict, as {" + ", ".join(map(_shown, by_name)) + "}"
+        )
+    sizes = {k: _as_integers(k, n, op) for k, n in listed.items()}
+    wrong = sorted({*sizes} ^ {*by_name})
+    if wrong:
+        problem = "is missing" if wrong[0] in by_name else "is no size of the arguments"
+        raise graph_error(
+            f"{wrong[0]} {problem}",
+            op=op,
+            got=", ".join(sizes) or "no sizes",
+            expected=", ".join(by_name) or "no sizes",
+        )
+    for name, numbers in sizes.items():
+        least = min([numbers] if isinstance(numbers, int) else numbers, default=0)
+        if least < 0 and not isinstance(by_name[name].origin, Value):
+            _refuse_sizes(op, least, f"{name} of at least 0")
+    lengths = {len(n) for n in sizes.values() if not isinstance(n, int)}
+    if len(lengths) > 1:
+        raise graph_error(
+            "the lists of sizes have different lengths",
+            op=op,
+            got=", ".join(map(str, sorted(lengths))),
+        )
+    count = lengths.pop() if lengths else 1
+    return [
+        {by_name[k]: n if isinstance(n, int) else n[i] for k, n in sizes.items()}
+        for i in range(count)
+    ]
+
+
+def _with_capacities(padded: PaddedGraph | None, call: SizeValues) -> dict[Symbol, int]:
+    """The sizes that segments may be keyed by: also capacities and true sizes."""
+    known = dict(call)
+    if padded is None:
+        return known
+    for symbol, capacity in padded.capacities.items():
+        policy = padded.policies[symbol]
+        assert isinstance(policy, Pad)
+        known[capacity] = policy.capacity(call[symbol])
+    for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
+        known[value.symbol] = call[symbol]
+    for capacity, symbol in padded.stored_as.items():  # those of integer arguments
+        chosen = padded.policies.get(symbol)
+        if symbol in call and isinstance(chosen, Pad):
+            known.setdefault(capacity, chosen.capacity(call[symbol]))
+    return known
+
+
+def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
+    """Add the trip counts that follow from the sizes of a call."""
+    for symbol in asked:
+        counted = symbol.origin
+        if isinstance(counted, Value) and counted.node.primitive is STEPS:
+            steps = as_size(counted.node.inputs[0])
+            if isinstance(steps, int) or all(s in call for s in steps.symbols):
+                call[symbol] = evaluate(steps, call)
+
+
+def _lengths(padded: PaddedGraph) -> tuple[Value, ...]:
+    return padded.graph.inputs[len(padded.original.inputs) :]
+
+
+def _elements(value: Value, sizes: SizeValues) -> int:
+    return evaluate(value.type.size, sizes)

@@ -1,0 +1,191 @@
+"""Group compiled nodes into segments: split by varying sizes, merge by cost."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from graphc.analysis.cost import CPU
+from graphc.control.call import CALL
+from graphc.ir.graph.build import SIZE_OP
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ops.effects.capacities import BUCKET
+from graphc.transform.printed_sizes import Keys, add_symbols, printed
+
+Operands = Callable[[Node], Iterable[Node]]
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """The savings and costs of a split, in units of the compilation of one node.
+
+    `base` is the cost of a further segment beyond its nodes: the fixed part of a
+    compilation and the dispatches of its calls, which depends on the device. Axes and
+    capacities are expected to take few sizes, an integer value many: beside one, the
+    others count for nothing.
+    """
+
+    base: float = CPU.segment
+    axis_sizes: float = 1.25
+    value_sizes: float = 8.0
+    window: int = 8  # the number of latest parts to try for a merge
+
+    def variants(self, keys: Keys) -> float:
+        """The number of combinations of sizes to expect of these symbols."""
+        values = sum(not _takes_few(symbol) for symbol in keys)
+        if values:
+            return self.value_sizes ** min(values, 8)
+        return self.axis_sizes ** min(len(keys), 8)
+
+    def cost(self, weight: float, keys: Keys) -> float:
+        """The expected compilation cost of one segment over its life."""
+        return self.variants(keys) * (self.base + weight)
+
+
+UNDIVIDED = CostModel(axis_sizes=1.0, value_sizes=1.0)  # no split for sizes pays
+
+
+def _takes_few(symbol: Symbol) -> bool:
+    """Whether a symbol is an axis or a capacity."""
+    origin = symbol.origin
+    return not isinstance(origin, Value) or origin.node.primitive is BUCKET
+
+
+@dataclass(eq=False)
+class Part:
+    """Nodes that will be compiled together, in topological order."""
+
+    level: int
+    keys: Keys
+    nodes: list[Node] = field(default_factory=list)
+    weight: float = 0.0
+
+    def merge_cost(self, other: "Part", model: CostModel) -> float:
+        """The increase in expected cost by merging; negative where it saves."""
+        together = model.cost(self.weight + other.weight, self.keys | other.keys)
+        apart = model.cost(self.weight, self.keys)
+        return together - apart - model.cost(other.weight, other.keys)
+
+    def add(self, node: Node) -> None:
+        """Add a node whose operands are in."""
+        self.nodes.append(node)
+        self.weight += weight(node)
+
+    def absorb(self, other: "Part") -> None:
+        """Take over the nodes of `other`."""
+        self.keys |= other.keys
+        self.nodes += other.nodes
+        self.weight += other.weight
+
+
+def weight(node: Node) -> float:
+    """The weight of a node in a compilation: scalars vanish in their users.
+
+    XLA compiles the call of a shared function as if its nodes stood there.
+    """
+    if node.primitive is CALL:
+        return sum(map(weight, ancestors(node.params["body"].content.outputs)))
+    for value in (*node.outputs, *node.inputs):
+        if value.type.shape:
+            return 1.0
+    return 0.1
+
+
+def varying(node: Node) -> Keys:
+    """The symbols whose values a compilation of this node depends on."""
+    return Varying().keys(node)
+
+
+class Varying:
+    """The symbols whose values the compilation of nodes depends on.
+
+    Most nodes of a graph have the shapes of others: their keys are the same object,
+    which saves a set for each node, and compares quickly.
+    """
+
+    def __init__(self) -> None:
+        self._of_shapes: dict[tuple[tuple[Size, ...], ...], Keys] = {}
+
+    def keys(self, node: Node) -> Keys:
+        """The symbols of one node."""
+        if node.primitive is SIZE_OP:
+            return frozenset(s for s in printed(node) if s.origin is None)
+        shapes = tuple([v.type.shape for v in (*node.inputs, *node.outputs)])
+        in_shapes = self._of_shapes.get(shapes)
+        if in_shapes is None:
+            symbols: set[Symbol] = set()
+            for shape in shapes:
+                add_symbols(shape, symbols)
+            in_shapes = self._of_shapes[shapes] = frozenset(symbols)
+        return printed(node) | in_shapes if node.params or node.guards else in_shapes
+
+
+def split_by_keys(
+    keys: dict[Node, Keys], levels: dict[Node, int], operands: Operands
+) -> list[list[Part]]:
+    """Parts of nodes with the same level and keys, as waves: no edge points back.
+
+    `keys` holds the nodes to group, in topological order. Within a level, a
+    node whose keys differ from an operand's opens a later wave.
+    """
+    wave: dict[Node, int] = {}
+    waves: dict[tuple[int, int], dict[Keys, Part]] = {}
+    for node, node_keys in keys.items():
+        level, at = levels[node], 0
+        for operand in operands(node):
+            others = keys.get(operand)
+            if others is not None and levels[operand] == level:
+                differs = others is not node_keys and others != node_keys
+                at = max(at, wave[operand] + differs)
+        wave[node] = at
+        parts = waves.get((level, at))
+        if parts is None:
+            parts = waves[level, at] = {}
+        if node_keys not in parts:
+            parts[node_keys] = Part(level, node_keys)
+        parts[node_keys].add(node)
+    return [list(waves[at].values()) for at in sorted(waves)]
+
+
+def merge_parts(
+    waves: Iterable[Iterable[Part]], operands: Operands, model: CostModel
+) -> list[Part]:
+    """Merge parts where that saves; the result is in the order of execution.
+
+    A part may join any part of its level that comes no earlier than its operands:
+    every edge then points forward in the list, so there are no cycles.
+    """
+    merged: list[Part] = []
+    place: dict[Node, int] = {}
+    latest: dict[tuple[int, Keys], int] = {}
+    for part in (p for wave in waves for p in wave):
+        earliest = 0
+        for node in part.nodes if merged else ():
+            for operand in operands(node):
+                earliest = max(earliest, place.get(operand, 0))
+        same_keys = latest.get((part.level, part.keys), -1)
+        at = _best(part, merged, same_keys, earliest, model)
+        if at == len(merged):
+            merged.append(Part(part.level, part.keys))
+        merged[at].absorb(part)
+        latest[part.level, merged[at].keys] = at
+        place |= dict.fromkeys(part.nodes, at)
+    for part in merged:
+        part.nodes.sort(key=attrgetter("serial"))
+    return merged
+
+
+def _best(
+    part: Part, merged: list[Part], same_keys: int, earliest: int, model: CostModel
+) -> int:
+    """The part to join; len(merged) for a new one."""
+    if same_keys >= earliest and merged[same_keys].keys == part.keys:
+        return same_keys
+    best, best_cost = len(merged), 0.0
+    for at in range(max(earliest, len(merged) - model.window), len(merged)):
+        if merged[at].level == part.level:
+            cost = merged[at].merge_cost(part, model)
+            if cost <= best_cost:
+                best, best_cost = at, cost
+    return best

@@ -1,0 +1,380 @@
+"""Split a graph into compiled segments and glue: the plan.
+
+Every node has a level: even for compiled nodes, odd for glue (host reads of sizes,
+and ops without a JAX form), the smallest that its operands allow, so that no plan
+alternates less often. Integers that are known from shapes or arguments cost nothing
+and never cut. A level is then split and merged by the sizes that vary (`grouping`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.build import INPUT, SIZE_OP
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.op import EMISSION
+from graphc.ir.graph.replay import symbols_needed
+from graphc.ir.graph.walk import ancestors, in_program_order
+from graphc.ir.sizes.dims import Symbol, symbol_dim
+from graphc.ir.sizes.names import shown_name
+from graphc.transform.loops.doubling import ROWS
+from graphc.transform.loops.python_bodies import body_graph
+from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.storage import symbols_in
+from graphc.transform.planning.derived import in_axes
+from graphc.transform.planning.facts import NodeFacts, facts_of, is_early, sizes_needed
+from graphc.transform.planning.grouping import (
+    CostModel,
+    Part,
+    Varying,
+    merge_parts,
+    split_by_keys,
+    varying,
+)
+from graphc.transform.planning.placement import postpone
+from graphc.transform.planning.plan import (
+    HostNode,
+    JoinedPieces,
+    Plan,
+    PlanStep,
+    PythonLoop,
+    Read,
+    Segment,
+)
+from graphc.transform.printed_sizes import Keys, printed
+
+
+def partition(
+    graph: Graph,
+    model: CostModel | None = None,
+    padded: PaddedGraph | None = None,
+    first: int = 0,
+) -> Plan:
+    """The plan of a graph.
+
+    `padded` is where the graph comes from, if it was padded; `first` is the number of
+    the first segment.
+    """
+    facts = facts_of(graph)
+    levels = _levels(facts)
+    roots = _roots(facts)
+    held = [n for n in facts.compiled if n in roots or n not in facts.free]
+    operands = facts.held_operands.__getitem__
+    levels = postpone(held, levels, operands, roots)
+    keys = _keys(facts, [n for n in held if levels[n] % 2 == 0])
+    waves = split_by_keys(keys, levels, operands)
+    parts = merge_parts(waves, operands, model or CostModel())
+    host_only = [n for n in held if levels[n] % 2]
+    assembly = _Assembly(facts, model or CostModel(), first)
+    steps = assembly.steps(parts, host_only, levels)
+    steps = _host_steps(facts, _asked_outside(facts, steps)) + steps
+    statics = _static_inputs(facts)
+    return Plan(graph, tuple(steps), statics, facts.aliases, padded)
+
+
+def _levels(facts: NodeFacts) -> dict[Node, int]:
+    levels: dict[Node, int] = {}
+    in_jax = EMISSION["jax"].rules
+    for node, operands in facts.operands.items():
+        level = max([levels.get(o, 0) for o in operands], default=0)
+        in_glue = node.primitive not in in_jax or node in facts.driven
+        for size in facts.device_sizes(node) if node.demands or node.guards else ():
+            source = levels.get(size.node, 0)
+            read = source + 1 - source % 2  # the level at which it is read, or is glue
+            level = max(level, read if in_glue else read + 1)
+        levels[node] = level + (level % 2 != in_glue)
+    return levels
+
+
+def _roots(facts: NodeFacts) -> set[Node]:
+    """Nodes that must stand in a segment although they could be cloned anywhere."""
+    values = [facts.resolve(v) for v in facts.graph.outputs]
+    values += [v for v in facts.demanded if facts.is_data(v)]
+    values += [c.condition for c in facts.checks if facts.is_data(c.condition)]
+    for node in facts.driven:  # the driver calls it with arrays from segments
+        inputs = map(facts.resolve, node.inputs)
+        values += [v for v in inputs if not v.node.primitive.inline]
+    return {v.node for v in values}
+
+
+def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
+    """The sizes that the driver must know, beside those that segments derive."""
+    derived: set[Symbol] = set()
+    passed: set[Symbol] = set()
+    for step in steps:
+        if isinstance(step, Segment):
+            derived.update(step.derived)
+            passed.update(step.statics)
+            early = (v for v in step.inputs if is_early(v, facts.times))
+            passed.update(v.symbol for v in early)
+        elif isinstance(step, PythonLoop):
+            passed.update(symbols_needed(step.node))
+        elif isinstance(step, HostNode):
+            passed.update(v.symbol for v in map(facts.resolve, sizes_needed(step.node)))
+    sizes = [v for v in facts.demanded if not facts.is_data(v)]
+    return [v for v in sizes if v.symbol not in derived or v.symbol in passed]
+
+
+def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:
+    """The steps on the host: arithmetic on small arguments, and checks of these."""
+    checks = [c for c in facts.checks if not facts.is_data(c.condition)]
+    steps: list[PlanStep] = []
+    for node in ancestors([*requested, *(c.condition for c in checks)]):
+        if node.primitive is not INPUT and not node.primitive.inline:
+            steps.append(
+                HostNode(
+                    node,
+                    node.place,
+                    "integer arithmetic on arguments, needed to know a size",
+                    "pass the result as an integer argument",
+                )
+            )
+    return steps + list(checks)
+
+
+def _static_inputs(facts: NodeFacts) -> tuple[int, ...]:
+    """Positions of the inputs whose numbers are needed before compilation."""
+    requested = [v for v in facts.demanded if not facts.is_data(v)]
+    needed = {n for n in ancestors(requested) if n.primitive is INPUT}
+    return tuple(i for i, v in enumerate(facts.graph.inputs) if v.node in needed)
+
+
+class _Assembly:
+    """Puts segments and host nodes in order, each read just before it is needed."""
+
+    def __init__(self, facts: NodeFacts, model: CostModel, first: int) -> None:
+        self._facts, self._model, self._next = facts, model, first
+
+    def steps(
+        self, parts: list[Part], host_only: list[Node], levels: dict[Node, int]
+    ) -> list[PlanStep]:
+        """The steps."""
+        facts = self._facts
+        pieces: list[Part | Node] = [*parts, *host_only]
+        pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
+        members = [_members(piece, facts) for piece in pieces]
+        crossing = _crossing(facts, members)
+        steps: list[PlanStep] = []
+        read: set[Value] = set()
+        waiting = [c for c in facts.checks if facts.is_data(c.condition)]
+        for piece, nodes in zip(pieces, members, strict=True):
+            for size, node in _reads(facts, nodes, read):
+                steps.append(_read(size, node))
+            steps.append(self._step(piece, nodes, crossing))
+            done = set(nodes)
+            steps += [c for c in waiting if c.condition.node in done]
+            waiting = [c for c in waiting if c.condition.node not in done]
+        return steps
+
+    def _step(
+        self, piece: Part | Node, nodes: list[Node], crossing: set[Value]
+    ) -> PlanStep:
+        facts, index = self._facts, self._next
+        if isinstance(piece, Part):
+            self._next += 1
+            return _segment(index, nodes, piece, facts, crossing)
+        if runs_in_python(piece):
+            loop = self._python_loop(piece)
+            self._next += len(loop.body.segments)
+            return loop
+        if piece.primitive.driven:
+            self._next += 1
+            return _loop(index, piece, facts)
+        return _numpy_step(piece)
+
+    def _python_loop(self, node: Node) -> PythonLoop:
+        """A loop whose body has a plan of its own."""
+        graph, sizes, asking, size = body_graph(node)
+        plan = partition(graph, self._model, first=self._next)
+        return PythonLoop(
+            node,
+            plan,
+            sizes,
+            node.place,
+            f"{asking.reported} at {asking.place} needs the size "
+            f"{shown_name(size.symbol)}, which differs from step to step: the steps "
+            "are done in Python",
+            _remedy(size),
+        )
+
+
+def _remedy(size: Value) -> str:
+    """The remedy for a size that differs from step to step."""
+    mask = "compute on the largest size and mask with gt.where"
+    if size.symbol.upper is not None:
+        return 'dims="bound" compiles the loop as a whole, where its ops can be masked'
+    return size.node.primitive.size_remedy or mask
+
+
+def _reads(
+    facts: NodeFacts, nodes: Iterable[Node], read: set[Value]
+) -> list[tuple[Value, Node]]:
+    """The device sizes that these nodes need and that are not yet on the host.
+
+    Each is read for the first node of the program that asks for it.
+    """
+    first_uses: dict[Value, Node] = {}
+    for node in nodes:
+        for size in facts.device_sizes(node) if node.demands or node.guards else ():
+            if size not in read:
+                first = first_uses.setdefault(size, node)
+                first_uses[size] = min(first, node, key=facts.places.__getitem__)
+    read.update(first_uses)
+    return list(first_uses.items())
+
+
+def _read(size: Value, node: Node) -> Read:
+    name = shown_name(size.symbol)
+    return Read(
+        size,
+        node.place,
+        f"{node.reported} needs the size {name}, which depends on data",
+        size.node.primitive.size_remedy
+        or "reduce over the selected elements with gt.where instead of selecting them, "
+        "or pass the size as an argument",
+    )
+
+
+def _members(piece: Part | Node, facts: NodeFacts) -> list[Node]:
+    """The nodes of a piece, with clones of the free nodes that they use."""
+    if isinstance(piece, Part):
+        return _with_free(piece.nodes, facts)
+    nodes = _with_free([piece], facts)
+    return [n for n in nodes if n is piece or n.primitive.inline]
+
+
+def _loop(index: int, node: Node, facts: NodeFacts) -> Segment:
+    """The segment of a capacity-doubling loop."""
+    part = Part(0, varying(node), [node])
+    plain = _segment(index, [node], part, facts, set())
+    (rows,) = symbols_in(node.params["length"])
+    statics = (*(s for s in plain.statics if s is not rows), rows)
+    reason = "it is compiled once for each capacity of its rows"
+    if part.keys - {rows}:
+        others = ", ".join(sorted(map(shown_name, part.keys - {rows})))
+        reason += f", and each value of {others}"
+    return replace(
+        plain, statics=statics, outputs=node.outputs, rows=rows, reason=reason
+    )
+
+
+def _numpy_step(node: Node) -> HostNode:
+    if node.primitive is ROWS:
+        return JoinedPieces(
+            node,
+            node.place,
+            "what a loop kept of its steps is put together",
+            "give a bound of its steps: max_steps= of gt.while_loop",
+        )
+    reason = EMISSION["jax"].reason(node.primitive, "it has no JAX form")
+    return HostNode(
+        node,
+        node.place,
+        f"{node.primitive.name} runs in NumPy: {reason}",
+        "use an op that JAX has",
+    )
+
+
+def _with_free(nodes: Iterable[Node], facts: NodeFacts) -> list[Node]:
+    """The nodes of a part, with clones of the free nodes that they use."""
+    members, free = set(nodes), facts.free
+    stack = list(members) if free else []
+    while stack:
+        for operand in facts.operands[stack.pop()]:
+            if operand in free and operand not in members:
+                members.add(operand)
+                stack.append(operand)
+    return in_program_order(members, facts.operands.__getitem__)
+
+
+def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
+    """The values that are used outside of the piece that computes them."""
+    values = [facts.resolve(v) for v in facts.graph.outputs]
+    values += [v for v in facts.demanded if facts.is_data(v)]
+    crossing = {*values, *(c.condition for c in facts.checks)}
+    for nodes in members:
+        inside = set(nodes)
+        for node in nodes:
+            for value in node.inputs:
+                real = facts.aliases.get(value, value)
+                if real.node not in inside:
+                    crossing.add(real)
+    return crossing
+
+
+def _segment(
+    index: int,
+    nodes: list[Node],
+    part: Part,
+    facts: NodeFacts,
+    crossing: set[Value],
+) -> Segment:
+    inside = set(nodes)
+    inputs: dict[Value, None] = {}
+    for node in nodes:
+        for value in _traced_inputs(node, part.keys):
+            real = facts.aliases.get(value, value)
+            if real.node not in inside:
+                inputs[real] = None
+    outputs = tuple([v for n in part.nodes for v in n.outputs if v in crossing])
+    input_sizes = {size for v in inputs for size in v.type.shape}
+    keys = tuple(sorted(part.keys, key=lambda s: (s.name, s.serial)))
+    asked: Iterable[Symbol] = ()
+    if facts.derived:
+        asked = frozenset().union(*map(varying, nodes)) & facts.derived.keys()
+    derived = tuple(sorted(asked, key=lambda s: (s.name, s.serial)))
+    axes = [facts.derived[s] for s in derived]
+    unknown = [s for s in keys if symbol_dim(s) not in input_sizes]
+    needed = frozenset().union(*map(printed, nodes), *axes) if unknown else ()
+    statics = [s for s in unknown if s in needed or s.origin is not None]
+    return Segment(
+        index,
+        tuple(nodes),
+        tuple(inputs),
+        tuple(statics),
+        outputs,
+        keys,
+        _segment_reason(keys),
+        derived=derived,
+    )
+
+
+def _keys(facts: NodeFacts, nodes: Iterable[Node]) -> dict[Node, Keys]:
+    """The keys that each node varies with, and those of the free nodes it uses."""
+    free: dict[Node, Keys] = {}
+    varied = Varying()
+    for node in facts.compiled if facts.free else ():
+        if node in facts.free:
+            node_keys = in_axes(varied.keys(node), facts.derived)
+            free[node] = _with_operands(node_keys, facts.operands[node], free)
+    keys: dict[Node, Keys] = {}
+    for node in nodes:
+        node_keys = varied.keys(node)
+        node_keys = in_axes(node_keys, facts.derived) if facts.derived else node_keys
+        keys[node] = (
+            _with_operands(node_keys, facts.operands[node], free) if free else node_keys
+        )
+    return keys
+
+
+def _with_operands(
+    keys: Keys, operands: Iterable[Node], free: dict[Node, Keys]
+) -> Keys:
+    for operand in operands:
+        if operand in free and not free[operand] <= keys:
+            keys |= free[operand]
+    return keys
+
+
+def _traced_inputs(node: Node, keys: Keys) -> Iterable[Value]:
+    """The inputs that arrive as arrays; a size that is static here is not one."""
+    if node.primitive is SIZE_OP:
+        return [v for v in node.inputs if v.symbol not in keys]
+    return node.inputs
+
+
+def _segment_reason(keys: Iterable[Symbol]) -> str:
+    if not keys:
+        return "its shapes are all static: it is compiled once"
+    names = ", ".join(sorted(map(shown_name, keys)))
+    return f"it is compiled once for each value of {names}"

@@ -1,0 +1,230 @@
+"""The compilation plan as data: segments, glue, and why each of them is there."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from graphc.errors import ErrorKind, SourceLocation
+from graphc.ir.graph.build import Casting
+from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.op import EMISSION
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import CAPACITY
+from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.planning.forecast import (
+    Forecast,
+    PlannedSizes,
+    SizesGiven,
+    forecast,
+)
+from graphc.transform.planning.grouping import varying
+from graphc.transform.printed_sizes import printed
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the graph that is compiled as one jitted function.
+
+    It is compiled anew for each value of its `keys`; those in `statics` are passed
+    as static arguments, the others follow from the shapes of `inputs`. `derived` are
+    sizes that follow from keys by arithmetic on the host, done when it is traced. A
+    capacity-doubling loop is its own segment, called until it ends; `rows` counts its
+    slices.
+    """
+
+    index: int
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+    statics: tuple[Symbol, ...]
+    outputs: tuple[Value, ...]
+    keys: tuple[Symbol, ...]
+    reason: str
+    rows: Symbol | None = None
+    derived: tuple[Symbol, ...] = ()
+
+
+@dataclass(frozen=True)
+class SlicesOfStacks(Segment):
+    """Slices of arrays along their first axes, and what is made of each place of them.
+
+    It is compiled as a function of the place, of the arrays and other values, which are
+    its `inputs`, and of those in a row of `own`, and called for each of `places`, which
+    has a row. `outputs` are the values at the first place, then those at the second,
+    and so on; so are the `slices`, and the `nodes`, which give them.
+    """
+
+    places: tuple[int, ...] = ()
+    slices: tuple[Value, ...] = ()
+    own: tuple[tuple[Value, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Read:
+    """One integer is read from the device: a size that depends on data."""
+
+    value: Value
+    place: SourceLocation  # the line that asks for the size
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class HostNode:
+    """A node that runs on the host: arithmetic on sizes, or no JAX form exists."""
+
+    node: Node
+    place: SourceLocation
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class PythonLoop:
+    """A host-driven loop: its body is no single segment, so a plan runs each step.
+
+    `sizes` are passed after the inputs: sizes in that plan that no input determines.
+    """
+
+    node: Node
+    body: "Plan"
+    sizes: tuple[Symbol, ...]
+    place: SourceLocation
+    reason: str
+    remedy: str
+
+
+class JoinedPieces(HostNode):
+    """Joins the pieces that a capacity-doubling loop has given into one array."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A condition that must hold; it is read on the host."""
+
+    condition: Value
+    message: str
+    kind: ErrorKind
+    error: str
+    place: SourceLocation
+    reason: str = "a check asked for by the graph"
+    remedy: str = "remove the check"
+
+
+def needs_device(step: "Glue") -> bool:
+    """Whether a glue step waits for the device, so that one jit cannot hold all.
+
+    Host arithmetic on arguments and checks before or after the segments do not.
+    """
+    if isinstance(step, HostNode):
+        return step.node.primitive not in EMISSION["jax"]
+    return isinstance(step, (Read, PythonLoop))
+
+
+Glue = Read | HostNode | Check | PythonLoop
+Rehearsal = Callable[[Mapping[str, SizesGiven]], Forecast]
+PlanStep = Segment | Read | HostNode | Check | PythonLoop
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Steps in the order of execution.
+
+    `static_inputs` are positions of the inputs whose numbers must be known before
+    compilation. `aliases` maps values to equal values (checked ones to their operands).
+    `originals` maps symbols to the symbols that they replace. `casting` says which
+    arguments the program takes in other dtypes, `budget` how many compilations the
+    policies were chosen for, or which sizes they leave alone. `rehearse` forecasts for
+    functions that change their plans.
+    """
+
+    graph: Graph
+    steps: tuple[PlanStep, ...]
+    static_inputs: tuple[int, ...]
+    aliases: dict[Value, Value] = field(default_factory=dict)
+    padded: PaddedGraph | None = None
+    originals: dict[Symbol, Symbol] = field(default_factory=dict)
+    casting: Casting = "safe"
+    budget: str = ""
+    rehearse: Rehearsal | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def called(self) -> Graph:
+        """The graph as it is called: where it is padded, that of the true sizes."""
+        return self.graph if self.padded is None else self.padded.original
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The compiled parts, those within loops in Python included."""
+        segments: list[Segment] = []
+        for step in self.steps:
+            if isinstance(step, PythonLoop):
+                segments += step.body.segments
+            elif isinstance(step, Segment):
+                segments.append(step)
+        return tuple(segments)
+
+    @property
+    def glue(self) -> tuple[Glue, ...]:
+        """The steps that the driver runs between segments."""
+        return tuple(s for s in self.steps if not isinstance(s, Segment))
+
+    def forecast(self, sizes: Mapping[str, SizesGiven]) -> Forecast:
+        """Forecast the cost of calls with these sizes, before anything has run.
+
+        `sizes` gives by name the sizes of axes and the numbers of integer inputs: one
+        per call, or one for all calls; or a distribution, a dict from each size to how
+        many calls have it. Raises GraphError for a name that is missing or unknown.
+
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.tensor("x", "float32", ("n",))
+        >>> f = graphc.function([x], gt.mean(x), dims={"n": graphc.Pad()})
+        >>> told = f.plan.forecast({"n": [3, 20, 9, 31, 100]})
+        >>> told.compilations, round(told.waste, 2)
+        (3, 1.37)
+        """
+        if self.rehearse is not None:
+            return self.rehearse(sizes)
+        return forecast(self.sizes, self.reads, sizes)
+
+    @property
+    def sizes(self) -> PlannedSizes:
+        """The sizes that its segments are compiled for."""
+        keys = [segment.keys for segment in self.segments]
+        return PlannedSizes(self.called, self.graph.inputs, self.padded, keys)
+
+    @property
+    def reads(self) -> int:
+        """How many integers are read from the device in a call."""
+        return sum(isinstance(step, Read) for step in self.steps)
+
+    def names(self, known: Mapping[object, str]) -> dict[object, str]:
+        """The names to print sizes with, also of symbols that replace others."""
+        return {**known, **own_names(self.originals, self.padded, known)}
+
+    def resolve(self, value: Value) -> Value:
+        """The value that is computed for `value`."""
+        return self.aliases.get(value, value)
+
+
+def own_names(
+    originals: Mapping[Symbol, Symbol],
+    padded: PaddedGraph | None,
+    known: Mapping[object, str],
+) -> dict[object, str]:
+    """Names for symbols that replace others, from the names given to the others."""
+    names: dict[object, str] = {}
+    if padded is not None:
+        for new, old in padded.originals.items():
+            names[new] = known.get(old, old.name)
+        for new, old in padded.stored_as.items():
+            names[new] = f"{known.get(old, old.name)}{CAPACITY}"
+    for new, old in originals.items():
+        names[new] = names.get(old, known.get(old, old.name))
+    return names
+
+
+def asked_by(segment: Segment, symbol: Symbol) -> Node:
+    """The first node of a segment in whose text or types a size stands."""
+    for node in segment.nodes:
+        if symbol in printed(node) or symbol in varying(node):
+            return node
+    return segment.nodes[0]

@@ -1,0 +1,42 @@
+"""Sizes that one policy for all sizes leaves alone, as an op needs them as they are.
+
+Around such an op arrays are cut, and padded again. Where little else depends on the
+size, the pieces are compiled for its true values at a higher price than the program
+would be as a whole.
+"""
+
+from collections.abc import Collection
+
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.transform.planning.grouping import CostModel, weight
+from graphc.transform.planning.plan import Plan
+
+
+def kept_true(plan: Plan) -> frozenset[Symbol]:
+    """The padded sizes for whose true values segments are compiled all the same."""
+    if plan.padded is None or not plan.padded.cuts:
+        return frozenset()
+    keys = {plan.padded.originals.get(s) for one in plan.segments for s in one.keys}
+    return frozenset(s for s in plan.padded.policies if s in keys)
+
+
+def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
+    """The price in nodes of another value of these sizes."""
+    originals = {} if plan.padded is None else plan.padded.originals
+    total = 0.0
+    for one in plan.segments:
+        if any(originals.get(s, s) in sizes for s in one.keys):
+            total += model.base + sum(map(weight, one.nodes))
+    return total
+
+
+def told(plan: Plan, sizes: Collection[Symbol]) -> str:
+    """The line of reports on sizes left alone, by the plan that padded them."""
+    assert plan.padded is not None
+    cut = plan.padded.cuts[0]
+    names = ", ".join(sorted(map(shown_name, sizes)))
+    return (
+        f"{names}: not padded, as {cut.node.reported} at {cut.place} needs true sizes: "
+        f"{cut.reason}"
+    )
