@@ -12,8 +12,10 @@ from graphc.errors import (
     ForkError,
     ForkWarning,
     GraphError,
+    NoCompileError,
     RecompilationWarning,
     SizeWarning,
+    TooManyCompilationsError,
     UnusedInputWarning,
 )
 from graphc.explain.dump import dump
@@ -28,10 +30,13 @@ from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.engine.rule import rewrite
 from graphc.runtime.compile import function
+from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
 from graphc.runtime.reopened import load
+from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.show.difference import diff
+from graphc.testing import assert_compiles
 from graphc.transform.derivatives.custom_vjp import custom_vjp
 from graphc.transform.derivatives.gradients import (
     hvp,
@@ -62,13 +67,17 @@ __all__ = [
     "Input",
     "Model",
     "ModelError",
+    "NoCompileError",
     "Pad",
     "RecompilationWarning",
     "Rows",
+    "SavedDecisions",
     "SizeWarning",
     "Specialize",
+    "TooManyCompilationsError",
     "UnusedInputWarning",
     "Value",
+    "assert_compiles",
     "block",
     "checkpoint",
     "config",
@@ -93,6 +102,7 @@ __all__ = [
     "rewrite",
     "rewrites",
     "same_size",
+    "stance",
     "stop_gradient",
     "tensor",
     "value_and_grad",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
+from graphc.ir.cache_config import CacheConfig
 from graphc.ir.types import DType, dtype_of
 
 Casting = Literal["exact", "safe", "same_kind"]
@@ -41,7 +42,7 @@ def default_float(name: str) -> Iterator[None]:
         _OWN.float = before
 
 
-class Config:
+class Config(CacheConfig):
     """Defaults that hold for the whole process.
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
@@ -51,23 +52,24 @@ class Config:
     few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
     the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     `cache_dir` is a directory in which programs and executables are kept for other
-    processes, or None. `progress` is whether a terminal is told of a compilation that
-    takes seconds.
+    processes, or None, and `cache_bytes` the most that it takes, 2**32 (4 GiB): files
+    that were not used for longest leave. `progress` is whether a terminal is told of a
+    compilation that takes seconds.
 
     Each is first what the environment says: GRAPHC_FLOAT, GRAPHC_DIMS, GRAPHC_CASTING,
-    GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_PROGRESS (0 or 1).
+    GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_CACHE_BYTES, GRAPHC_PROGRESS (0 or 1).
     """
 
     __slots__ = (  # and no other
-        *("_cache_dir", "_casting", "_float", "_max_bytes", "_progress", "dims"),
+        *("_casting", "_float", "_max_bytes", "_progress", "dims"),
     )
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        super().__init__()
         self._float = dtype_of("float32")
         self.dims: Any = "auto"
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
-        self._cache_dir: str | None = None
         self._progress = True
         for name, read in _READ.items():
             variable = f"GRAPHC_{name.upper()}"
@@ -89,19 +91,6 @@ class Config:
                 got=told.partition("\n")[0],
                 expected=_EXPECTED.get(name, ""),
             ) from None
-
-    @property
-    def cache_dir(self) -> str | None:
-        """Where programs and executables are kept; it need not be there yet."""
-        return self._cache_dir
-
-    @cache_dir.setter
-    def cache_dir(self, path: Any) -> None:
-        given = os.fspath(path) if isinstance(path, os.PathLike) else path
-        if given is not None and (not isinstance(given, str) or not given):
-            problem = "cache_dir is the path of a directory, or None"
-            raise graph_error(problem, op="config", got=repr(path))
-        self._cache_dir = given
 
     @property
     def casting(self) -> Casting:
@@ -155,7 +144,12 @@ _READ: dict[str, Callable[[str], Any]] = {
     "casting": str,
     "max_bytes": int,
     "cache_dir": str,
+    "cache_bytes": int,
     "progress": {"0": False, "1": True}.__getitem__,
 }
-_EXPECTED = {"max_bytes": "an integer, at least 16", "progress": "0 or 1"}
+_EXPECTED = {
+    "max_bytes": "an integer, at least 16",
+    "cache_bytes": "a number of bytes",
+    "progress": "0 or 1",
+}
 config = Config()

@@ -11,7 +11,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
-from graphc.errors import CallError, graph_error
+from graphc.errors import CallError, NoCompileError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
@@ -27,6 +27,7 @@ REWRITES = RewriteDatabaseQuery(
 )
 # Samplers call small functions millions of times, on data of few sizes.
 CALLED_OFTEN = {"jit": "fewest"}
+_REACHED = "graphc.pytensor.program_of(f)"  # of a function of PyTensor, `f`
 ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTensor's
     "argument": TypeError,
     "dtype": TypeError,
@@ -62,6 +63,13 @@ class StepsProgram:
             return self._run(inputs)
         except CallError as error:
             raise as_pytensor(error) from error
+        except NoCompileError as error:
+            place = self.functions.index(error.function)
+            raise error.of(f"{_REACHED}.functions[{place}]") from None
+
+    def compiles(self, owner: object) -> bool:
+        """Whether what announces a compilation is a part of this program."""
+        return any(function.compiles(owner) for function in self.functions)
 
     @property
     def _is_on_jax(self) -> bool:

@@ -28,6 +28,7 @@ LAYERS = [
     "explain",
     "show",
     "runtime",
+    "testing",
     "importers",
     "checking",
     "rewrites",

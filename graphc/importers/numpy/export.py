@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.call.ahead import sizes_of_examples
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import (
     NamedSizes,
     compiled,
-    sizes_of_examples,
     struct_spec,
 )
 from graphc.importers.jax.sizes.pattern import SizePattern

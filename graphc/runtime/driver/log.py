@@ -10,6 +10,7 @@ from html import escape
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.progress import ProgressLine, begun, logger
+from graphc.runtime.driver.stance import begins
 from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import asked_by
 
@@ -82,6 +83,7 @@ class Announcements:
         """A segment is being traced for these sizes."""
         if not self.traces():
             return
+        begins(self, segment, sizes)
         now = time.perf_counter()
         if self.pending:
             self.pending[-1].ended = now
@@ -114,7 +116,7 @@ class Log:
         self._prepared = prepared
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
-        self._announced = announced
+        self.announced = announced
         announced.told = self._in_words
         self.done: list[Compilation] = []
         self._told = 0
@@ -122,7 +124,7 @@ class Log:
     @property
     def is_pending(self) -> bool:
         """Whether a compilation has begun that is not settled."""
-        return bool(self._announced.pending)
+        return bool(self.announced.pending)
 
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
         """End the call and its last compilation, and return the new compilations.
@@ -131,7 +133,7 @@ class Log:
         traced before is compiled again for an argument that is placed elsewhere.
         """
         self._finish()
-        self._announced.executables.leave()
+        self.announced.executables.leave()
         traced = Counter(c.segment for c in self.done[self._told :])
         for event in events:
             found = _SEGMENT.fullmatch(event.name)
@@ -149,16 +151,16 @@ class Log:
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""
-        pending = self._announced.pending
-        self._announced.executables.leave()
+        pending = self.announced.pending
+        self.announced.executables.leave()
         if pending and f"segment_{pending[-1].segment}" in running:
             pending.pop()
         self._finish()
 
     def interrupt(self) -> None:
         """The user has ended the call: a compilation at hand is none, nor its time."""
-        pending = self._announced.pending
-        self._announced.executables.leave()
+        pending = self.announced.pending
+        self.announced.executables.leave()
         if pending and pending[-1].ended is None:
             pending.pop()
         self._finish()
@@ -170,9 +172,9 @@ class Log:
         return f"{_told(segment, named)} at {place}"
 
     def _finish(self) -> None:
-        self._announced.over()
-        now, items = time.perf_counter(), self._announced.pending[:]
-        del self._announced.pending[: len(items)]
+        self.announced.over()
+        now, items = time.perf_counter(), self.announced.pending[:]
+        del self.announced.pending[: len(items)]
         for item in items:
             seconds = (item.ended or now) - item.started
             reason = self._reason(item.segment, item.sizes)
@@ -180,6 +182,17 @@ class Log:
             self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
             told = self._in_words(item.segment, item.sizes)
             logger.info("compiled %s in %.2f s", told, seconds)
+
+    def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
+        """The reason of a compilation that is not made."""
+        if segment is None:
+            return "an argument has another placement"
+        if self._seen.get(segment):
+            return self._reason(segment, sizes)
+        new = ", ".join(f"{self._called(name)} = {n}" for name, n in sizes.items())
+        asking = next((self._asked_by(segment, name) for name in sizes), "")
+        start = f"segment {segment} is not compiled yet"
+        return f"{start}: {new}{asking}" if new else start
 
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)

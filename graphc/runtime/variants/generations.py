@@ -60,6 +60,10 @@ class Generation:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
+    def leave(self, args: tuple[Any, ...]) -> None:
+        """Arguments of these sizes are for the newest program from now on."""
+        self.seen.discard(self.key(args))
+
     def noting(
         self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
     ) -> Callable[..., Any]:
@@ -107,16 +111,25 @@ class Generations:
 
         def run(*args: Any) -> Any:
             self.running = None
-            for one in self.older:
-                try:
-                    key = one.key(args)
-                except (AttributeError, TypeError):  # as of an argument that is traced
-                    break
-                if key in one.seen:
-                    return self._on_older(one, key, args)
-            return newest(*args)
+            found = self._compiled_for(args)
+            return self._on_older(*found, args) if found else newest(*args)
 
         return run
+
+    def serve(self, args: tuple[Any, ...]) -> bool:
+        """Whether an older program runs calls of these sizes."""
+        return self._compiled_for(args) is not None
+
+    def _compiled_for(self, args: tuple[Any, ...]) -> tuple[Generation, Key] | None:
+        """The older program that is compiled for the sizes of these arguments."""
+        for one in self.older:
+            try:
+                key = one.key(args)
+            except (AttributeError, TypeError):  # as of an argument that is traced
+                return None
+            if key in one.seen:
+                return one, key
+        return None
 
     def _on_older(self, one: Generation, key: Key, args: tuple[Any, ...]) -> Any:
         start = len(EVENTS)

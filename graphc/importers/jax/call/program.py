@@ -43,6 +43,7 @@ from graphc.ir.sizes.polynomials import Symbol
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
+from graphc.runtime.variants.decided import starting
 
 
 @dataclass(frozen=True)
@@ -363,4 +364,5 @@ def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
         backend=options.backend,
         unused="ignore",
         casting="exact",
+        decisions=starting(graph, options.decided),
     )

@@ -112,15 +112,15 @@ def _exact_lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
             f"  and run for sizes {pattern}: nothing reads those that differ"
             for pattern in family.also_for.get(sizes, ())
         ]
-        shown, reasons = shown(sizes), reasons + more
+        described, reasons = shown(sizes), reasons + more
         if reasons or full:
-            yield f"compiled exactly for {shown}: {first}"
+            yield f"compiled exactly for {described}: {first}"
             yield from reasons
         else:
-            plain.setdefault(first, []).append(shown)
+            plain.setdefault(first, []).append(described)
     for first, each in plain.items():
-        for shown in each[:MOST_SHOWN]:
-            yield f"compiled exactly for {shown}: {first}"
+        for described in each[:MOST_SHOWN]:
+            yield f"compiled exactly for {described}: {first}"
         if len(each) > MOST_SHOWN:
             others = f"{len(each) - MOST_SHOWN} more, the last for {each[-1]}"
             yield f"compiled exactly for {others}: {first}"

@@ -287,7 +287,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return recorder
 
     def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
-        names, options = self.names(), self.options
+        names, options = self.names(), self.options_for(pattern)
         return program_for(self.subject, pattern, self.specs, names, options, recorder)
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
@@ -296,7 +296,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if self.unlike == MOST_UNLIKE:
             raise Unsupported(UNLIKE)
         seen = [pattern.sizes(s) or {} for s in self.seen[-SAMPLED:] if pattern.has(s)]
-        subject, names, how = self.subject, self.names(), self.options
+        subject, names = self.subject, self.names()
+        how = self.options_for(pattern)
         try:
             samples = samples_like(subject, pattern.specs(self.specs), first, seen)
             return program_of_samples(

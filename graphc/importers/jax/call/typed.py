@@ -1,6 +1,6 @@
 """The types of decorated functions, for type checkers: those of the functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
@@ -8,6 +8,8 @@ from graphc.importers.jax.call.report import JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 
 P = ParamSpec("P")
@@ -25,6 +27,7 @@ class Choices(TypedDict, total=False):
     static_argnames: StaticNames
     rewrites: Rules
     backend: Backend
+    decisions: Any
     donate_argnums: Any
     donate_argnames: Any
     keep_unused: bool
@@ -61,6 +64,20 @@ class SizedCallable(Protocol[P, R]):
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
+        ...
+
+    def compile(
+        self,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        **named: Any,
+    ) -> list[str]:
+        """Compile for calls with such arguments now, so that no call has to wait."""
+        ...
+
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, for other processes; see `jit`."""
         ...
 
     def explain(self, full: bool = False) -> str:

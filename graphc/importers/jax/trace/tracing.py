@@ -61,6 +61,13 @@ class Spec:
             return cls((), str(aval))
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
+    @property
+    def struct(self) -> Any:
+        """The same as a type of JAX."""
+        make: Any = jax.ShapeDtypeStruct
+        sizes = tuple(map(int, self.shape))
+        return make(sizes, self.dtype, weak_type=self.weak)
+
     def at(self, numbers: Mapping[str, int]) -> "Spec":
         """The spec where the symbols are these numbers."""
         sizes = JaxSizes(numbers)
