@@ -110,10 +110,7 @@ class Primitives:
     greater_equal: graphc.ir.graph.op.Primitive
     growing: graphc.ir.graph.op.Primitive
     heaviside: graphc.ir.graph.op.Primitive
-<<<<<<< HEAD
     host_call: graphc.ir.graph.op.Primitive
-=======
->>>>>>> mutants
     hyp2f1: graphc.ir.graph.op.Primitive
     hypot: graphc.ir.graph.op.Primitive
     i0: graphc.ir.graph.op.Primitive

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from graphc.ir.graph.build import config
+from graphc.ir.config import config
 
 try:
     import fcntl as _locks
