@@ -48,9 +48,10 @@ from graphc.transform.derivatives.gradients import (
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import Bound, Pad, Specialize, learned
+from graphc.version import VERSION
 from graphc_serving import Model, ModelError
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AheadWarning",

@@ -4,6 +4,10 @@
 NumPy; `jax_density(model)` is the same for samplers on JAX, `nutpie(model)` for nutpie.
 `sample(model)` draws from the posterior by the sampler that is installed.
 `pm.sample(..., compile_kwargs={"mode": "GRAPHC"})` needs an import of this only.
+
+In: models of PyMC.
+Out: functions of their free values, and draws from their posteriors.
+Begin at `density`, then `sampling`.
 """
 
 try:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-import graphc
 from graphc.show.collect import ProgramTold, collect
 from graphc.show.drawing import svg
 from graphc.show.page import facts, page
 from graphc.show.records import PictureRecord
+from graphc.version import VERSION
 
 
 class Picture:
@@ -23,7 +23,7 @@ class Picture:
         about: str,
         notes: Sequence[str] = (),
     ) -> None:
-        told, version = tuple(map(collect, programs)), graphc.__version__
+        told, version = tuple(map(collect, programs)), VERSION
         self.record = PictureRecord(title, version, calls, told, tuple(notes))
         self._about = about
 

@@ -1,4 +1,9 @@
-"""Tests of how often functions are compiled."""
+"""Tests of how often functions are compiled.
+
+In: compiled functions, and the most compilations that a test allows.
+Out: an error before the compilation that is one too many.
+Begin at `plugin` (the fixture of pytest); `assert_compiles` stands here.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

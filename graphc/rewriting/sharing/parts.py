@@ -387,19 +387,17 @@ class _Walk:
         kind = self._search.kinds.get(first)
         if kind is None or not self._does_same(first, first, 0, firsts):
             return None
-        counterparts = [first]
+        alike = [first]
         for i, node in enumerate(nodes[1:], 1):
             self._search.visits -= 1
             for user in self._search.users.get(node.outputs[value.index], ()):
-                alike = self._search.kinds.get(user) == kind
-                if alike and self._does_same(first, user, i, firsts):
-                    counterparts.append(user)
+                is_alike = self._search.kinds.get(user) == kind
+                if is_alike and self._does_same(first, user, i, firsts):
+                    alike.append(user)
                     break
             else:
                 return None
-        return (
-            tuple(counterparts) if len(set(counterparts)) == len(counterparts) else None
-        )
+        return tuple(alike) if len(set(alike)) == len(alike) else None
 
     def _does_same(
         self, first: Node, user: Node, part: int, firsts: Sequence[int]
