@@ -249,7 +249,7 @@ def _pinv(
     return inverse.type.like()
 
 
-_pinv.emit("{found}")
+_pinv.emit("{inverse}")
 _pinv.views = views_of_inputs
 batch_behind(_pinv)
 _pinv.padding(lambda pad, y, *factors, **how: pad.result(y.value, y.fill))
