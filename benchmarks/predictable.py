@@ -2,6 +2,10 @@
 
     python -m benchmarks.predictable [name of a program]
 
+The first table counts compilations of 64 programs, those below and those of `everyday`.
+Targets: at most 9 by default and under `pad`, by default at most 2 more, and none where
+all sizes come once more. Results are those at true sizes, on NumPy or as JAX has them.
+
 Sizes lie within a factor of 256. Compared are `dims="auto"` (the default), `dims="pad"`
 and JAX with padding and masks written by hand. Targets: at most 9 compilations under
 `pad`, in one segment, never more than by default; steady calls at most 1.15 times as
@@ -21,6 +25,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from benchmarks.everyday import EVERYDAY
 from benchmarks.harness import (
     Row,
     compare,
@@ -346,8 +351,44 @@ def rows_of(work: Work) -> list[Row]:
     ]
 
 
+def counts_of(name: str, default: Any, pad: Any, calls: list[list[Any]]) -> list[Row]:
+    """The compilations of a program by default and under `pad`."""
+    of_pad, of_default = counted(pad, calls), counted(default, calls)
+    again = counted(default, calls) + counted(pad, calls)
+    text = f"default {of_default}, pad {of_pad}"
+    most = min(MOST_COMPILATIONS, of_pad + 2)
+    rows = [Row(name, text, number=of_default, target=most)]
+    if of_pad > MOST_COMPILATIONS:
+        rows.append(Row(name, "under pad", number=of_pad, target=MOST_COMPILATIONS))
+    if again:
+        rows.append(Row(name, "sizes that were there", number=again, target=0))
+    return rows
+
+
+def counted_rows() -> list[Row]:
+    """The compilations of all programs, whose results are checked."""
+    logs = np.random.default_rng(0).uniform(np.log(LEAST), np.log(MOST), COUNT)
+    sizes = [int(n) for n in np.exp(logs)]
+    rows: list[Row] = []
+    for work in some(WORK):
+        default, pad = compiled(work, "auto"), compiled(work, "pad")
+        calls = [work.arguments(n) for n in sizes]
+        rows += counts_of(work.name, default, pad, calls)
+    for program in some(p for p in EVERYDAY if p.name in (named() or [p.name])):
+        default, pad = program.compiled("auto"), program.compiled("pad")
+        calls = [program.arguments(n) for n in sizes]
+        rows += counts_of(program.name, default, pad, calls)
+        for args in calls[:TIMED]:
+            exact = program.exact(args)
+            for function in (default, pad):
+                same(function(*args), exact, rtol=1e-3)
+    return rows
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
+    title = f"compilations, {COUNT} sizes from {LEAST} to {MOST}"
+    print_table(title, counted_rows(), "number")
     for work in some([w for w in WORK if w.name in named()] or WORK):
         title = f"{work.name}, {COUNT} sizes from {LEAST} to {MOST}"
         print_table(title, rows_of(work), "number")

@@ -12,15 +12,17 @@ from graphc.errors import (
     ForkError,
     ForkWarning,
     GraphError,
+    NoCompileError,
     RecompilationWarning,
     SizeWarning,
+    TooManyCompilationsError,
     UnusedInputWarning,
 )
 from graphc.explain.dump import dump
 from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
 from graphc.importers.functions import block, checkpoint, ragged, vmap
+from graphc.ir.config import config
 from graphc.ir.elsewhere import OF_GRAPHC
-from graphc.ir.graph.build import config
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim
@@ -28,9 +30,13 @@ from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.engine.rule import rewrite
 from graphc.runtime.compile import function
+from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
 from graphc.runtime.reopened import load
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.show.difference import diff
+from graphc.testing import assert_compiles
 from graphc.transform.derivatives.custom_vjp import custom_vjp
 from graphc.transform.derivatives.gradients import (
     hvp,
@@ -42,9 +48,10 @@ from graphc.transform.derivatives.gradients import (
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import Bound, Pad, Specialize, learned
+from graphc.version import VERSION
 from graphc_serving import Model, ModelError
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AheadWarning",
@@ -61,17 +68,22 @@ __all__ = [
     "Input",
     "Model",
     "ModelError",
+    "NoCompileError",
     "Pad",
     "RecompilationWarning",
     "Rows",
+    "SavedDecisions",
     "SizeWarning",
     "Specialize",
+    "TooManyCompilationsError",
     "UnusedInputWarning",
     "Value",
+    "assert_compiles",
     "block",
     "checkpoint",
     "config",
     "custom_vjp",
+    "diff",
     "dump",
     "from_jax",
     "function",
@@ -91,6 +103,7 @@ __all__ = [
     "rewrite",
     "rewrites",
     "same_size",
+    "stance",
     "stop_gradient",
     "tensor",
     "value_and_grad",
@@ -103,10 +116,13 @@ if TYPE_CHECKING:
 else:
     # These import JAX, when used.
     _OF_JAX = ("FallbackWarning", "from_jax", "jit", "optimize")
+    _OF_OTHERS = ("pymc", "pytensor")  # modules that need what may not be installed
 
     def __getattr__(name: str) -> Any:
         if name in _OF_JAX:
             return getattr(importlib.import_module("graphc.importers.jax"), name)
+        if name in _OF_OTHERS:
+            return importlib.import_module(f"graphc.{name}")
         problem = f"graphc has no attribute {name!r}"
         if name in OF_GRAPHC:
             raise AttributeError(f"{problem}; {OF_GRAPHC[name]}")

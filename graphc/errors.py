@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
@@ -69,6 +69,40 @@ class CallError(GraphError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.kind)
+
+
+class NoCompileError(GraphError):
+    """A call needs a compilation, where there is to be none; see `graphc.stance`.
+
+    `sizes` are those of the call, by name, as far as they are known, of which some are
+    `read` from the device; `remedy` is the code that compiles for them, of a function
+    `f`, or "".
+    """
+
+    def __init__(
+        self,
+        message: str,
+        sizes: Mapping[str, int] = {},
+        read: Mapping[str, int] = {},
+        remedy: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.sizes, self.read = dict(sizes), dict(read)
+        self.remedy = remedy
+        self.function: Any = None  # that was called, within a larger one
+
+    def of(self, function: str) -> "NoCompileError":
+        """The same, where `f` in the remedy is reached so from what the user called."""
+        code = self.remedy.replace("f.", f"{function}.", 1)
+        text = str(self).replace(self.remedy, code) if code else str(self)
+        return type(self)(text, self.sizes, self.read, code)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.sizes, self.read, self.remedy)
+
+
+class TooManyCompilationsError(NoCompileError, AssertionError):
+    """More compilations than a test allows; see `graphc.assert_compiles`."""
 
 
 class ForkError(GraphError):

@@ -59,11 +59,11 @@ def _listed(items: Any, dtype: np.dtype[Any], casting: str) -> Any:
     if casting == "exact":
         return items
     try:
-        found = np.asarray(items)
+        array = np.asarray(items)
     except (TypeError, ValueError):  # rows of different lengths
         return items
-    if not _adapts(items, kind_of(found.dtype), kind_of(dtype)):
-        return found
+    if not _adapts(items, kind_of(array.dtype), kind_of(dtype)):
+        return array
     try:
         return np.asarray(items, dtype)
     except OverflowError:
@@ -71,11 +71,11 @@ def _listed(items: Any, dtype: np.dtype[Any], casting: str) -> Any:
         raise Refusal(problem, "range", _WIDER) from None
 
 
-def _adapts(items: Any, kind: int, wanted: int) -> bool:
+def _adapts(items: Any, kind: int, widest: int) -> bool:
     """Whether all items are Python numbers of no wider kind than wanted."""
     if isinstance(items, (list, tuple)):
-        return all(_adapts(item, kind, wanted) for item in items)
-    return type(items) in (bool, int, float, complex) and 0 <= kind <= wanted
+        return all(_adapts(item, kind, widest) for item in items)
+    return type(items) in (bool, int, float, complex) and 0 <= kind <= widest
 
 
 def kind_of(dtype: np.dtype[Any]) -> int:
@@ -92,6 +92,6 @@ def copy(array: HostArray) -> HostArray:
         return array.copy()
     room = np.empty(array.nbytes + _ALIGNED, np.uint8)
     start = -room.__array_interface__["data"][0] % _ALIGNED
-    own: HostArray = np.ndarray(array.shape, array.dtype, room, start)
-    own[...] = array
-    return own
+    copied: HostArray = np.ndarray(array.shape, array.dtype, room, start)
+    copied[...] = array
+    return copied

@@ -18,29 +18,29 @@ def of(kind: type, value: Any) -> Any:
 
 def list_of(value: Any) -> list[Any]:
     """The value. Raises TypeError unless it is a list."""
-    found: list[Any] = of(list, value)
-    return found
+    listed: list[Any] = of(list, value)
+    return listed
 
 
-def shape_of(given: Any) -> Shape:
+def shape_of(sizes: Any) -> Shape:
     """A list of sizes. Raises TypeError or ValueError where it is none."""
-    shape = tuple([of(int, n) for n in list_of(given)])
+    shape = tuple([of(int, n) for n in list_of(sizes)])
     if any(not 0 <= n < 2**63 for n in shape):
         raise ValueError(f"{shape} is no shape")
     return shape
 
 
-def dtype_of(given: Any) -> str:
+def dtype_of(name: Any) -> str:
     """The name of a dtype."""
-    dtype: str = of(str, given)
+    dtype: str = of(str, name)
     if dtype not in DTYPES:
         raise ValueError(f"there is no dtype {shortened(dtype, 20)}")
     return dtype
 
 
-def one_of(words: Any, given: Any) -> str:
+def one_of(words: Any, value: Any) -> str:
     """One of these words. Raises TypeError or ValueError for another."""
-    word: str = of(str, given)
+    word: str = of(str, value)
     if word not in words:
         raise ValueError(f"{shortened(word, 20)!r} is unknown")
     return word

@@ -49,40 +49,40 @@ class Given(NamedTuple):
 def given_to(loop: Loop, walk: Walk) -> Given:
     """The values for a loop."""
     count, going = (None if i is None else walk[i] for i in (loop.counted, loop.going))
-    rest = [*(walk[i] for i in loop.rest), *walk.formulas(loop.integers)]
+    captures = [*(walk[i] for i in loop.rest), *walk.formulas(loop.integers)]
     length = None if loop.length is None else walk.formula(loop.length)
     shapes = [walk.formulas(sizes) for _, sizes in loop.stacked]
     carries, rows = ([walk[i] for i in part] for part in (loop.carries, loop.rows))
-    return Given(carries, rows, rest, length, count, going, shapes)
+    return Given(carries, rows, captures, length, count, going, shapes)
 
 
-def run(loop: Loop, given: Given, one: OneStep) -> list[Any]:
+def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
     """Do the steps: the final carries, how many there were, and what is stacked."""
     stops, split = loop.going is not None, len(loop.carries)
     stacked: list[list[Any]] = [[] for _ in loop.stacked]
-    going = not stops or bool(np.asarray(given.going))
-    carries, limit = given.carries, _limit(given)
-    given_rows, done = list(map(np.asarray, given.rows)), 0
+    going = not stops or bool(np.asarray(values.going))
+    carries, limit = values.carries, _limit(values)
+    given_rows, done = list(map(np.asarray, values.rows)), 0
     while going and (limit is None or done < limit):
         i = limit - 1 - done if loop.reverse and limit is not None else done
-        found = one([*carries, *(x[i] for x in given_rows), *given.rest])
-        if [x.shape for x in found[:split]] != [x.shape for x in carries]:
+        results = one([*carries, *(x[i] for x in given_rows), *values.rest])
+        if [x.shape for x in results[:split]] != [x.shape for x in carries]:
             raise StepError("a loop carries an array of another shape")
-        going = not (stops and bool(np.asarray(found[split])))
-        for rows, row in zip(stacked, found[split + stops :], strict=True):
+        going = not (stops and bool(np.asarray(results[split])))
+        for rows, row in zip(stacked, results[split + stops :], strict=True):
             rows.append(row)
-        carries = found[:split]
+        carries = results[:split]
         done += 1
-    parts = zip(stacked, loop.stacked, given.shapes, strict=True)
-    made = [_together(loop, given, limit, *part) for part in parts]
-    return [*carries, *[np.int32(done)] * stops, *made]
+    parts = zip(stacked, loop.stacked, values.shapes, strict=True)
+    ys = [_together(loop, values, limit, *part) for part in parts]
+    return [*carries, *[np.int32(done)] * stops, *ys]
 
 
-def _limit(given: Given) -> int | None:
+def _limit(values: Given) -> int | None:
     """The most steps. Raises StepError where rows are missing for them."""
-    limit = given.length if given.counted is None else int(np.asarray(given.counted))
-    rooms = [len(x) for x in given.rows]
-    rooms += [] if given.length is None else [given.length]
+    limit = values.length if values.counted is None else int(np.asarray(values.counted))
+    rooms = [len(x) for x in values.rows]
+    rooms += [] if values.length is None else [values.length]
     if rooms and (limit is None or limit > min(rooms)):
         raise StepError("a loop has more steps than rows")
     return limit
@@ -90,17 +90,17 @@ def _limit(given: Given) -> int | None:
 
 def _together(
     loop: Loop,
-    given: Given,
+    values: Given,
     limit: int | None,
     rows: list[Any],
     kind: Any,
     shape: Shape,
 ) -> Any:
     """The rows in one array, with zeros for the steps that were left out."""
-    count = len(rows) if given.length is None else given.length
-    found = zeros((count, *shape), np.dtype(kind[0]))
+    count = len(rows) if values.length is None else values.length
+    joined = zeros((count, *shape), np.dtype(kind[0]))
     for k, row in enumerate(rows):
         if tuple(row.shape) != shape:
             raise StepError("a loop stacks an array of another shape")
-        found[limit - 1 - k if loop.reverse and limit is not None else k] = row
-    return found
+        joined[limit - 1 - k if loop.reverse and limit is not None else k] = row
+    return joined

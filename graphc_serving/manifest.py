@@ -163,18 +163,18 @@ def read(path: str) -> tuple[Manifest, Tensors]:
 
 def digest(manifest: Mapping[str, Any], tensors: Tensors) -> str:
     """A digest of all that a file holds, but for itself."""
-    rest = {k: v for k, v in manifest.items() if k != "digest"}
-    found = sha256(json.dumps(rest, sort_keys=True).encode())
+    signed = {k: v for k, v in manifest.items() if k != "digest"}
+    hashed = sha256(json.dumps(signed, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
-        found.update(f"\n{name} {array.dtype} {array.shape} ".encode())
-        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()
+        hashed.update(f"\n{name} {array.dtype} {array.shape} ".encode())
+        hashed.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return hashed.hexdigest()
 
 
 def _read(path: str) -> tuple[Manifest, Tensors]:
-    given, tensors = contents(path)
-    number = given.get("format")
+    stored, tensors = contents(path)
+    number = stored.get("format")
     if type(number) is not int or number < 1:
         raise Malformed("its format has no number")
     if number > FORMAT:
@@ -183,91 +183,91 @@ def _read(path: str) -> tuple[Manifest, Tensors]:
     if number < OLDEST:
         problem = f"an older graphc wrote it, in format {number}; this one reads"
         raise Malformed(f"{problem} {FORMAT}: export it again")
-    if digest(given, tensors) != given.get("digest"):
+    if digest(stored, tensors) != stored.get("digest"):
         raise Malformed("it is damaged or was changed: its digest is another one")
-    return _checked(given, tensors), tensors
+    return _checked(stored, tensors), tensors
 
 
-def _checked(given: Mapping[str, Any], tensors: Tensors) -> Manifest:
+def _checked(stored: Mapping[str, Any], tensors: Tensors) -> Manifest:
     """The manifest as records, each part of the kind that it must have."""
     try:
-        given = given if given["format"] >= SERIALIZED else _in_new_words(given)
-        names = given["graph"]
-        inputs = tuple(map(_input, list_of(given["inputs"])))
-        found = Manifest(
-            of(str, given["jax"]),
-            _names(given["platforms"]),
-            of(bool, given["wide"]),
-            one_of(CASTINGS, given["casting"]),
-            of(int, given["least"]),
+        stored = stored if stored["format"] >= SERIALIZED else _in_new_words(stored)
+        names = stored["graph"]
+        inputs = tuple(map(_input, list_of(stored["inputs"])))
+        manifest = Manifest(
+            of(str, stored["jax"]),
+            _names(stored["platforms"]),
+            of(bool, stored["wide"]),
+            one_of(CASTINGS, stored["casting"]),
+            of(int, stored["least"]),
             inputs,
-            _parameters(given["parameters"], inputs),
-            structure_of(given["structure"]),
-            tuple(map(_served, list_of(given["served"]))),
-            tuple(map(_program, list_of(given["programs"]))),
-            tuple(map(_array, list_of(given["constants"]))),
-            _names(given["arguments"]),
+            _parameters(stored["parameters"], inputs),
+            structure_of(stored["structure"]),
+            tuple(map(_served, list_of(stored["served"]))),
+            tuple(map(_program, list_of(stored["programs"]))),
+            tuple(map(_array, list_of(stored["constants"]))),
+            _names(stored["arguments"]),
             None if names is None else _names(names),
         )
-        _require_whole(found, tensors)
-        found = _with_steps(found, given["steps"], given["results"])
+        _require_whole(manifest, tensors)
+        manifest = _with_steps(manifest, stored["steps"], stored["results"])
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         problem = f"{type(error).__name__} {error}"
         raise Malformed(f"its manifest is malformed: {shortened(problem)}") from None
-    return found
+    return manifest
 
 
-def _in_new_words(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _in_new_words(stored: Mapping[str, Any]) -> Mapping[str, Any]:
     """What an old format says, as today's does; it knew fewer things."""
-    inputs = [[name, dtype, ["_" for _ in n]] for name, dtype, n in given["inputs"]]
+    inputs = [[name, dtype, ["_" for _ in n]] for name, dtype, n in stored["inputs"]]
     return {
-        **given,
-        "platforms": [given["platform"]],
+        **stored,
+        "platforms": [stored["platform"]],
         "casting": "safe",
         "least": 0,
         "inputs": inputs,
         "parameters": None,
-        "served": [[shapes, {}] for shapes in given["shapes"]],
+        "served": [[shapes, {}] for shapes in stored["shapes"]],
     }
 
 
-def _input(given: Any) -> Input:
-    name, dtype, axes = list_of(given)
+def _input(stored: Any) -> Input:
+    name, dtype, axes = list_of(stored)
     return Input(of(str, name), dtype_of(dtype), _names(axes))
 
 
-def _parameters(given: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
+def _parameters(stored: Any, inputs: Sequence[Input]) -> tuple[Parameter, ...]:
     """The parameters, of which there is one per input where nothing is said."""
-    if given is None:
+    if stored is None:
         return tuple([Parameter(v.name, "single") for v in inputs])
-    pairs = [list_of(pair) for pair in list_of(given)]
-    found = tuple([Parameter(of(str, n), structure_of(s)) for n, s in pairs])
-    if sum(leaves(p.structure) for p in found) != len(inputs):
+    pairs = [list_of(pair) for pair in list_of(stored)]
+    parameters = tuple([Parameter(of(str, n), structure_of(s)) for n, s in pairs])
+    if sum(leaves(p.structure) for p in parameters) != len(inputs):
         raise ValueError("the parameters hold another number of inputs")
-    return found
+    return parameters
 
 
-def _served(given: Any) -> Served:
-    shapes, sizes = list_of(given)
+def _served(stored: Any) -> Served:
+    shapes, sizes = list_of(stored)
     known = {of(str, name): of(int, n) for name, n in of(dict, sizes).items()}
     return Served(_shapes(shapes), known)
 
 
-def _names(given: Any) -> tuple[str, ...]:
-    return tuple([of(str, name) for name in list_of(given)])
+def _names(stored: Any) -> tuple[str, ...]:
+    return tuple([of(str, name) for name in list_of(stored)])
 
 
-def _shapes(given: Any) -> tuple[Shape, ...]:
-    return tuple(map(shape_of, list_of(given)))
+def _shapes(stored: Any) -> tuple[Shape, ...]:
+    return tuple(map(shape_of, list_of(stored)))
 
 
-def _array(given: Any) -> Array:
-    name, dtype, shape = list_of(given)
+def _array(stored: Any) -> Array:
+    name, dtype, shape = list_of(stored)
     return Array(of(str, name), dtype_of(dtype), shape_of(shape))
 
 
-def _program(given: Any) -> Exported:
-    stage, statics, arguments, outputs, *old = list_of(given)
+def _program(stored: Any) -> Exported:
+    stage, statics, arguments, outputs, *old = list_of(stored)
     return Exported(
         of(int, stage),
         tuple([of(int, n) for n in list_of(statics)]),
@@ -277,8 +277,8 @@ def _program(given: Any) -> Exported:
     )
 
 
-def _module(convention: Any, kept: Any) -> Module:
-    return Module(of(int, convention), shape_of(kept))
+def _module(convention: Any, kept_inputs: Any) -> Module:
+    return Module(of(int, convention), shape_of(kept_inputs))
 
 
 def _kinds(arrays: Iterable[Array]) -> tuple[Kind, ...]:
@@ -292,26 +292,26 @@ def _kinds_of_inputs(inputs: Iterable[Input]) -> tuple[Kind, ...]:
 def _with_steps(manifest: Manifest, steps: Any, results: Any) -> Manifest:
     """With its steps, which must fit the programs. Raises TypeError or ValueError."""
     constants = [manifest.known[name] for name in manifest.arguments]
-    given = (*_kinds_of_inputs(manifest.inputs), *_kinds(constants))
-    reader = StepReader(given, _stages(manifest.programs))
-    made = tuple(map(reader.step, list_of(steps)))
-    found = tuple(map(reader.array, list_of(results)))
-    if len(found) != leaves(manifest.structure):
+    kinds = (*_kinds_of_inputs(manifest.inputs), *_kinds(constants))
+    reader = StepReader(kinds, _stages(manifest.programs))
+    read_steps = tuple(map(reader.step, list_of(steps)))
+    outputs = tuple(map(reader.array, list_of(results)))
+    if len(outputs) != leaves(manifest.structure):
         raise ValueError("the structure has another number of outputs")
-    return replace(manifest, steps=made, results=found)
+    return replace(manifest, steps=read_steps, results=outputs)
 
 
 def _stages(programs: Sequence[Exported]) -> list[Stage]:
     """The stages that there are programs of, by their numbers."""
-    found: dict[int, Stage] = {}
+    stages: dict[int, Stage] = {}
     for i, program in enumerate(programs):
-        if found.setdefault(program.stage, program.kinds) != program.kinds:
+        if stages.setdefault(program.stage, program.kinds) != program.kinds:
             raise ValueError(f"program {i} has other arguments or outputs")
         if any(k >= len(program.arguments) for k in _kept(program)):
             raise ValueError(f"program {i} has fewer arguments")
-    if found.keys() != set(range(len(found))):
+    if stages.keys() != set(range(len(stages))):
         raise ValueError("a stage has no programs")
-    return [found[i] for i in range(len(found))]
+    return [stages[i] for i in range(len(stages))]
 
 
 def _kept(program: Exported) -> tuple[int, ...]:

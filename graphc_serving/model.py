@@ -105,17 +105,17 @@ class Model:
         """Run the programs for these sizes. Raises ModelError where there are none."""
         if os.getpid() != self._process:
             raise ModelError(_FORKED)
-        given = self._bound(args, named)
+        bound = self._bound(args, named)
         m, runner = self._manifest, self._runner
-        triples = zip(m.inputs, self._dtypes, given, strict=True)
+        triples = zip(m.inputs, self._dtypes, bound, strict=True)
         arrays = [self._admitted(*triple) for triple in triples]
         if self._is_foreign:
             return self._by_graph(arrays)
         with runner.bits():
             try:
                 values = [*arrays, *runner.constants]
-                found = follow(m.steps, values, m.results, Call(runner, arrays))
-                return structured(m.structure, map(runner.placed, found))
+                outputs = follow(m.steps, values, m.results, Call(runner, arrays))
+                return structured(m.structure, map(runner.placed, outputs))
             except StepError as error:
                 raise self._refused_by(arrays, str(error)) from None
             except NoProgram as missing:
@@ -131,15 +131,15 @@ class Model:
         """The arrays for the inputs, in order."""
         parameters = self._manifest.parameters
         names = [p.name for p in parameters]
-        rest = names[len(args) :]
-        if len(args) > len(names) or sorted(rest) != sorted(named):
+        by_name = names[len(args) :]
+        if len(args) > len(names) or sorted(by_name) != sorted(named):
             count = f"{len(args)} argument{'s' * (len(args) != 1)}"
             problem = f"{count} and {', '.join(named) or 'no names'}"
             raise self._refused(problem, f"inputs {', '.join(names) or 'none'}")
-        given = [*args, *(named[name] for name in rest)]
+        values = [*args, *(named[name] for name in by_name)]
         if self._is_flat:
-            return given
-        pairs = zip(parameters, given, strict=True)
+            return values
+        pairs = zip(parameters, values, strict=True)
         try:
             return [x for p, tree in pairs for x in flat(p.structure, tree, p.name)]
         except Unlike as error:
@@ -184,8 +184,8 @@ class Model:
     def _misfit(
         self, v: Input, argument: Any, problem: str, hint: str = ""
     ) -> ModelError:
-        given, sizes = described(argument)
-        got = given if sizes is None else f"{given}[{', '.join(map(str, sizes))}]"
+        kind, sizes = described(argument)
+        got = kind if sizes is None else f"{kind}[{', '.join(map(str, sizes))}]"
         if not hint and ("dtype" in problem or "array" in problem):
             hint = _conversion(argument, v.dtype)
         text = f"input {v.name} {problem}\n  got: {got}\n  expected: {v}"
@@ -235,11 +235,11 @@ class Model:
         shapes = tuple([array.shape for array in arrays])
         known = dict.fromkeys(name for one in m.served for name in one.sizes)
         pairs = zip(m.inputs, arrays, strict=True)
-        own = {v.name: int(a) for v, a in pairs if v.name in known}
+        integers = {v.name: int(a) for v, a in pairs if v.name in known}
         told = ", ".join(dict.fromkeys(_told(one) for one in m.served[:_MOST_TOLD]))
         told += ", ..." * (len(m.served) > _MOST_TOLD)
         room = "what has room in one of " if m.padded else "one of "
-        got = f"shapes {_told(Served(shapes, {**own, **sizes}))}"
+        got = f"shapes {_told(Served(shapes, {**integers, **sizes}))}"
         raise self._refused(got, f"{room}{told}", hint)
 
 
@@ -271,14 +271,14 @@ def _device(jax: Any, platforms: Sequence[str]) -> Any:
             there.append(jax.devices(platform)[0])
         except RuntimeError:
             continue
-    own = [device for device in there if device == jax.devices()[0]]
-    return next(iter([*own, *there]), None)
+    preferred = [device for device in there if device == jax.devices()[0]]
+    return next(iter([*preferred, *there]), None)
 
 
 def _no_device(jax: Any, platforms: Sequence[str]) -> ModelError:
     there = ", ".join(sorted({device.platform for device in jax.devices()}))
-    wanted = ", ".join(repr(shortened(platform, 20)) for platform in platforms)
+    exported_for = ", ".join(repr(shortened(platform, 20)) for platform in platforms)
     return ModelError(
-        f"the model is for {wanted}, which JAX has not here"
+        f"the model is for {exported_for}, which JAX has not here"
         f"\n  got: {there}\n  hint: export it with platforms=[...]"
     )

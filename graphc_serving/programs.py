@@ -46,8 +46,8 @@ def compiled(
         problem = f"program {i} calls what no exported program may"
         raise ModelError(f"{problem}\n  got: {shortened(', '.join(strange))}")
     with settings():
-        made: Callable[..., Any] = lowered.compile()
-    return made
+        executable: Callable[..., Any] = lowered.compile()
+    return executable
 
 
 def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
@@ -68,16 +68,16 @@ def _exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:
     program, content = manifest.programs[i], tensors[f"program_{i}"].tobytes()
     if program.module is not None:
         return _of_module(jax, manifest, program, content)
-    found = importlib.import_module("jax.export").deserialize(bytearray(content))
+    exported = importlib.import_module("jax.export").deserialize(bytearray(content))
     for avals, arrays in (
-        (found.in_avals, program.arguments),
-        (found.out_avals, program.outputs),
+        (exported.in_avals, program.arguments),
+        (exported.out_avals, program.outputs),
     ):
         if [(a.shape, a.dtype.name) for a in avals] != list(map(_type, arrays)):
             raise ValueError("its types are not those in the manifest")
-    if not set(manifest.platforms) <= set(found.platforms):
-        raise ValueError(f"it is for {', '.join(found.platforms)}")
-    return found
+    if not set(manifest.platforms) <= set(exported.platforms):
+        raise ValueError(f"it is for {', '.join(exported.platforms)}")
+    return exported
 
 
 def _type(array: Array) -> tuple[tuple[int, ...], str]:
@@ -97,8 +97,8 @@ def _of_module(jax: Any, manifest: Manifest, program: Exported, content: bytes) 
 
     with jax.enable_x64(True):
         make = importlib.import_module("jax.export").export
-        made = make(jax.jit(zeros), platforms=manifest.platforms)
-        like = made(*_structs(jax, program.arguments))
+        exported_zeros = make(jax.jit(zeros), platforms=manifest.platforms)
+        like = exported_zeros(*_structs(jax, program.arguments))
     return dataclasses.replace(
         like,
         mlir_module_serialized=content,

@@ -55,11 +55,11 @@ def _header(file: BinaryIO, size: int) -> bytes:
 
 def _manifest_of(header: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(header)
+        decoded = json.loads(header)
     except (RecursionError, ValueError):
         raise Malformed(_OTHER) from None
     try:
-        manifest = json.loads(found["__metadata__"][KEY])
+        manifest = json.loads(decoded["__metadata__"][KEY])
     except (KeyError, RecursionError, TypeError, ValueError):
         raise Malformed("it has no manifest of graphc") from None
     return manifest if isinstance(manifest, dict) else {}
@@ -68,7 +68,7 @@ def _manifest_of(header: bytes) -> dict[str, Any]:
 def _tensors(content: bytes) -> Tensors:
     load = needed("loading a model")[0].load
     try:
-        found: Tensors = load(content)
+        tensors: Tensors = load(content)
     except Exception as error:  # the reader has errors of its own, and of NumPy
         raise Malformed(shortened(f"safetensors: {error}")) from None
-    return found
+    return tensors

@@ -67,16 +67,16 @@ class Runner:
 
     def placed(self, array: Any) -> Any:
         """An array of JAX; a caller's own is copied."""
-        made = isinstance(array, self.jax.Array)
-        return array if made else self.put(np.array(array))
+        is_of_jax = isinstance(array, self.jax.Array)
+        return array if is_of_jax else self.put(np.array(array))
 
     def program(self, key: tuple[Any, ...]) -> Callable[..., Any] | None:
         """The program of a stage for integers and shapes; None where there is none."""
         if key not in self._places:
             return None
         if key not in self._made:
-            given = self.jax, self._manifest, self._places[key], self._tensors
-            self._made[key] = compiled(*given, self.settings)
+            parts = self.jax, self._manifest, self._places[key], self._tensors
+            self._made[key] = compiled(*parts, self.settings)
         return self._made[key]
 
 
@@ -94,8 +94,8 @@ class Call:
 
     def read(self, array: Any, name: str) -> int:
         """The integer in an array, a size that is called so."""
-        found = self._read[name] = int(np.asarray(array))
-        return found
+        number = self._read[name] = int(np.asarray(array))
+        return number
 
     def number(self, integer: int, dtype: str) -> Any:
         """An integer as an array."""
@@ -106,19 +106,19 @@ class Call:
 
     def holds(self, condition: Any) -> Sequence[int]:
         """Nothing where a condition holds, else the numbers that it tells."""
-        found = np.asarray(condition)
-        if found.ndim:
-            return found.tolist() if found[0] else ()
-        return () if found else (0,)
+        flag = np.asarray(condition)
+        if flag.ndim:
+            return flag.tolist() if flag[0] else ()
+        return () if flag else (0,)
 
-    def row(self, step: Step, fixed: Row, wanted: Row) -> Row:
-        """Capacities: those of a row that has `fixed` before room for `wanted`."""
+    def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
+        """Capacities: those of a row that has `fixed` before room for `sizes`."""
         count = len(fixed)
         for row in step.parts[2]:
-            pairs = zip(wanted, row[count:], strict=True)
+            pairs = zip(sizes, row[count:], strict=True)
             if row[:count] == fixed and all(n <= room for n, room in pairs):
-                found: Row = row[count:]
-                return found
+                capacities: Row = row[count:]
+                return capacities
         raise NoProgram(self._read)
 
     def padded(self, array: Any, shape: Row) -> Any:
@@ -136,18 +136,18 @@ class Call:
         if array.shape == shape:
             return array
         stored = np.asarray(array)
-        found = stored[tuple(map(slice, shape))]
-        return self._runner.put(found.copy() if 2 * found.size < stored.size else found)
+        part = stored[tuple(map(slice, shape))]
+        return self._runner.put(part.copy() if 2 * part.size < stored.size else part)
 
-    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+    def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
         """The steps that a loop has done in a piece; their number is called so."""
-        made = int(np.asarray(found[carries]))
-        self._read[name] = self._read.get(name, 0) + made
-        return made
+        count = int(np.asarray(results[carries]))
+        self._read[name] = self._read.get(name, 0) + count
+        return count
 
-    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+    def goes_on(self, results: Sequence[Any], name: str) -> bool:
         """Whether a loop goes on after a piece, as the first that it carries says."""
-        return bool(np.asarray(found[0]))
+        return bool(np.asarray(results[0]))
 
     def loop(self, loop: Loop, walk: Walk) -> list[Any]:
         """What a loop gives whose steps are steps of the file."""
@@ -155,10 +155,10 @@ class Call:
         def one(values: Sequence[Any]) -> list[Any]:
             return follow(loop.body, values, loop.results, self)
 
-        found = loops.run(loop, loops.given_to(loop, walk), one)
+        results = loops.run(loop, loops.given_to(loop, walk), one)
         if loop.going is not None:
-            self._read[loop.name] = int(found[len(loop.carries)])
-        return found
+            self._read[loop.name] = int(results[len(loop.carries)])
+        return results
 
     def joined(self, pieces: Sequence[Any]) -> Any:
         """The rows of pieces in one array, on the host: nothing is compiled."""
@@ -170,10 +170,10 @@ class Call:
         """So many rows of an array, with zeros behind those that there are."""
         if count < 0:
             raise StepError(f"there are no {count} rows")
-        found = zeros((count, *array.shape[1:]), array.dtype)
+        padded = zeros((count, *array.shape[1:]), array.dtype)
         stored = np.asarray(array)[:count]
-        found[: len(stored)] = stored
-        return self._runner.put(found)
+        padded[: len(stored)] = stored
+        return self._runner.put(padded)
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """What the program gives for these integers and shapes."""
@@ -181,6 +181,6 @@ class Call:
         program = self._runner.program(key)
         if program is None:
             raise NoProgram(self._read)
-        given = [copy(a) if id(a) in self._own else a for a in arrays]
-        found: Sequence[Any] = program(*given)
-        return found
+        arguments = [copy(a) if id(a) in self._own else a for a in arrays]
+        results: Sequence[Any] = program(*arguments)
+        return results

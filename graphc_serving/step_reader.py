@@ -46,9 +46,9 @@ class StepReader:
     """
 
     def __init__(
-        self, given: Sequence[Kind | None], stages: Sequence[Stage], depth: int = 0
+        self, kinds: Sequence[Kind | None], stages: Sequence[Stage], depth: int = 0
     ) -> None:
-        self.kinds: list[Kind | None] = list(given)
+        self.kinds: list[Kind | None] = list(kinds)
         self._stages = stages
         self._depth = depth
         self._readers: Mapping[str, Callable[[Any], Any]] = {
@@ -68,9 +68,9 @@ class StepReader:
             "texts": lambda x: tuple([of(str, text) for text in list_of(x)]),
         }
 
-    def step(self, given: Any) -> Step:
+    def step(self, stored: Any) -> Step:
         """One step. Raises TypeError or ValueError where it is none."""
-        word, *parts = list_of(given)
+        word, *parts = list_of(stored)
         kinds = WORDS[one_of(WORDS, word)].parts
         if len(parts) != len(kinds):
             raise ValueError(f"the step {word} has {len(kinds)} parts")
@@ -81,15 +81,15 @@ class StepReader:
 
     def array(self, number: Any) -> int:
         """The number of an array that there is."""
-        found: int = of(int, number)
-        if not 0 <= found < len(self.kinds) or self.kinds[found] is None:
-            raise ValueError(f"{found} is no array")
-        return found
+        place: int = of(int, number)
+        if not 0 <= place < len(self.kinds) or self.kinds[place] is None:
+            raise ValueError(f"{place} is no array")
+        return place
 
     def _made(self, step: Step) -> list[Kind | None]:
         """The kinds of what a step makes. Raises ValueError where it cannot."""
-        made = _MADE.get(step.word)
-        return [None] if made is None else made(self, *step.parts)
+        rule = _MADE.get(step.word)
+        return [None] if rule is None else rule(self, *step.parts)
 
     def _kind(self, number: int) -> Kind:
         kind = self.kinds[number]
@@ -106,8 +106,8 @@ class StepReader:
         return [None]
 
     def _of_apply(self, name: str, formulas: Sequence[Any]) -> list[Kind | None]:
-        count, wanted = len(formulas), OPERANDS.get(name)
-        fits = 0 < count <= MOST_FACTORS and wanted in (None, count)
+        count, operands = len(formulas), OPERANDS.get(name)
+        fits = 0 < count <= MOST_FACTORS and operands in (None, count)
         _require(fits, f"{name} takes another number of operands")
         return [None]
 
@@ -115,11 +115,11 @@ class StepReader:
         return [Kind(dtype, 0)]
 
     def _of_capacities(
-        self, fixed: Sequence[Any], wanted: Sequence[Any], rows: Sequence[Any]
+        self, fixed: Sequence[Any], sizes: Sequence[Any], rows: Sequence[Any]
     ) -> list[Kind | None]:
-        width = len(fixed) + len(wanted)
+        width = len(fixed) + len(sizes)
         _require(all(len(row) == width for row in rows), "a row has another length")
-        return [None] * len(wanted)
+        return [None] * len(sizes)
 
     def _of_same(self, array: int, sizes: Sequence[Any]) -> list[Kind | None]:
         _require(len(sizes) == self._kind(array).rank, "it has another rank")
@@ -154,32 +154,36 @@ class StepReader:
         name: str,
     ) -> list[Kind | None]:
         """A piece takes what one before it gives: carries, whether it goes on first."""
-        made = self._of_run(stage, arrays, [*statics, None])
-        given: list[Kind | None] = [self._kind(i) for i in arrays[:carries]]
-        fits = 0 < carries < len(made) and made[:carries] == given
-        fits = fits and made[0] == Kind("bool", 0) and made[carries] == Kind("int32", 0)
-        rows = [kind for kind in made[carries + 1 :] if kind is not None]
+        results = self._of_run(stage, arrays, [*statics, None])
+        carried: list[Kind | None] = [self._kind(i) for i in arrays[:carries]]
+        fits = 0 < carries < len(results) and results[:carries] == carried
+        fits = (
+            fits
+            and results[0] == Kind("bool", 0)
+            and results[carries] == Kind("int32", 0)
+        )
+        rows = [kind for kind in results[carries + 1 :] if kind is not None]
         _require(fits and all(kind.rank for kind in rows), f"stage {stage} is no loop")
-        return made
+        return results
 
-    def _loop(self, given: Any) -> Loop:
+    def _loop(self, stored: Any) -> Loop:
         """A loop, whose body is read with the kinds that it is given."""
-        parts = list_of(given)
+        parts = list_of(stored)
         *arrays, integers, length, reverse, counted, going = parts[:8]
         name, stacked, body, ends = parts[8:]
         _require(self._depth < DEEPEST, "loops are too deep within others")
-        carries, rows, rest = (tuple(map(self.array, list_of(x))) for x in arrays)
+        carries, rows, captures = (tuple(map(self.array, list_of(x))) for x in arrays)
         sizes = self._formulas(integers)
         of_rows = list(map(self._kind, rows))
         _require(all(kind.rank for kind in of_rows), "a number is no row")
         kinds: list[Kind | None] = list(map(self._kind, carries))
         kinds += [Kind(dtype, rank - 1) for dtype, rank in of_rows]
-        kinds += [*map(self._kind, rest), *[None] * len(sizes)]
+        kinds += [*map(self._kind, captures), *[None] * len(sizes)]
         inner = StepReader(kinds, self._stages, self._depth + 1)
         loop = Loop(
             carries,
             rows,
-            rest,
+            captures,
             sizes,
             None if length is None else self._formula(length),
             of(bool, reverse),
@@ -198,10 +202,12 @@ class StepReader:
 
     def _require_loop(self, loop: Loop, body: "StepReader") -> None:
         """Raise ValueError unless a body gives what the loop carries and stacks."""
-        wanted = [self._kind(i) for i in loop.carries]
-        wanted += [Kind("bool", 0)] * (loop.going is not None)
-        wanted += [Kind(dtype, len(sizes)) for dtype, sizes in loop.stacked]
-        _require([body._kind(i) for i in loop.results] == wanted, "a loop gives others")
+        expected = [self._kind(i) for i in loop.carries]
+        expected += [Kind("bool", 0)] * (loop.going is not None)
+        expected += [Kind(dtype, len(sizes)) for dtype, sizes in loop.stacked]
+        _require(
+            [body._kind(i) for i in loop.results] == expected, "a loop gives others"
+        )
         if loop.counted is not None:
             dtype, rank = self._kind(loop.counted)
             _require(is_integer(dtype) and not rank, "steps are counted by an integer")
@@ -211,35 +217,35 @@ class StepReader:
         _require(ends, "a loop has no end")
 
     def _of_loop(self, loop: Loop) -> list[Kind | None]:
-        made: list[Kind | None] = [self._kind(i) for i in loop.carries]
-        made += [Kind("int32", 0)] * (loop.going is not None)
-        return made + [Kind(dtype, len(sizes) + 1) for dtype, sizes in loop.stacked]
+        kinds: list[Kind | None] = [self._kind(i) for i in loop.carries]
+        kinds += [Kind("int32", 0)] * (loop.going is not None)
+        return kinds + [Kind(dtype, len(sizes) + 1) for dtype, sizes in loop.stacked]
 
     def _of_rows(self, array: int, count: Any) -> list[Kind | None]:
         _require(self._kind(array).rank > 0, "a number has no rows")
         return [self._kind(array)]
 
-    def _sizes(self, given: Any) -> tuple[Formula | None, ...]:
-        parts = list_of(given)
+    def _sizes(self, stored: Any) -> tuple[Formula | None, ...]:
+        parts = list_of(stored)
         return tuple([None if x is None else self._formula(x) for x in parts])
 
-    def _formulas(self, given: Any) -> tuple[Formula, ...]:
-        return tuple(map(self._formula, list_of(given)))
+    def _formulas(self, stored: Any) -> tuple[Formula, ...]:
+        return tuple(map(self._formula, list_of(stored)))
 
-    def _formula(self, given: Any) -> Formula:
-        return tuple(map(self._term, list_of(given)))
+    def _formula(self, stored: Any) -> Formula:
+        return tuple(map(self._term, list_of(stored)))
 
-    def _term(self, given: Any) -> tuple[int, tuple[int, ...]]:
-        factor, numbers = list_of(given)
+    def _term(self, stored: Any) -> tuple[int, tuple[int, ...]]:
+        factor, numbers = list_of(stored)
         _require(-LARGEST <= of(int, factor) < LARGEST, "a factor has over 64 bits")
         _require(len(list_of(numbers)) <= MOST_FACTORS, "a term has many factors")
         return factor, tuple(map(self._integer, numbers))
 
     def _integer(self, number: Any) -> int:
-        found: int = of(int, number)
-        if not 0 <= found < len(self.kinds) or self.kinds[found] is not None:
-            raise ValueError(f"{found} is no integer")
-        return found
+        place: int = of(int, number)
+        if not 0 <= place < len(self.kinds) or self.kinds[place] is not None:
+            raise ValueError(f"{place} is no integer")
+        return place
 
 
 _MADE: Mapping[str, Callable[..., list[Kind | None]]] = {
@@ -264,13 +270,13 @@ def _require(holds: bool, problem: str) -> None:
         raise ValueError(problem)
 
 
-def _count(given: Any) -> int:
-    found: int = of(int, given)
-    _require(found >= 0, f"{found} is no count")
-    return found
+def _count(stored: Any) -> int:
+    count: int = of(int, stored)
+    _require(count >= 0, f"{count} is no count")
+    return count
 
 
-def _integer_dtype(given: Any) -> str:
-    dtype: str = of(str, given)
+def _integer_dtype(stored: Any) -> str:
+    dtype: str = of(str, stored)
     _require(dtype in DTYPES and is_integer(dtype), f"{shortened(dtype, 20)} is no int")
     return dtype

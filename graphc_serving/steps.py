@@ -49,8 +49,8 @@ class Doer(Protocol):
     def holds(self, condition: Any) -> Sequence[int]:
         """Nothing where a condition holds, else the numbers that it tells."""
 
-    def row(self, step: Step, fixed: Row, wanted: Row) -> Row:
-        """Capacities: those of a row that has `fixed` before room for `wanted`."""
+    def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
+        """Capacities: those of a row that has `fixed` before room for `sizes`."""
 
     def padded(self, array: Any, shape: Row) -> Any:
         """An array with zeros behind it, of this shape."""
@@ -61,10 +61,10 @@ class Doer(Protocol):
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """What a program gives: of a stage, for these integers and shapes."""
 
-    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+    def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
         """The steps that a loop has done in a piece; their number is called so."""
 
-    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+    def goes_on(self, results: Sequence[Any], name: str) -> bool:
         """Whether a loop goes on after a piece."""
 
     def loop(self, loop: Any, walk: "Walk") -> list[Any]:
@@ -86,8 +86,8 @@ class Walk:
 
     def take(self, step: Step) -> None:
         """Take one step."""
-        found = WORDS[step.word].take(self, self._doer, step)
-        self._values += found
+        values = WORDS[step.word].take(self, self._doer, step)
+        self._values += values
 
     def __len__(self) -> int:
         return len(self._values)
@@ -142,12 +142,12 @@ def _axis(walk: Walk, doer: Doer, step: Step) -> list[Any]:
 
 def _read(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     array, name, cut = step.parts
-    found = doer.read(walk[array], name)
+    number = doer.read(walk[array], name)
     if cut:
-        return [max(-CUT, min(found, CUT))]
-    if not -MOST_READ <= found <= MOST_READ:
-        raise StepError(f"{name} is used as a size, which is at most 2**48: {found}")
-    return [found]
+        return [max(-CUT, min(number, CUT))]
+    if not -MOST_READ <= number <= MOST_READ:
+        raise StepError(f"{name} is used as a size, which is at most 2**48: {number}")
+    return [number]
 
 
 def _sum(walk: Walk, doer: Doer, step: Step) -> list[Any]:
@@ -168,8 +168,8 @@ def _number(walk: Walk, doer: Doer, step: Step) -> list[Any]:
 
 
 def _capacities(walk: Walk, doer: Doer, step: Step) -> list[Any]:
-    fixed, wanted, _ = step.parts
-    return list(doer.row(step, walk.formulas(fixed), walk.formulas(wanted)))
+    fixed, sizes, _ = step.parts
+    return list(doer.row(step, walk.formulas(fixed), walk.formulas(sizes)))
 
 
 def _pad(walk: Walk, doer: Doer, step: Step) -> list[Any]:
@@ -200,36 +200,36 @@ def _require(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     condition, texts = step.parts
     told = doer.holds(walk[condition])
     if told:
-        rest = [f"{n}{text}" for n, text in zip(told[1:], texts[1:], strict=True)]
-        raise StepError("".join([texts[0], *rest]))
+        parts = [f"{n}{text}" for n, text in zip(told[1:], texts[1:], strict=True)]
+        raise StepError("".join([texts[0], *parts]))
     return []
 
 
 def _run(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     stage, arrays, statics = step.parts
-    given = [walk[i] for i in arrays]
-    return list(doer.run(stage, walk.formulas(statics), given))
+    arguments = [walk[i] for i in arrays]
+    return list(doer.run(stage, walk.formulas(statics), arguments))
 
 
 def _grow(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     """A loop in pieces, each of as many steps as were done before it."""
     stage, arrays, statics, carries, name = step.parts
-    given, fixed = [walk[i] for i in arrays], walk.formulas(statics)
+    arguments, fixed = [walk[i] for i in arrays], walk.formulas(statics)
     pieces: list[Sequence[Any]] = []
     done, room = 0, FIRST_PIECE
     while True:
-        found = doer.run(stage, (*fixed, room), given)
-        given[:carries] = found[:carries]
-        pieces.append(found[carries + 1 :])
-        made = doer.steps(found, carries, name)
-        done += made
-        if not doer.goes_on(found, name):
+        results = doer.run(stage, (*fixed, room), arguments)
+        arguments[:carries] = results[:carries]
+        pieces.append(results[carries + 1 :])
+        count = doer.steps(results, carries, name)
+        done += count
+        if not doer.goes_on(results, name):
             break
-        if made < room:
+        if count < room:
             raise StepError("a loop that goes on has left out steps")
         room = done
     rows = [doer.joined(x) for x in zip(*pieces, strict=True)]
-    return [*given[:carries], doer.number(done, "int32"), *rows]
+    return [*arguments[:carries], doer.number(done, "int32"), *rows]
 
 
 def _loop(walk: Walk, doer: Doer, step: Step) -> list[Any]:

@@ -16,11 +16,11 @@ class Unlike(ValueError):
     """What has another structure than it must have: where, and what was expected."""
 
 
-def structure_of(given: Any, depth: int = 0) -> Structure:
+def structure_of(stored: Any, depth: int = 0) -> Structure:
     """A structure. Raises TypeError or ValueError for what is none."""
-    if given in ("single", "none"):
-        return given
-    kind, parts = list_of(given)
+    if stored in ("single", "none"):
+        return stored
+    kind, parts = list_of(stored)
     if depth >= DEEPEST:
         raise ValueError("a structure is too deep")
     if kind not in ("list", "tuple"):
@@ -44,10 +44,10 @@ def structured(structure: Structure, values: Iterator[Any]) -> Any:
     if structure == "none":
         return None
     kind, parts = structure
-    made = [structured(part, values) for part in parts]
+    built = [structured(part, values) for part in parts]
     if kind == "list":
-        return made
-    return tuple(made) if kind == "tuple" else dict(zip(kind, made, strict=True))
+        return built
+    return tuple(built) if kind == "tuple" else dict(zip(kind, built, strict=True))
 
 
 def flat(structure: Structure, tree: Any, where: str) -> list[Any]:

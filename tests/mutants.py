@@ -2,54 +2,98 @@
 
     python -m tests.mutants --count 100 --seed 0
 
-makes so many of them, each in a copy of the tree, and runs the tests that are named for
-its module. It prints the change of each mutant that lives: that gets a test, unless it
-changes the plan or the speed only, or nothing.
+makes so many of them, each in a process that is forked when all is loaded, and runs the
+tests that are named for its module. It prints the change of each mutant that lives;
+that gets a test, unless it alters the plan or the speed only, or nothing.
 """
 
 import argparse
 import ast
 import difflib
+import gc
+import importlib
+import linecache
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
+
+import pytest
+from hypothesis import Phase, settings
 
 ROOT = Path(__file__).parents[1]
 COPIED = ("graphc", "graphc_serving", "tests", "docs", "examples", "pyproject.toml")
-SECONDS = 120
-# In this order: what is quick, and likely to fail, goes first.
-RULES = ("tests/ops/test_orders.py", "tests/transform/test_padding_rules.py")
-PADDING = ("tests/fuzz/test_policies.py", "tests/transform/test_padding.py")
-IMPORTED = ("tests/importers/jax/test_table.py", "tests/importers/jax/test_awkward.py")
+SECONDS = 120  # of work
+HANGS = 1800  # seconds of waiting
+# In this order: what is quick, and likely to fail, goes first. Each takes seconds.
+RULES = "tests/transform/test_padding_rules.py"
+HOSTILE = "tests/transform/test_hostile_padding.py::test_programs"
+PADDING = "tests/transform/test_padding.py"
+DTYPES = ("float64", "int64")
+
+
+def samples(*families: str) -> tuple[str, ...]:
+    """Tests of families of ops: padded, and their gradients."""
+    padded = f"{RULES}::test_anything_in_the_padding"
+    return (
+        *(f"{padded}[{family}-{dtype}]" for family in families for dtype in DTYPES),
+        *(f"{RULES}::test_gradients[{family}]" for family in families),
+    )
+
+
+def orders(*names: str) -> tuple[str, ...]:
+    """Tests of all that has to do with order, of a dtype and a rank."""
+    test = "tests/ops/test_orders.py::test_padding_comes_last_for_every_bit_pattern"
+    return tuple(f"{test}[{name}]" for name in names)
+
+
+SORTED = (
+    *orders("float32-2", "complex64-2", "bool-2"),
+    "tests/ops/test_orders.py::test_places_that_are_not_there",
+    f"{RULES}::test_numbers_of_nothing_are_counted_nowhere",
+    *samples("search", "sets"),
+)
+REDUCED = (
+    *(*samples("reductions"), *orders("float32-2", "int64-2")),
+    "tests/ops/test_gradient_edges.py",
+)
+PADDED = (
+    *(f"{HOSTILE}[{kind}]" for kind in ("first-bound", "wider-bound", "first-pad")),
+    f"{PADDING}::test_results_are_those_of_true_sizes[numpy]",
+    *samples("reductions"),
+    f"{PADDING}::test_sizes_that_a_guard_needs_equal_share_a_capacity",
+    f"{PADDING}::test_an_op_without_a_rule_is_compiled_for_each_size_alone",
+)
+IMPORTED = tuple(f"tests/importers/jax/test_{n}.py" for n in ("primitives", "rules"))
 # The modules that are changed, and the tests that are about each.
 TESTS: dict[str, tuple[str, ...]] = {
-    "graphc/ops/common/padding.py": (*RULES, *PADDING),
-    "graphc/ops/common/monoids.py": (*RULES, *PADDING),
-    "graphc/ops/sorting/sort_search.py": RULES,
-    "graphc/ops/sorting/partition.py": RULES,
-    "graphc/ops/sorting/orders.py": RULES,
-    "graphc/ops/reductions/reduce.py": RULES,
-    "graphc/ops/reductions/cumulative.py": RULES,
+    "graphc/ops/common/padding.py": PADDED,
+    "graphc/ops/common/monoids.py": (*orders("bool-2"), *REDUCED),
+    "graphc/ops/sorting/sort_search.py": SORTED,
+    "graphc/ops/sorting/partition.py": SORTED,
+    "graphc/ops/sorting/orders.py": (*SORTED, *orders("float32-1", "complex64-1")),
+    "graphc/ops/reductions/reduce.py": REDUCED,
+    "graphc/ops/reductions/cumulative.py": REDUCED,
     "graphc/ops/indexing/padding.py": (
-        *("tests/transform/test_padding_slices.py", "tests/fuzz/test_sized_slices.py"),
-        *RULES,
+        "tests/fuzz/test_sized_slices.py::test_padded_as_by_numpy",
+        f"{RULES}::test_places_before_and_behind_an_axis",
+        *samples("index"),
     ),
-    "graphc/ops/linalg/padding.py": RULES,
-    "graphc/transform/padding/pad.py": (*RULES, *PADDING),
-    "graphc/transform/padding/storage.py": (*RULES, *PADDING),
-    "graphc/rewriting/rules/masks.py": (
-        *("tests/rewriting/test_near.py", "tests/rewriting/test_masks.py"),
-    ),
-    "graphc/ir/sizes/proofs.py": (
-        *("tests/ir/test_dims.py", "tests/ir/test_dims_ranges.py"),
-    ),
+    "graphc/ops/linalg/padding.py": samples("linalg"),
+    "graphc/transform/padding/pad.py": PADDED,
+    "graphc/transform/padding/storage.py": PADDED,
+    "graphc/rewriting/rules/masks.py": ("tests/rewriting/test_masks.py",),
+    "graphc/ir/sizes/proofs.py": ("tests/ir/test_dims.py",),
     "graphc/ir/sizes/dims.py": ("tests/ir/test_dims.py", "tests/ir/test_sizes.py"),
     "graphc/ir/sizes/ranges.py": ("tests/ir/test_dims_ranges.py",),
     "graphc/importers/jax/read/indexing.py": IMPORTED,
@@ -203,32 +247,138 @@ def chosen(modules: list[str], count: int, seed: int) -> list[Mutant]:
     return found
 
 
-def failed(tests: tuple[str, ...], tree: Path, seconds: float | None) -> str:
-    """Why tests do not pass in a copy of the tree, "" where they do."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    try:
+class Swap:
+    """The functions of a mutant, in the place of those that are loaded already.
+
+    Compiling a module twice, as it is and changed, tells which of its code is other.
+    """
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._path = str(ROOT / mutant.module)
+        self._text = mutant.text
+        before = compile((ROOT / mutant.module).read_text(), self._path, "exec")
+        after = compile(mutant.text, self._path, "exec")
+        self._codes = {before: after}
+        _pair(before, after, self._codes)
+        self.of_functions = _outermost(before) == _outermost(after)
+
+    def make(self) -> None:
+        """Change this process: its functions, and the text that it prints them from."""
+        gc.unfreeze()  # what is frozen is in no list
+        for function in gc.get_objects():
+            if isinstance(function, FunctionType) and function.__code__ in self._codes:
+                function.__code__ = self._codes[function.__code__]
+        lines = self._text.splitlines(keepends=True)
+        linecache.cache[self._path] = (len(self._text), None, lines, self._path)
+
+
+def _pair(before: CodeType, after: CodeType, pairs: dict[CodeType, CodeType]) -> None:
+    """Code within code, as it was and as it is."""
+    inner = [
+        [c for c in code.co_consts if isinstance(c, CodeType)]
+        for code in (before, after)
+    ]
+    for old, new in zip(*inner, strict=True):
+        pairs[old] = new
+        _pair(old, new, pairs)
+
+
+def _outermost(code: CodeType) -> list[object]:
+    """What a module does when it is imported, functions that it defines aside."""
+    values = [c for c in code.co_consts if not isinstance(c, CodeType)]
+    return [code.co_code, code.co_names, values]
+
+
+def limit_work() -> None:
+    """This process ends when it has worked for too long, however slowly."""
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+def run_tests(tests: tuple[str, ...], swap: Swap | None) -> None:
+    """In a process of its own, which ends with 0 where all pass."""
+    limit_work()
+    if swap is not None:
+        swap.make()
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    os._exit(int(pytest.main([*options, *tests])))
+
+
+def failed(tests: tuple[str, ...], swap: Swap | None = None) -> str:
+    """Why tests do not pass, "" where they do. All modules are loaded once, before."""
+    child = os.fork()
+    if not child:
+        try:
+            run_tests(tests, swap)
+        finally:
+            os._exit(1)
+    ended, how = _waited(child)
+    if not ended or os.WIFSIGNALED(how):
+        return "too long"
+    return _told(os.waitstatus_to_exitcode(how), tests)
+
+
+def _told(status: int, tests: tuple[str, ...]) -> str:
+    """What the exit status of pytest says; some say that there are no such tests."""
+    if status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
+        sys.exit(f"some of these are no tests: {' '.join(tests)}")
+    return "killed" if status else ""
+
+
+def _waited(child: int) -> tuple[bool, int]:
+    """Whether a process ends, and how: one that waits for ever is killed."""
+    for _ in range(HANGS):
+        ended, how = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return True, how
+        time.sleep(1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False, 0
+
+
+def failed_anew(mutant: Mutant, tests: tuple[str, ...]) -> str:
+    """The same where what a module does at its import is changed: in a copy."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in COPIED:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, Path(folder) / name)
+        (Path(folder) / mutant.module).write_text(mutant.text)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         ran = subprocess.run(
             [*command, "-p", "no:xdist", *tests],
-            cwd=tree,
-            env={**environment, "PYTHONDONTWRITEBYTECODE": "1"},
-            timeout=seconds,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": folder},
+            preexec_fn=limit_work,
             capture_output=True,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return "too long"
-    return "killed" if ran.returncode else ""
+    return "too long" if ran.returncode < 0 else _told(ran.returncode, tests)
 
 
-def fate(mutant: Mutant, tree: Path) -> str:
+def fate(mutant: Mutant) -> str:
     """Killed by a test, or by the time that its tests take; or it lived."""
-    path = tree / mutant.module
-    path.write_text(mutant.text)
-    try:
-        return failed(TESTS[mutant.module], tree, SECONDS) or "lived"
-    finally:
-        shutil.copy(ROOT / mutant.module, path)
+    tests, swap = TESTS[mutant.module], Swap(mutant)
+    if swap.of_functions:
+        return failed(tests, swap) or "lived"
+    return failed_anew(mutant, tests) or "lived"
+
+
+def load(modules: list[str]) -> None:
+    """Import all that the tests of these modules import, JAX's devices aside.
+
+    An example that fails is enough: it is not made smaller.
+    """
+    phases = (Phase.explicit, Phase.generate)
+    settings.register_profile("mutants", phases=phases, report_multiple_bugs=False)
+    settings.load_profile("mutants")
+    files = {t.split("::")[0] for m in modules for t in TESTS[m]}
+    for name in ("tests.conftest", *sorted(files)):
+        importlib.import_module(name.removesuffix(".py").replace("/", "."))
+    gc.collect()
+    gc.freeze()
 
 
 def main() -> None:
@@ -237,21 +387,21 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="leave out those before")
+    parser.add_argument("--unchecked", action="store_true", help="the tests pass")
     parser.add_argument("modules", nargs="*", default=list(TESTS))
     how = parser.parse_args()
+    os.chdir(ROOT)
     fates, made = Counter[str](), chosen(how.modules, how.count, how.seed)[how.first :]
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for name in COPIED:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-            copy(ROOT / name, tree / name)
-        for tests in dict.fromkeys(TESTS[mutant.module] for mutant in made):
-            if failed(tests, tree, None):
-                sys.exit(f"these do not pass without a mutant: {' '.join(tests)}")
-        for number, mutant in enumerate(made, how.first):
-            end = fate(mutant, tree)
-            fates[end] += 1
-            print(f"{number} {end}: {mutant.difference()}", flush=True)
+    load(how.modules)
+    for tests in dict.fromkeys(TESTS[mutant.module] for mutant in made):
+        if not how.unchecked and failed(tests):
+            sys.exit(f"these do not pass without a mutant: {' '.join(tests)}")
+    for number, mutant in enumerate(made, how.first):
+        start = time.monotonic()
+        end = fate(mutant)
+        fates[end] += 1
+        print(round(time.monotonic() - start), end="s ")
+        print(f"{number} {end}: {mutant.difference()}", flush=True)
     print(", ".join(f"{count} {end}" for end, count in fates.items()))
 
 

@@ -101,10 +101,12 @@ def test_linked_files_exist():
 
 
 def update(page):
-    """Write the outputs into a page."""
+    """Write the outputs into a page, and its drawings beside it."""
     text = page.read_text()
     with tempfile.TemporaryDirectory() as folder:
         found, expected = run(text, folder)
+        for drawing in Path(folder).glob("*.svg"):
+            (page.parent / drawing.name).write_text(drawing.read_text())
     for i, out in reversed(expected):
         text = text[: found[i].start] + out + text[found[i].end :]
     page.write_text(text)

@@ -1,5 +1,6 @@
 """The JAX program of a plan: jitted segments, and the driver that joins them."""
 
+from dataclasses import replace
 from typing import cast
 
 from graphc.backends.entry import Entry
@@ -15,6 +16,7 @@ from graphc.backends.program import (
     checked_sizes,
     entry,
     flat,
+    module_source,
     needs_64_bits,
     new_module,
     print_return,
@@ -60,7 +62,8 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     functions.append(COMPILING)
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
     alone = direct and not checked
-    return Source(text, module.sizes, module.foreigns.functions, alone, checked)
+    source = module_source(module, text)
+    return replace(source, alone=alone, checked=checked)
 
 
 COMPILING = [

@@ -15,6 +15,7 @@ from graphc.backends.program import (
     checks_of,
     entry,
     flat,
+    module_source,
     needs_64_bits,
     new_module,
     print_check,
@@ -59,7 +60,7 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
         functions.append(Entry(module, plan, plan.padded, "np").lines(names, outputs))
     imports = ["import numpy as np"]
     text = assemble(module, plan, names, title(plan, "NumPy"), imports, functions)
-    return Source(text, module.sizes, module.foreigns.functions)
+    return module_source(module, text)
 
 
 def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
@@ -92,7 +93,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     function = head + indent(lines)
     imports = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
     text = assemble(module, plan, names, title(plan, "JAX"), imports, [function])
-    return Source(text, module.sizes, module.foreigns.functions)
+    return module_source(module, text)
 
 
 def _bind_static(body: PrintedBody, value: Value, name: str) -> None:

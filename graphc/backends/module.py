@@ -1,7 +1,7 @@
 """The text of one module in the making: its parts in order, names, constants."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphc.backends.foreign import Foreigns
@@ -81,6 +81,11 @@ class Module:
         outer = of_same_name(call)
         self._outer |= outer
         return {s: SHOWN.names[n] for s, n in outer.items() if n in SHOWN.names}
+
+    @property
+    def value_names(self) -> Mapping[Value, str]:
+        """The names of values in the text."""
+        return self._values
 
     @property
     def sizes(self) -> dict[str, Symbol]:

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,14 @@ class Source:
     foreigns: Mapping[str, Callable[..., Any]]  # functions to put into it, by name
     alone: bool = False
     checked: tuple[int, ...] = ()
+    values: Mapping[Value, str] = field(default_factory=dict)  # their names in the text
+
+
+def module_source(module: Module, text: str) -> Source:
+    """The program of a module that is printed."""
+    return Source(
+        text, module.sizes, module.foreigns.functions, values=module.value_names
+    )
 
 
 def flat(plan: Plan, outputs: "Outputs") -> "Outputs":

@@ -1,6 +1,7 @@
 """The command line: its parser, and what each command prints."""
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from graphc.runtime.calibrate import calibrated
 EXAMPLES = """examples:
   graphc explain model.py:loss                  how the function is split, and why
   graphc explain step.py:step --args 'float32[n,d]' --sizes n=3..9 d=4
+  graphc show model.py:loss --out plan.html     the plan as a page
   graphc forecast model.py:loss --sizes n=1..500 d=16
   graphc bench step.py:step --args 'float32[n]' --sizes n=1..60 --dims pad
   graphc doctor --json
@@ -70,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
 
     explain = about("explain", _explain, "tell how a function is compiled, and why")
     explain.add_argument("--full", action="store_true", help="each step and rule")
+    show = about("show", _show, "draw the plan as a page, and open it in a browser")
+    show.add_argument("--out", help="where to write it: .html, .svg or .json")
+    show.add_argument("--no-open", action="store_true", help="write it only")
     about("source", _source, "print the program that graphc made")
     about("forecast", _forecast, "tell what calls of these sizes would cost")
     about("bench", _bench, "measure a function against jax.jit on these sizes")
@@ -111,6 +116,17 @@ def _explain(typed: argparse.Namespace) -> int:
     compiled = _called(typed).compiled
     text = compiled.explain(typed.full)
     _print(typed, text, {"explanation": text, "stats": asdict(compiled.stats())})
+    return DONE
+
+
+def _show(typed: argparse.Namespace) -> int:
+    subject = _called(typed)
+    with contextlib.redirect_stdout(sys.stderr):  # the path is told once, below
+        try:
+            path = subject.compiled.show(typed.out, open=not typed.no_open)
+        except (GraphError, OSError) as error:
+            raise CommandError(f"--out: {without_place(error)}") from None
+    _print(typed, str(path), {"path": str(path)})
     return DONE
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +35,9 @@ class CompiledFunction(Protocol):
 
     def stats(self) -> Any:
         """Calls and compilations so far."""
+
+    def show(self, path: Any = None, open: bool = True) -> Path:
+        """Write the plan as a page, a drawing or data; the path of the file."""
 
 
 @dataclass(frozen=True)

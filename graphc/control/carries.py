@@ -40,14 +40,14 @@ def carried_views(
         yield node.outputs[i], body.outputs[i]
 
 
-def parts(given: Any) -> tuple[list[Value], Any]:
+def parts(structure: Any) -> tuple[list[Value], Any]:
     """The values of a structure, in which None holds none; and the structure."""
-    return flatten(given, leaf=value_of, none=True)
+    return flatten(structure, leaf=value_of, none=True)
 
 
-def numbers_and_parts(given: Any) -> tuple[list[Value], Any]:
+def numbers_and_parts(structure: Any) -> tuple[list[Value], Any]:
     """As `parts`, but Python numbers stay weak."""
-    return flatten(given, leaf=as_value, none=True)
+    return flatten(structure, leaf=as_value, none=True)
 
 
 def both_of(result: Any, op: str) -> tuple[Any, Any]:
@@ -100,9 +100,9 @@ def ask(function: Any, args: Sequence[Any], op: str, what: str = "the body") -> 
     return function(*args)
 
 
-def leaves(given: Any) -> list[tuple[str, Any]]:
+def leaves(structure: Any) -> list[tuple[str, Any]]:
     """The leaves of a structure, each with the index that leads to it."""
-    found: list[tuple[str, Any]] = []
+    listed: list[tuple[str, Any]] = []
 
     def walk(part: Any, path: str) -> None:
         inside = items(part)
@@ -110,29 +110,29 @@ def leaves(given: Any) -> list[tuple[str, Any]]:
             for place, item in inside:
                 walk(item, path + place)
         elif part is not None:
-            found.append((path, part))
+            listed.append((path, part))
 
-    walk(given, "")
-    return found
+    walk(structure, "")
+    return listed
 
 
-def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
-    """`given` with dicts in the order of those in `like`, whose structure it must have.
+def in_form(structure: Any, like: Any, problem: str, op: str) -> Any:
+    """A structure with dicts in the order of those in `like`, whose form it must have.
 
     Raises GraphError with the place in the structure where they differ.
     """
 
     def walk(part: Any, form: Any, path: str) -> Any:
-        own, wanted = items(part), items(form)
-        if own is None or wanted is None:
+        part_items, form_items = items(part), items(form)
+        if part_items is None or form_items is None:
             if _kind(part) is not _kind(form):
                 raise _differs(part, form, path)
             return part
-        found = dict(own)
-        places = [place for place, _ in wanted]
-        if _kind(part) is not _kind(form) or found.keys() != set(places):
+        items_by_place = dict(part_items)
+        places = [place for place, _ in form_items]
+        if _kind(part) is not _kind(form) or items_by_place.keys() != set(places):
             raise _differs(part, form, path)
-        return [walk(found[k], item, path + k) for k, item in wanted]
+        return [walk(items_by_place[k], item, path + k) for k, item in form_items]
 
     def _differs(part: Any, form: Any, path: str) -> Exception:
         where = f" at {path}" if path else ""
@@ -140,8 +140,8 @@ def in_form(given: Any, like: Any, problem: str, op: str) -> Any:
             f"{problem}{where}", op=op, got=_shown(part), expected=_shown(form)
         )
 
-    require_shallow(given)
-    return walk(given, like, "")
+    require_shallow(structure)
+    return walk(structure, like, "")
 
 
 def _kind(part: Any) -> Any:
@@ -167,8 +167,8 @@ def after_step(like: Any, after: Any, op: str) -> list[Value]:
 
     Raises GraphError where the step changes it.
     """
-    found = in_form(after, like, "a step changes the structure of the carry", op)
-    return numbers_and_parts(found)[0]
+    ordered = in_form(after, like, "a step changes the structure of the carry", op)
+    return numbers_and_parts(ordered)[0]
 
 
 def as_before(like: Any, before: Sequence[Value], after: Any, op: str) -> list[Value]:

@@ -81,12 +81,14 @@ def _scan(
             require_equal(value.type.shape[0], length, "sequences must have one length")
             rows.append(value.type.like(value.type.shape[1:]))
     first = [v.type for v in values[:carries]]
-    rest = [v.type for v in values[carries + sequences : end]]
-    made = body.content.types([*first, *rows, *rest], sizes)
-    require_kept(first, made)
-    ys = made[carries + stops :]
-    ends = [t.dtype == BOOL and not t.rank for t in made[carries : carries + stops]]
-    if len(made) < carries + stops or not all(ends):
+    captures = [v.type for v in values[carries + sequences : end]]
+    step_types = body.content.types([*first, *rows, *captures], sizes)
+    require_kept(first, step_types)
+    ys = step_types[carries + stops :]
+    ends = [
+        t.dtype == BOOL and not t.rank for t in step_types[carries : carries + stops]
+    ]
+    if len(step_types) < carries + stops or not all(ends):
         raise type_error("a step gives the carries, then whether it is the last one")
     if length is None and (sequences or ys or not (counted or stops)):
         raise type_error("a loop without a length counts or stops, and stacks nothing")
@@ -123,8 +125,8 @@ def parts_of(values: tuple[Any, ...], params: Params) -> Parts:
     split, end = carries + params["sequences"], len(values) - counted - stops
     limit = values[end] if counted else None
     going = values[-1] if stops else None
-    rest = values[split:end]
-    return Parts(values[:carries], values[carries:split], rest, limit, going)
+    captures = values[split:end]
+    return Parts(values[:carries], values[carries:split], captures, limit, going)
 
 
 def sizes_in(params: Params) -> tuple[Size, ...]:
@@ -138,14 +140,14 @@ def sizes_in(params: Params) -> tuple[Size, ...]:
 
 def with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]:
     """The params of a scan where these sizes stand for its own."""
-    length, chunk, *rest = sizes
+    length, chunk, *others = sizes
     count = len(params["sizes"])
     per_chunk: PerChunk | None = params["per_chunk"]
     return params | {
         "length": None if params["length"] is None else length,
         "chunk": None if params["chunk"] is None else chunk,
-        "sizes": tuple(rest[:count]),
-        "per_chunk": per_chunk and per_chunk._replace(steps=rest[count]),
+        "sizes": tuple(others[:count]),
+        "per_chunk": per_chunk and per_chunk._replace(steps=others[count]),
     }
 
 
@@ -173,8 +175,8 @@ def _body_calls(node: Node) -> tuple[BodyCall]:
     """A step is given the carries, a row of each sequence, and the captures."""
     params, parts = node.params, parts_of(node.inputs, node.params)
     rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
-    first, rest = ([v.type for v in values] for values in (parts.first, parts.rest))
-    types = [*first, *rows, *rest]
+    first, captures = ([v.type for v in values] for values in (parts.first, parts.rest))
+    types = [*first, *rows, *captures]
     return (BodyCall(params["body"].content, types, params["sizes"]),)
 
 
@@ -211,9 +213,9 @@ def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | No
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
         pairs = zip([*carry, *row], like, call.types, strict=False)
-        own = [PaddedValue(v, type, x.axes, x.fill) for v, x, type in pairs]
-        made = [x.value for x in pad.body(call, [*own, *rest])]
-        return made[: len(carry)], made[len(carry) :]
+        padded = [PaddedValue(v, type, x.axes, x.fill) for v, x, type in pairs]
+        results = [x.value for x in pad.body(call, [*padded, *rest])]
+        return results[: len(carry)], results[len(carry) :]
 
     ends, stacked = run_scan(
         step,
@@ -232,9 +234,9 @@ def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | No
     return (*ends, *steps, *(pad.result(v, {0: 0}, i) for i, v in places))
 
 
-def _padded_chunks(pad: Padding, found: PerChunk | None) -> PerChunk | None:
+def _padded_chunks(pad: Padding, per_chunk: PerChunk | None) -> PerChunk | None:
     """Chunks have as many steps as before."""
-    return found and found._replace(steps=pad.exact(found.steps))
+    return per_chunk and per_chunk._replace(steps=pad.exact(per_chunk.steps))
 
 
 def _of_step(x: PaddedValue) -> PaddedValue:
@@ -272,22 +274,22 @@ def run_scan(
     whether to stop after it, and the trip count comes before the ys. If the loop
     `grows`, it has as many slices as steps. `options` are params.
     """
-    own = [fresh(v) for v in first]
+    carries = [fresh(v) for v in first]
     row = [first_row(v) for v in rows]
-    after, given = step(own, row)
-    outputs, checks = taken_out([*after, *given], [*own, *row])
+    after, ys = step(carries, row)
+    outputs, checks = taken_out([*after, *ys], [*carries, *row])
     flags = held(checks)
-    first, carry = [*first, *flags], [*own, *map(fresh, flags)]
-    outputs = masked_writes(together(outputs), [*own, *row])
-    after, given = outputs[: len(own)], outputs[len(own) :]
-    after += and_held(carry[len(own) :], checks)
+    first, carry = [*first, *flags], [*carries, *map(fresh, flags)]
+    outputs = masked_writes(together(outputs), [*carries, *row])
+    after, ys = outputs[: len(carries)], outputs[len(carries) :]
+    after += and_held(carry[len(carries) :], checks)
     if pruned:
-        used = used_between([*after, *given], row)
+        used = used_between([*after, *ys], row)
         rows = [v for v, one in zip(rows, row, strict=True) if one in used]
         row = [v for v in row if v in used]
-    if count is not None and not row and len(given) == (going is not None):
+    if count is not None and not row and len(ys) == (going is not None):
         length = None
-    body, captures, sizes = close([*after, *given], [*carry, *row], "scan")
+    body, captures, sizes = close([*after, *ys], [*carry, *row], "scan")
     limits = [v for v in (count, going) if v is not None]
     node = (GROWING if grows else _scan).bind(
         (*first, *rows, *captures, *limits),
@@ -305,11 +307,13 @@ def run_scan(
             "superset_of": superset_of,
         },
     )
-    ends, stacked = node.outputs[: len(own)], node.outputs[len(carry) :]
+    ends, stacked = node.outputs[: len(carries)], node.outputs[len(carry) :]
     if grows:
         _make_size(stacked[0])
-    found = checked([*ends, *stacked], node.outputs[len(own) : len(carry)], checks)
-    return found[: len(own)], found[len(own) :]
+    results = checked(
+        [*ends, *stacked], node.outputs[len(carries) : len(carry)], checks
+    )
+    return results[: len(carries)], results[len(carries) :]
 
 
 def first_row(sequence: Value) -> Value:

@@ -56,10 +56,10 @@ def started(first: Sequence[Value], trial: Trial) -> FirstCarry:
         is_settled = types == [v.type for v in first]
         first, outputs = promoted, [*after, *more]
     carries = [strong(v) for v in first]
-    own, types = ([v.type for v in values] for values in (carries, first))
+    strong_types, types = ([v.type for v in values] for values in (carries, first))
     numbers = [v for v in numbers if v.type.weak]
     matters = any(map(_matters, region_between(outputs, numbers)))
-    return FirstCarry(carries, types if matters else own, types)
+    return FirstCarry(carries, types if matters else strong_types, types)
 
 
 def _after(first: Value, after: Value) -> Value:
@@ -80,5 +80,5 @@ def _matters(node: Node) -> bool:
     (result,) = node.outputs
     if not numbers or result.type.weak:
         return False
-    own = default_dtype(numbers[0].dtype)
-    return not np.can_cast(own, result.dtype, "safe")
+    strong_dtype = default_dtype(numbers[0].dtype)
+    return not np.can_cast(strong_dtype, result.dtype, "safe")

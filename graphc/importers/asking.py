@@ -6,6 +6,7 @@ from functools import cache
 from types import FrameType
 
 _PACKAGES = {"graphc", "jax", "jaxlib", "opt_einsum"}  # not the user's code
+_FOR_ALL = "jax._src.tree", "jax._src.tree_util"  # which call functions of any code
 _OF_PYTHON = os.path.dirname(os.__file__) + os.sep, "<frozen "
 
 
@@ -24,6 +25,8 @@ def is_users(frame: FrameType | None) -> bool:
 def _has_users(module: str, file: str) -> bool | None:
     """Whether a module has user code; None of Python's own, which any code calls."""
     package = module.partition(".")[0]
+    if module in _FOR_ALL:
+        return None
     if package in sys.stdlib_module_names and file.startswith(_OF_PYTHON):
         return None
     return package not in _PACKAGES

@@ -16,10 +16,10 @@ def global_name(decorated: Any) -> str:
     """
     module = getattr(decorated, "__module__", None) or ""
     name: str = getattr(decorated, "__qualname__", "")
-    found: Any = sys.modules.get(module)
+    member: Any = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not decorated:
+        member = getattr(member, part, None)
+    if member is not decorated:
         return ""
     pickler: str = sys._getframe(2).f_globals.get("__name__", "")
     by_value = module == "__main__" and pickler.startswith(_BY_VALUE)
@@ -42,9 +42,9 @@ class Decorated(ABC):
 
     def __deepcopy__(self, memo: Any) -> Self:
         function, more = self._parts()
-        made = type(self)(deepcopy(function, memo), *more)  # type: ignore[call-arg]
-        memo[id(self)] = made
-        return made
+        copied = type(self)(deepcopy(function, memo), *more)  # type: ignore[call-arg]
+        memo[id(self)] = copied
+        return copied
 
     def __reduce__(self) -> Any:
         name = global_name(self)

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.build import Casting
+from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
@@ -180,8 +180,10 @@ def ragged(
     options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
     options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
     if not callable(inputs):
-        own: Any = shared
-        return examples.ragged(inputs, outputs, shared=own, casting=casting, **options)
+        shared_inputs: Any = shared
+        return examples.ragged(
+            inputs, outputs, shared=shared_inputs, casting=casting, **options
+        )
     if outputs is not None or casting is not None:
         problem = "a function tells its outputs, and its arguments are taken as by JAX"
         raise graph_error(problem, op="ragged", hint="leave outputs and casting out")

@@ -38,8 +38,8 @@ def public_name(called: str) -> str:
     """How users call a function, method or operator of ours; "" where they do not."""
     if called in FUNCTIONS or called in METHODS or called in UPDATES:
         return called
-    found = (f"{space}.{called}" for space in SPACES)
-    return next((n for n in found if n in FUNCTIONS), called * (called == "index"))
+    candidates = (f"{space}.{called}" for space in SPACES)
+    return next((n for n in candidates if n in FUNCTIONS), called * (called == "index"))
 
 
 def user_op(op: str) -> str:
@@ -67,10 +67,10 @@ class Namespace:
         self._spaces = {} if prefix else {s: Namespace(f"{s}.") for s in SPACES}
 
     def __getattr__(self, name: str) -> Any:
-        found = FUNCTIONS.get(self._prefix + name) or self._spaces.get(name)
-        if found is None:
+        member = FUNCTIONS.get(self._prefix + name) or self._spaces.get(name)
+        if member is None:
             raise AttributeError(self._unknown(name))
-        return found
+        return member
 
     def _unknown(self, name: str) -> str:
         """The message about a name that is not here; it may be elsewhere."""

@@ -16,11 +16,11 @@ else:
         """Attribute access to the primitives; `assert_` is the one called `assert`."""
 
         def __getattr__(self, name: str) -> Any:
-            found = REGISTRY.get(name.removesuffix("_"))
-            if found is None:
+            primitive = REGISTRY.get(name.removesuffix("_"))
+            if primitive is None:
                 raise AttributeError(f"there is no primitive {name!r}")
-            setattr(self, name, found)
-            return found
+            setattr(self, name, primitive)
+            return primitive
 
 
 OP = Primitives()

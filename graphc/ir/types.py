@@ -42,10 +42,10 @@ def _found(name: Any) -> DType:
         return DTYPES[name]
     if name is None:  # which NumPy takes for float64
         raise TypeError
-    found = np.dtype(name)
-    if found.name not in DTYPES:
-        raise graph_error(f"dtype {found} is not supported", hint=_known())
-    return DTYPES[found.name]
+    dtype = np.dtype(name)
+    if dtype.name not in DTYPES:
+        raise graph_error(f"dtype {dtype} is not supported", hint=_known())
+    return DTYPES[dtype.name]
 
 
 def _meant(name: Any) -> str:
@@ -134,14 +134,14 @@ def product(shape: Sequence[Size]) -> Size:
 
 def cancelled(total: Size, sizes: Sequence[Size]) -> tuple[Size, Size]:
     """A total and the product of sizes, without those that divide the total anyway."""
-    rest: Size = 1
+    remaining: Size = 1
     for n in sizes:
         zero = isinstance(n, int) and not n
         if not zero and same_size((total // n) * n, total):
             total = total // n
         else:
-            rest = rest * n
-    return total, rest
+            remaining = remaining * n
+    return total, remaining
 
 
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:

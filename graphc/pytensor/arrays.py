@@ -12,10 +12,10 @@ from graphc.pytensor.registry import NotConverted, rule, stated
 
 def number(x: Any, role: str) -> int:
     """A constant integer, as an axis; raises NotConverted where it is none."""
-    found = gt.known(x)
-    if not isinstance(found, int):
+    known_number = gt.known(x)
+    if not isinstance(known_number, int):
         raise NotConverted(f"{role} is not known when the graph is built")
-    return found
+    return known_number
 
 
 def sizes_of(shape: Value, count: int, total: Any) -> list[Any]:
@@ -25,8 +25,8 @@ def sizes_of(shape: Value, count: int, total: Any) -> list[Any]:
         known = as_shape(n)[0]
         if isinstance(known, int) or less_equal(0, known):
             continue
-        rest = [m for j, m in enumerate(sizes) if j != i]
-        others = gt.maximum(gt.prod(gt.stack(rest)), 1) if rest else 1
+        other_sizes = [m for j, m in enumerate(sizes) if j != i]
+        others = gt.maximum(gt.prod(gt.stack(other_sizes)), 1) if other_sizes else 1
         sizes[i] = gt.where(n == -1, total // others, n)
     return sizes
 

@@ -61,15 +61,17 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         if axis == batch:
             return convert_node(core, list(values))
         alike = [_all_alike(v) for v in values]
-        rest = [v[0] if one else v for v, one in zip(values, alike, strict=True)]
+        remaining = [v[0] if one else v for v, one in zip(values, alike, strict=True)]
         if all(alike):
             sizes = [
                 v.shape[0] for v in values if equal(v.type.shape[0], 1) is not True
             ]
-            made = mapped(axis + 1, rest)
-            return [gt.broadcast_to(v, (*(sizes or [1])[:1], *v.shape)) for v in made]
+            results = mapped(axis + 1, remaining)
+            return [
+                gt.broadcast_to(v, (*(sizes or [1])[:1], *v.shape)) for v in results
+            ]
         axes = tuple(None if one else 0 for one in alike)
-        many = vmap(lambda *one: tuple(mapped(axis + 1, one)), in_axes=axes)(*rest)
+        many = vmap(lambda *one: tuple(mapped(axis + 1, one)), in_axes=axes)(*remaining)
         return list(many)
 
     return mapped(0, inputs)

@@ -53,22 +53,24 @@ def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
     except NotConverted as missing:
         hint = "register one with graphc.pytensor.convert_op.register, or use the mode"
         raise graph_error(str(missing), op="convert", hint=f'{hint} "GRAPHC"') from None
-    found = tuple(values[v] for v in copy.inputs)
-    made = tuple(known_value(v, values) for v in copy.outputs)
+    input_values = tuple(values[v] for v in copy.inputs)
+    output_values = tuple(known_value(v, values) for v in copy.outputs)
     names = tuple(v.name or "" for v in results)
-    return Graph(found, made, tuple(v.name for v in found), names)
+    return Graph(
+        input_values, output_values, tuple(v.name for v in input_values), names
+    )
 
 
 def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """The shared variables of which outputs depend, in order."""
-    given = set(inputs)
+    known_inputs = set(inputs)
     roots = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
-    found = [v for v in dict.fromkeys(roots) if v not in given]
-    for v in found:
+    shared = [v for v in dict.fromkeys(roots) if v not in known_inputs]
+    for v in shared:
         if not isinstance(v, SharedVariable):
             problem, hint = "an input is missing", "give it among the inputs"
             raise graph_error(problem, op="convert", got=str(v), hint=hint)
-    return found
+    return shared
 
 
 def is_array(kind: Any) -> bool:
@@ -86,10 +88,10 @@ def input_value(v: Any, position: int) -> Value:
 
 
 def converted(
-    outputs: Sequence[Variable], inputs: Sequence[Variable], given: Sequence[Any]
+    outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Any]
 ) -> list[Any]:
-    """The outputs of an inner graph of PyTensor, on the values `given`."""
-    values = dict(zip(inputs, given, strict=True))
+    """The outputs of an inner graph of PyTensor, on the values `arguments`."""
+    values = dict(zip(inputs, arguments, strict=True))
     Conversion(io_toposort(inputs, outputs), outputs, values).run()
     return [known_value(v, values) for v in outputs]
 
@@ -103,16 +105,16 @@ class Conversion:
     node: Apply
 
     def __init__(
-        self, nodes: Sequence[Apply], wanted: Sequence[Variable], values: Values
+        self, nodes: Sequence[Apply], outputs: Sequence[Variable], values: Values
     ) -> None:
-        self._nodes, self._values = by_place(nodes, wanted), values
+        self._nodes, self._values = by_place(nodes, outputs), values
 
     def run(self, place: BranchPath = None) -> None:
         """Convert the nodes of a place: outside of all branches, or in one."""
         for node in self._nodes.get(place, ()):
             self.node = node
-            made = convert_node(node, self._inputs(node))
-            self._values.update(zip(node.outputs, made, strict=True))
+            results = convert_node(node, self._inputs(node))
+            self._values.update(zip(node.outputs, results, strict=True))
 
     def _inputs(self, node: Apply) -> list[Any]:
         if not is_choice(node):
@@ -128,8 +130,8 @@ class Conversion:
 def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of one node, of the dtypes that PyTensor says."""
     with standing_at(place_of(node)):
-        made = convert_op(node.op, node, *inputs)
-        results = list(made) if isinstance(made, (list, tuple)) else [made]
+        result = convert_op(node.op, node, *inputs)
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
         kind = type(getattr(node.op, "core_op", node.op)).__name__
         pairs = zip(results, node.outputs, strict=True)
         return [fitted(value, out.type, kind in MISSTATED) for value, out in pairs]
@@ -148,25 +150,25 @@ def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
     raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
 
 
-def fitted(value: Any, wanted: Any, misstated: bool = False) -> Any:
+def fitted(value: Any, expected: Any, misstated: bool = False) -> Any:
     """A result with the dtype that PyTensor says, and with its axes of size 1."""
     if not isinstance(value, Value):
         return value
     if not misstated:
-        value = stated(value, wanted.dtype)
-    if not isinstance(wanted, TensorType):  # of a scalar graph, done on whole arrays
+        value = stated(value, expected.dtype)
+    if not isinstance(expected, TensorType):  # of a scalar graph, done on whole arrays
         return value
-    if value.type.rank != wanted.ndim:
+    if value.type.rank != expected.ndim:
         raise NotConverted("PyTensor states another number of axes than results have")
-    told = [n == 1 and not isinstance(m, int) for n, m in _sizes(wanted, value)]
+    told = [n == 1 and not isinstance(m, int) for n, m in _sizes(expected, value)]
     if any(told):
         pairs = zip(told, value.shape, strict=True)
         value = sized(value, [1 if one else n for one, n in pairs])
     return value
 
 
-def _sizes(wanted: Any, value: Value) -> Iterable[tuple[Any, Any]]:
-    return zip(wanted.shape, value.type.shape, strict=True)
+def _sizes(expected: Any, value: Value) -> Iterable[tuple[Any, Any]]:
+    return zip(expected.shape, value.type.shape, strict=True)
 
 
 def place_of(node: Apply) -> SourceLocation:

@@ -60,10 +60,10 @@ def _(op: Any, node: Any, x: Value) -> Value:
 
 def to_float(x: Value, dtype: str) -> Value:
     """A number of the dtype of the result, where that has fractions and x has fewer."""
-    wanted = dtype_of(dtype)
-    if wanted.kind == "f" and x.dtype.kind != "c" and x.dtype != wanted:
+    target = dtype_of(dtype)
+    if target.kind == "f" and x.dtype.kind != "c" and x.dtype != target:
         return gt.astype(x, dtype)
-    if is_inexact(wanted) and not is_inexact(x.dtype):
+    if is_inexact(target) and not is_inexact(x.dtype):
         return gt.astype(x, dtype)
     return x
 
@@ -297,10 +297,10 @@ def _(op: Any, node: Any, steps: Value, *inputs: Value) -> Any:
 
     def step(state: Any) -> Any:
         i, active, carry = state
-        made = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
-        kept = [gt.where(active, a, b) for a, b in zip(made, carry, strict=True)]
+        results = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
+        after = [gt.where(active, a, b) for a, b in zip(results, carry, strict=True)]
         more = active & (i + 1 < limit)
-        return i + 1, (more & ~made[count] if op.is_while else more), kept
+        return i + 1, (more & ~results[count] if op.is_while else more), after
 
     none = [gt.ones(limit.shape, "bool")] if op.is_while else []
     zero = gt.astype(gt.asarray(0), "int64")

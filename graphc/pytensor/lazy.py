@@ -46,11 +46,11 @@ def taken_by(node: Apply, side: int) -> list[Variable]:
 
 
 def by_place(
-    nodes: Sequence[Apply], wanted: Iterable[Variable]
+    nodes: Sequence[Apply], outputs: Iterable[Variable]
 ) -> dict[BranchPath, list[Apply]]:
     """The nodes of each branch, in order, and those outside of all."""
     places: dict[Apply, BranchPath] = {}
-    uses: dict[Variable, BranchPath] = dict.fromkeys(wanted)
+    uses: dict[Variable, BranchPath] = dict.fromkeys(outputs)
 
     def use(v: Variable, place: BranchPath) -> None:
         uses[v] = _around_both(uses[v], place, places) if v in uses else place
@@ -69,10 +69,10 @@ def by_place(
         for side in (0, 1):
             for v in taken_by(node, side):
                 use(v, LazyBranch(node, side))
-    found: dict[BranchPath, list[Apply]] = {}
+    nodes_at: dict[BranchPath, list[Apply]] = {}
     for node in nodes:
-        found.setdefault(places[node], []).append(node)
-    return found
+        nodes_at.setdefault(places[node], []).append(node)
+    return nodes_at
 
 
 def _around_both(
@@ -85,8 +85,8 @@ def _around_both(
 
 def _outwards(place: BranchPath, places: dict[Apply, BranchPath]) -> list[BranchPath]:
     """A place, and all that it lies in."""
-    found = [place]
+    around = [place]
     while place is not None:
         place = places[place.node]
-        found.append(place)
-    return found
+        around.append(place)
+    return around

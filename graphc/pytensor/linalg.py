@@ -16,9 +16,11 @@ def _(op: Any, node: Any, a: Value) -> Value:
 
 def _symmetric(a: Value, lower: bool, hermitian: bool) -> Value:
     """The symmetric or Hermitian matrix of which one triangle is given."""
-    own, strict = (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
+    triangle, strict = (
+        (gt.tril(a), gt.tril(a, -1)) if lower else (gt.triu(a), gt.triu(a, 1))
+    )
     other = gt.matrix_transpose(strict)
-    return own + (gt.conj(other) if hermitian else other)
+    return triangle + (gt.conj(other) if hermitian else other)
 
 
 @rule("Solve")

@@ -11,11 +11,12 @@ from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
-from graphc.errors import CallError, graph_error
+from graphc.errors import CallError, NoCompileError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
+from graphc.runtime.compile import check_named
 from graphc.runtime.compile import function as compile_function
 from graphc.runtime.function import Function
 
@@ -26,6 +27,7 @@ REWRITES = RewriteDatabaseQuery(
 )
 # Samplers call small functions millions of times, on data of few sizes.
 CALLED_OFTEN = {"jit": "fewest"}
+_REACHED = "graphc.pytensor.program_of(f)"  # of a function of PyTensor, `f`
 ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTensor's
     "argument": TypeError,
     "dtype": TypeError,
@@ -61,6 +63,13 @@ class StepsProgram:
             return self._run(inputs)
         except CallError as error:
             raise as_pytensor(error) from error
+        except NoCompileError as error:
+            place = self.functions.index(error.function)
+            raise error.of(f"{_REACHED}.functions[{place}]") from None
+
+    def compiles(self, owner: object) -> bool:
+        """Whether what announces a compilation is a part of this program."""
+        return any(function.compiles(owner) for function in self.functions)
 
     @property
     def _is_on_jax(self) -> bool:
@@ -193,11 +202,15 @@ OPTIONS = tuple(
 
 
 def mode(**options: Any) -> Any:
-    """A mode of PyTensor with options of `graphc.function`."""
+    """A mode of PyTensor with options of `graphc.function`.
+
+    Raises TypeError for other options, and GraphError for values that say nothing.
+    """
     for name in options:
         if name not in OPTIONS:
             told = misspelled(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}"
             raise TypeError(f"mode() got an unexpected keyword argument {name!r}{told}")
+    check_named("mode", options)
     return Mode(GraphcLinker(options), REWRITES)
 
 

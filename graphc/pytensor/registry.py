@@ -74,8 +74,8 @@ def stated(value: Value, dtype: str) -> Value:
 
 def has_conversion(op: object) -> bool:
     """Whether a conversion is registered for the class of an Op, or a base of it."""
-    own = convert_op.dispatch(type(op)) is not convert_op.dispatch(object)
-    return own or _named_rule(op) is not None or has_function(op)
+    is_registered = convert_op.dispatch(type(op)) is not convert_op.dispatch(object)
+    return is_registered or _named_rule(op) is not None or has_function(op)
 
 
 def _named_rule(op: object) -> ConvertOp | None:

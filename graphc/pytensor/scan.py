@@ -67,19 +67,23 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         windows = [[*window, new] for window, new in pairs]
         read = [*row[len(buffers) :], *_tapped(info, windows, carry.recent)]
         read += [*carry.untraced, *fixed]
-        made = converted(op.fgraph.outputs, op.fgraph.inputs, read)
-        traces = _traces(op, made)
-        _write(op, windows, made)
+        results = converted(op.fgraph.outputs, op.fgraph.inputs, read)
+        traces = _traces(op, results)
+        _write(op, windows, results)
         after = _Carry(
             [window[1:] for window in windows],
             [[*old[1:], new] for old, new in zip(carry.recent, traces, strict=False)],
-            op.inner_untraced_sit_sot_outs(made),
+            op.inner_untraced_sit_sot_outs(results),
         )
         both = zip(after.flat(), flat, strict=True)
-        kept = first.like([sized(new, old.shape) for new, old in both])
-        traces[: len(kept.recent)] = [values[-1] for values in kept.recent]
+        carried = first.like([sized(new, old.shape) for new, old in both])
+        traces[: len(carried.recent)] = [values[-1] for values in carried.recent]
         leaving = [window[0] for window in windows]
-        return kept.flat(), [*leaving, *traces, *made[len(made) - info.as_while :]]
+        return carried.flat(), [
+            *leaving,
+            *traces,
+            *results[len(results) - info.as_while :],
+        ]
 
     rows = [b[n : n + steps] for b, n in zip(buffers, reaches, strict=True)]
     rows += [s[:steps] for s in op.outer_seqs(given)]
@@ -111,16 +115,16 @@ def _tapped(
 ) -> list[Value]:
     """The values that a step reads of windows and of recent values."""
     taps = zip(windows, info.normalized_mit_mot_in_slices, strict=True)
-    found = [window[tap] for window, places in taps for tap in places]
+    read = [window[tap] for window, places in taps for tap in places]
     slices = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
     for values, places in zip(recent, slices, strict=True):
-        found += [values[len(values) + tap] for tap in places]
-    return found
+        read += [values[len(values) + tap] for tap in places]
+    return read
 
 
-def _write(op: Any, windows: Sequence[list[Value]], made: list[Value]) -> None:
+def _write(op: Any, windows: Sequence[list[Value]], results: list[Value]) -> None:
     """Put into the windows what a step writes."""
-    groups = op.inner_mitmot_outs_grouped(made)
+    groups = op.inner_mitmot_outs_grouped(results)
     places = op.info.normalized_mit_mot_out_slices
     for window, values, taps in zip(windows, groups, places, strict=True):
         for value, tap in zip(values, taps, strict=True):
@@ -136,10 +140,10 @@ def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> V
     return gt.concatenate(parts)
 
 
-def _traces(op: Any, made: list[Value]) -> list[Value]:
+def _traces(op: Any, results: list[Value]) -> list[Value]:
     """The outputs of a step that are stacked: MIT-SOT, SIT-SOT, NIT-SOT."""
     inner = [op.inner_mitsot_outs, op.inner_sitsot_outs, op.inner_nitsot_outs]
-    return [v for part in inner for v in part(made)]
+    return [v for part in inner for v in part(results)]
 
 
 def _buffer(before: list[Value], trace: Value, size: Any, steps: Value) -> Value:
@@ -147,14 +151,14 @@ def _buffer(before: list[Value], trace: Value, size: Any, steps: Value) -> Value
 
     Of a truncated gradient there are fewer steps than room: zeros follow.
     """
-    wanted, done = as_shape(size)[0], as_shape(steps)[0]
-    if less_equal(wanted, trace.type.shape[0]) is True:
+    room_size, done = as_shape(size)[0], as_shape(steps)[0]
+    if less_equal(room_size, trace.type.shape[0]) is True:
         before = []
     if before:
         trace = gt.concatenate([gt.stack(before), trace])
-    if less_equal(wanted, done + len(before)) is not True:
+    if less_equal(room_size, done + len(before)) is not True:
         room = gt.maximum(size - steps - len(before), 0)
         trace = gt.concatenate([trace, gt.zeros((room, *trace.shape[1:]), trace.dtype)])
-    if less_equal(trace.type.shape[0], wanted) is True:
+    if less_equal(trace.type.shape[0], room_size) is True:
         return trace
     return trace[gt.maximum(gt.asarray(trace.shape[0]) - size, 0) :]

@@ -214,11 +214,17 @@ def _graph(inputs: Sequence[Value], outputs: Sequence[Value]) -> Graph:
     return Graph(tuple(inputs), tuple(outputs), *names)
 
 
-def shared_function(graph: Graph, options: dict[str, Any]) -> Function:
-    """The function of a graph, with the program of functions before that are alike."""
+def shared_function(
+    graph: Graph, options: dict[str, Any], single: bool = False
+) -> Function:
+    """The function of a graph, with the program of functions before that are alike.
+
+    Its results are a list, or the only output if it is `single`.
+    """
     given, made = list(graph.inputs), list(graph.outputs)
     with PROGRAMS.shared():
-        return function(given, made, unused="ignore", **options)
+        results = made[0] if single else made
+        return function(given, results, unused="ignore", **options)
 
 
 def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:

@@ -11,6 +11,7 @@ from graphc.ir.sizes.names import naming
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.call.arguments import Backend, Signature
+from graphc.runtime.driver import stance
 from graphc.runtime.driver.ahead import OnlySegment, is_wide, structs_of
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
@@ -50,6 +51,10 @@ class AheadOfCalls:
         """The plan of the program."""
 
     @abstractmethod
+    def vary(self, sizes: Mapping[str, SizesGiven]) -> None:
+        """With `dims="auto"`, take these sizes to be some of many that will come."""
+
+    @abstractmethod
     def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
         """The error of a failure."""
 
@@ -69,24 +74,37 @@ class AheadOfCalls:
         return found
 
     def compile(
-        self, sizes: Mapping[str, SizesGiven], threads: int | None = None
+        self,
+        sizes: Mapping[str, SizesGiven],
+        threads: int | None = None,
+        *,
+        numbers: bool = True,
     ) -> list[Compilation]:
         """Compile for these sizes now, so that no call has to wait.
 
         `sizes` are given as to `plan.forecast`, and with them those that depend on
         data, by the names in `plan`: what depends on others is left for the first call,
-        with an AheadWarning. Arguments without axes are taken to be numbers of Python.
-        XLA compiles on `threads`, by default as many as there are processors. Returns
-        what was compiled, as in `stats()`.
+        with an AheadWarning. With `dims="auto"`, a `range` says that a size varies, so
+        that it is padded where it can be, and a list that there are few. Arguments
+        without axes are taken to be `numbers` of Python, or else arrays. XLA compiles
+        on `threads`, by default as many as there are processors. Returns what was
+        compiled, as in `stats()`.
         """
         if threads is not None and threads < 1:
             problem = "there must be a thread to compile on"
             raise graph_error(problem, op="compile", got=f"threads={threads}")
-        count = len(self._log.done)
-        lowering, calls = self._lowered("compile", self._loaded.module, sizes)
-        self._made([*lowering.lowered.values()], threads, calls)
+        listed = sizes.items() if isinstance(sizes, Mapping) else ()
+        ranges = {name: n for name, n in listed if isinstance(n, range)}
+        if ranges:
+            self.vary(ranges)
+        before = len(self._log.done)
+        with stance.lifted():
+            lowering, calls = self._lowered(
+                "compile", self._loaded.module, sizes, numbers
+            )
+            self._made([*lowering.lowered.values()], threads, calls)
         lowering.tell()
-        return self._log.done[count:]
+        return self._log.done[before:]
 
     def lower(self, sizes: Mapping[str, SizesGiven]) -> list[Any]:
         """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
@@ -96,17 +114,23 @@ class AheadOfCalls:
         counted.
         """
         module = self._program.load()  # whose traces are its own, and not counted
-        lowering, _ = self._lowered("lower", module, sizes)
+        with stance.lifted():
+            lowering, _ = self._lowered("lower", module, sizes)
         lowering.tell()
         return [*lowering.lowered.values()]
 
     def _lowered(
-        self, op: str, module: Any, sizes: Mapping[str, SizesGiven]
+        self,
+        op: str,
+        module: Any,
+        sizes: Mapping[str, SizesGiven],
+        numbers: bool = True,
     ) -> tuple[Lowering, list[tuple[Any, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments."""
         self._require_jax(op)
         wide = is_wide(self._prepared.facts, module)
-        given = self.jax, self.plan, module, self._target, wide, self._signature.numbers
+        kinds = self._signature.numbers if numbers else {}
+        given = self.jax, self.plan, module, self._target, wide, kinds
         lowering, found = Lowering(*given, op), []
         for call in lowering.calls(sizes, op):
             args = tuple(call.arguments)
@@ -191,8 +215,7 @@ class AheadOfCalls:
         args = calls[0] if calls else ()
         made = self._for(args, executables_of, self.jax, lowered, threads)
         self._log.settle()
-        facts = self._prepared.facts
-        for call in calls if self._changing and not facts.padded else ():
+        for call in calls if self._changing else ():
             self._newest.note(call)
         return made
 

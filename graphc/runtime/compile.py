@@ -3,14 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any
 
 from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
 from graphc.errors import graph_error, shortened
+from graphc.ir.config import Casting, check_casting, config
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.garbage import young_garbage
-from graphc.ir.graph.build import Casting, check_casting, config
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.proofs import remembering
 from graphc.rewriting.default import DEFAULT
@@ -25,10 +26,14 @@ from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tracebacks import hiding
+from graphc.runtime.variants.decided import inputs_of
+from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
 from graphc.transform.derivatives.rolled_gradients import as_compiled
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
 from graphc.transform.planning.budget import check_dims
+
+TIERS = ("auto", "jax", "numpy", None)
 
 
 @hiding
@@ -45,6 +50,7 @@ def function(
     unused: Unused = "warn",
     casting: Casting | None = None,
     device: Any = None,
+    decisions: Any = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -54,20 +60,17 @@ def function(
     sizes concern; "fewest" parts it for no size, so that calls are short; True insists
     on one segment; False leaves jit to the caller.
     `check=True` raises on indices out of bounds; `rewrites` simplify the graph first.
-
     `dims` says what to do about sizes that vary: a policy for all sizes that can take
     it, or a dict from sizes (their names, or symbolic integers) to policies. A policy
     is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
     upper bound; or "specialize", "pad", "bound", "auto". Results are of true sizes.
     `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
-    within a number.
-    "auto" specializes, until an axis has taken two sizes: from then on others are
-    padded, where every op can be masked and no segment is added; `stats()` tells.
+    within a number. "auto" specializes, until an axis has taken two sizes: from then on
+    others are padded, where all ops can be masked and no segment is added.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
     results are NumPy arrays. `unused` says what to do about inputs on which no output
     depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
-
     `casting` says which arguments of other dtypes are cast: "safe" those that lose
     nothing by NumPy's rules, "same_kind" float64 for float32 too, "exact" none. Lists
     are taken unless it is "exact". The default is `graphc.config.casting`, "safe".
@@ -75,13 +78,15 @@ def function(
     `device` says where a JAX program runs: a platform as "cpu" or "gpu", or a
     `jax.Device`; None is where JAX would run it. Arguments go there unless they are
     committed to another device. Rewrites are chosen by the costs of the device.
+    `decisions` are files of `f.decisions.save(path)`, where "auto" sizes start from.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     check_options("function", backend, rewrites, dims)
-    _check_others(jit, check, unused)
-    again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting)
-    again |= dict(backend=backend, jit=jit, check=check, device=device)
+    _check_others("function", jit, check, unused)
+    decided = decisions_of(decisions, "function")
+    again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting, jit=jit)
+    again |= dict(backend=backend, check=check, device=device, decisions=decided)
     backend = _backend(tier, backend, jit)
     target = target_of(device, backend)
     rewrites = _rules(rewrites, backend, jit is False, target)
@@ -89,29 +94,48 @@ def function(
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     warn_of_numbers(graph, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
-    made = _function(graph, structure, defaults, options)
+    made = _function(graph, structure, defaults, options, decided)
     made.making = Making(function, graph, structure, defaults, again)
     return made
 
 
 def _function(
-    graph: Graph, structure: Outputs, defaults: dict[int, Any], how: CompileOptions
+    graph: Graph,
+    structure: Outputs,
+    defaults: dict[int, Any],
+    how: CompileOptions,
+    decided: SavedDecisions | None,
 ) -> Function:
     """A compiled function of a graph, by which of its axes may be 1."""
+    if decided is not None:
+        decided.require(inputs_of(graph), "function")
     with remembering():
         graph = merged(as_compiled(graph, rolling=NAME in how.rewrites))
         if axes_maybe_one(graph):
-            return _stretching(graph, structure, defaults, how)
-        return _compiled(graph, structure, defaults, how)
+            return _stretching(graph, structure, defaults, how, decided)
+        return _compiled(graph, structure, defaults, decided_for(graph, how, decided))
+
+
+def decided_for(
+    graph: Graph, how: CompileOptions, decisions: SavedDecisions | None
+) -> CompileOptions:
+    """The options for a graph, with the decisions about its sizes."""
+    known = None if decisions is None else decisions.program(inputs_of(graph))
+    return how if known is None else replace(how, decided=known.policies)
 
 
 def _stretching(
-    written: Graph, structure: Outputs, defaults: dict[int, Any], how: CompileOptions
+    written: Graph,
+    structure: Outputs,
+    defaults: dict[int, Any],
+    how: CompileOptions,
+    decided: SavedDecisions | None,
 ) -> Function:
     """A compiled function of a graph with axes that may be 1."""
 
     def compile(known: Resolved, make: Callable[..., Function] = Function) -> Function:
         options = replace(how, dims=dims_of(known, how.dims))
+        options = decided_for(known.graph, options, decided)
         return _compiled(known.graph, structure, defaults, options, make)
 
     family = Family(written, compile)
@@ -136,23 +160,27 @@ def _backend(tier: object, backend: Backend, jit: Jit) -> Backend:
 
     Raises ForkError for JAX in a process that has lost it.
     """
-    _check_option("tier", tier, ("auto", "jax", "numpy", None))
+    _check_option("tier", tier, TIERS)
+    _check_tier("function", tier, backend, jit)
     if tier == "numpy":
         return "numpy"
-    if tier is not None and backend == "numpy":
-        problem = f"tier={tier!r} is not for the backend NumPy"
-        hint = 'leave backend="numpy" out'
-        raise graph_error(problem, op="function", hint=hint)
-    if tier == "auto" and jit is False:
-        raise graph_error(
-            "there are no tiers without jit: the program is compiled by its caller",
-            op="function",
-            got='tier="auto", jit=False',
-            hint='leave `tier` out, or compile with jit="auto"',
-        )
     if backend == "jax" and jax_is_lost():
         raise fork_error("function")
     return backend
+
+
+def _check_tier(op: str, tier: object, backend: object, jit: object) -> None:
+    """Raise GraphError for a tier that contradicts other options."""
+    if tier in ("auto", "jax") and backend == "numpy":
+        problem = f"tier={tier!r} is not for the backend NumPy"
+        raise graph_error(problem, op=op, hint='leave backend="numpy" out')
+    if tier == "auto" and jit is False:
+        raise graph_error(
+            "there are no tiers without jit: the program is compiled by its caller",
+            op=op,
+            got='tier="auto", jit=False',
+            hint='leave `tier` out, or compile with jit="auto"',
+        )
 
 
 def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
@@ -185,10 +213,26 @@ def check_options(op: str, backend: object, rewrites: object, dims: object) -> N
     check_dims(dims, op)
 
 
-def _check_others(jit: object, check: object, unused: object) -> None:
-    _check_option("jit", jit, ("auto", "fewest", True, False))
-    _check_option("check", check, (True, False))
-    _check_option("unused", unused, ("ignore", "warn", "error"))
+def check_named(op: str, options: Mapping[str, Any]) -> None:
+    """Raise GraphError for options of `function`, by name, that say nothing.
+
+    For those who take them before there is a graph, as a mode of PyTensor.
+    """
+    given = {**_DEFAULTS, **options}
+    check_options(op, given["backend"], given["rewrites"], given["dims"])
+    _check_others(op, given["jit"], given["check"], given["unused"])
+    _check_option("tier", given["tier"], TIERS, op)
+    _check_tier(op, given["tier"], given["backend"], given["jit"])
+    if given["casting"] is not None:
+        check_casting(given["casting"], op)
+    if given["device"] is not None:
+        target_of(given["device"], given["backend"])
+
+
+def _check_others(op: str, jit: object, check: object, unused: object) -> None:
+    _check_option("jit", jit, ("auto", "fewest", True, False), op)
+    _check_option("check", check, (True, False), op)
+    _check_option("unused", unused, ("ignore", "warn", "error"), op)
 
 
 def _check_option(
@@ -198,3 +242,10 @@ def _check_option(
         expected = f"one of {', '.join(map(repr, allowed))}"
         problem = f"{option} cannot be {value!r}"
         raise graph_error(problem, op=op, expected=expected)
+
+
+_DEFAULTS = {
+    name: told.default
+    for name, told in signature(function).parameters.items()
+    if told.kind is told.KEYWORD_ONLY
+}

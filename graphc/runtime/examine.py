@@ -19,8 +19,9 @@ from graphc.errors import (
     shortened,
     user_level,
 )
+from graphc.ir.config import Casting
 from graphc.ir.graph.bodies import has_inner
-from graphc.ir.graph.build import INPUT, Casting, as_value, is_body_input, strong
+from graphc.ir.graph.build import INPUT, as_value, is_body_input, strong
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands

@@ -30,7 +30,7 @@ from graphc.runtime.call.dispatch import (
 )
 from graphc.runtime.call.lines import CallSite
 from graphc.runtime.call.planned_calls import PlannedCalls
-from graphc.runtime.driver import xla
+from graphc.runtime.driver import stance, xla
 from graphc.runtime.driver.ahead import OnlySegment, only_segment
 from graphc.runtime.driver.failure import (
     Program,
@@ -43,14 +43,19 @@ from graphc.runtime.driver.log import Compilation, Log, Stats
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
+from graphc.runtime.pictured import Pictured
 from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.save.remedies import remedy
 from graphc.runtime.variants.adapt import Change
+from graphc.runtime.variants.decided import decided
+from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.runtime.variants.generations import Generation, Generations
 from graphc.runtime.variants.tiering import Tiers
+from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
 from graphc.transform.planning.plan import Plan
 
 
-class Function(AheadOfCalls):
+class Function(Pictured, AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
     `source` is the very text that runs (with two tiers, that on JAX). A copy of it,
@@ -72,6 +77,7 @@ class Function(AheadOfCalls):
         self._changing = pipeline.adapts and how.tier != "auto"
         self._ways: list[Way] = []
         self._failed = 0
+        self._placements = stance.Placements()
         self._before: list[Compilation] = []
         self._generations = Generations()
         self._changes: list[str] = []
@@ -141,7 +147,7 @@ class Function(AheadOfCalls):
             run = self._newest.noting(run, self._instead)
         run = self._generations.around(run)
         if self._tiers is not None:
-            run = self._tiers.around(prepared, run, self._pending)
+            run = self._tiers.around(prepared, run, self._loaded.announced)
         return run
 
     def _plans(self, prepared: Prepared, module: Any) -> PlannedCalls | None:
@@ -178,11 +184,6 @@ class Function(AheadOfCalls):
         others = self._on_small, self._on_copies, self._on_loan
         self._ways += {self._on_host, self._on_device, self._on_plans, *others}
         self._take, self._take_loan = self._on_device.take, self._on_loan.take
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of the program: segments, glue, and why they are there."""
-        return self._prepared.plan
 
     @property
     def rewrites(self) -> tuple[Application, ...]:
@@ -227,10 +228,14 @@ class Function(AheadOfCalls):
                 self._take = self._on_device.take
             elif not kinds <= self._plain:
                 args = self._admitted(args)
+            self._require_placed(args)
             result = self._run(*args)
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
+        except BaseException:  # the user interrupts
+            self._log.interrupt()
+            raise
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         elif self._planned is not None and self._plan_like(args) is not None:
@@ -242,7 +247,7 @@ class Function(AheadOfCalls):
 
         Programs before it run the calls of sizes that they are compiled for.
         """
-        if self._planned is None or self._generations.running is not None:
+        if self._planned is None or self._generations.serve(args):
             return None
         return self._planned.find(args)
 
@@ -280,6 +285,7 @@ class Function(AheadOfCalls):
 
     def _met(self, /, *args: Any) -> Any:
         """As `_miss`, unless another program is to run the call."""
+        self._require_placed(args)
         other = self._instead(args) if self._changing else None
         return self._miss(*args) if other is None else (other(*args), None, False)
 
@@ -296,17 +302,25 @@ class Function(AheadOfCalls):
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
+        except BaseException:  # the user interrupts
+            self._log.interrupt()
+            raise
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         return found
 
     def _settle(self, args: tuple[Any, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""
+        self._placements.note(partial(self._newest.key, args), args)
         new = self._log.settle(xla.since(max(start, self._generations.start)))
         self._loaded.compilations += new
         if self._changing and new:
             self._newest.note(args)
         self._adapt(new)
+
+    def _require_placed(self, args: tuple[Any, ...]) -> None:
+        sizes = partial(self._newest.key, args)
+        self._placements.require(self._loaded.announced, sizes, args)
 
     def _adapt(self, new: list[Compilation]) -> None:
         """Change the program where sizes have turned out to vary."""
@@ -326,6 +340,8 @@ class Function(AheadOfCalls):
 
     def _instead(self, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         """The function to run calls by, if these sizes, which are new, change that."""
+        if stance.refusing(self._loaded.announced) is not None:
+            return None  # nothing changes where nothing may be compiled
         loaded, sizes = self._loaded, self._newest.sizes(args)
         self._foresee(sizes)
         if self._loaded is not loaded:
@@ -335,6 +351,15 @@ class Function(AheadOfCalls):
     def _foresee(self, sizes: dict[str, int]) -> None:
         """Change the program, if that is better than to compile for these sizes."""
         change = self._watching.foresee(sizes, self._prepared, self._calls())
+        if change:
+            self._go_on(change)
+
+    def vary(self, sizes: Mapping[str, SizesGiven]) -> None:
+        """With `dims="auto"`, take these sizes to be some of many that will come."""
+        if not self._changing:
+            return
+        calls = sizes_of_calls(sizes, sizes, "compile")
+        change = self._watching.vary(calls, self._prepared, self._calls())
         if change:
             self._go_on(change)
 
@@ -352,6 +377,8 @@ class Function(AheadOfCalls):
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
         older = self._generations.running
+        if isinstance(error, stance.Refused):
+            return self._refusal(error, older or self._newest, args)
         program = self._program if older is None else older.program
         self._log.fail(running(error, program))
         misfit = self._signature.check(args)  # sees the arguments as they were given
@@ -362,6 +389,23 @@ class Function(AheadOfCalls):
         if self._tiers is not None and self._tiers.program.frames(error):
             program = self._tiers.program
         return call_error(error, program, self._signature.text(args))
+
+    def _refusal(
+        self, refused: stance.Refused, program: Generation, args: tuple[Any, ...]
+    ) -> Exception:
+        """The error of a call that needs a compilation, where there is to be none."""
+        if program is not self._newest:
+            program.leave(args)  # `compile` compiles the newest
+        reason = program.log.needed(refused.segment, refused.sizes)
+        told = remedy(program.prepared, args, refused)
+        error = stance.refusal(refused, reason, self._signature.text(args), told)
+        error.function = self
+        return error
+
+    def compiles(self, owner: object) -> bool:
+        """Whether what announces a compilation is a program of this function."""
+        programs = [self._newest, *self._generations.older]
+        return owner is self or any(owner is p.log.announced for p in programs)
 
     @cached_property
     def _unjitted(self) -> Plan:
@@ -388,6 +432,14 @@ class Function(AheadOfCalls):
         With `dims="auto"`, they are among those that tell which sizes vary.
         """
         self._watching.took(sizes)
+
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, for other processes; see `function`."""
+        padded = self.plan.padded
+        policies = self._watching.policies or (padded.policies if padded else {})
+        programs = *self._generations.older, self._newest
+        return SavedDecisions((decided(self._pipeline.written, policies, programs),))
 
     def stats(self) -> Stats:
         """Calls and compilations so far."""

@@ -7,8 +7,9 @@ the plan.
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from graphc.analysis.cost import DeviceCosts
@@ -16,8 +17,8 @@ from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
 from graphc.errors import graph_error, standing_at, user_place
+from graphc.ir.config import Casting, config
 from graphc.ir.graph.bodies import runs_in_python
-from graphc.ir.graph.build import Casting, config
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import SHOWN, naming
@@ -82,6 +83,7 @@ class CompileOptions:
     casting: Casting
     check: bool
     target: Target
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name
 
     @property
     def costs(self) -> DeviceCosts:
@@ -153,6 +155,7 @@ class Pipeline:
             return _Start(spent.policies, overseer, spent.told(self.dims))
         policies = self._policies()
         if self.adapts:
+            policies = {**self._decided(), **policies}
             return _Start(policies, self._adapter(graph, policies, self.compiled))
         return _Start(policies, Advisor(graph, names, self.planned))
 
@@ -161,6 +164,16 @@ class Pipeline:
         symbols = adapting(graph, given, self.written)
         start = LeftToCalls(graph, symbols, policies)
         return Adapter(start, compile, self.names, self.how.costs)
+
+    def _decided(self) -> Policies:
+        """The policies that other processes came to, of sizes that are left to calls.
+
+        Raises GraphError for sizes that the program has not.
+        """
+        graph, decided = self.simplified.graph, self.how.decided
+        found = policies_of(graph, decided, self.written)
+        given = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
+        return {s: found[s] for s in adapting(graph, given, self.written) if s in found}
 
     def _policies(self) -> Policies:
         """The policies that are given, for a program without jit none: its caller
@@ -233,7 +246,8 @@ class Pipeline:
         One policy for all sizes leaves those that cost more padded than not.
         """
         plan, late = self._planned(policies)
-        one = self.emit is emit_jax and not isinstance(self.dims, (Mapping, Budget))
+        several = isinstance(self.dims, (Mapping, Budget)) or self.how.decided
+        one = self.emit is emit_jax and not several
         left = kept_true(plan) if one else frozenset()
         if left:
             fewer = {s: p for s, p in policies.items() if s not in left}
@@ -273,7 +287,9 @@ class Pipeline:
         jax = sys.modules.get("jax") if how.backend == "jax" else None
         others = how.backend, how.jit, how.check, how.casting, self.outputs
         given = self.written, self.dims, how.rewrites, how.costs, jax
-        return key_of(*given, *others, how.dims is None)
+        key = key_of(*given, *others, how.dims is None)
+        decided = repr(sorted(how.decided.items())) if self.adapts else ""
+        return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
     def _rehearsed(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:
         """The forecast of a function that adapts, by plans alone."""

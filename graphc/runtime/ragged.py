@@ -17,7 +17,7 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.ir.graph.build import Casting
+from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.rewriting.default import DEFAULT

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import CallError, GraphError, describe, graph_error, user_place
+from graphc.errors import (
+    CallError,
+    GraphError,
+    NoCompileError,
+    describe,
+    graph_error,
+    user_place,
+)
 from graphc.ir.graph.bodies import within
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.walk import ancestors
@@ -16,6 +23,7 @@ from graphc.ir.sizes.names import naming
 from graphc.runtime.driver.ahead import structs_of
 from graphc.runtime.driver.log import Compilation, Stats
 from graphc.runtime.function import Function
+from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.padding.stretching import (
     InputAxis,
     Resolved,
@@ -135,6 +143,8 @@ class Stretching(Function):
             if ones == self._family.first:
                 return super().__call__(*args, **named)
             return self._family.program(ones)(*args, **named)
+        except NoCompileError:
+            raise
         except CallError as error:
             if error.kind != "broadcast":
                 raise
@@ -182,6 +192,17 @@ class Stretching(Function):
         if ones == self._family.first:
             return super().compiled(*args)
         return self._family.program(ones).compiled(*args)
+
+    def compiles(self, owner: object) -> bool:
+        """Whether what announces a compilation is a program of this function."""
+        programs = self._family.made.values()
+        return super().compiles(owner) or any(p.compiles(owner) for p in programs)
+
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, of all programs."""
+        others = [p.decisions for p in self._family.made.values()]
+        return super().decisions.merged(*others)
 
     def stats(self) -> Stats:
         """Calls and compilations so far, of all programs."""

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph.build import as_shape, check_shape, config, no_device, variable
+from graphc.ir.config import config
+from graphc.ir.graph.build import as_shape, check_shape, no_device, variable
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
 from graphc.ir.sizes.dims import Size, fresh_axis
@@ -43,8 +44,8 @@ def tensor(name: str, dtype: Any, shape: Any) -> Value:
     if not isinstance(name, str):
         raise graph_error("the name of a variable must be text", got=repr(name))
     words = _words(shape) if isinstance(shape, str) else shape
-    given = words if isinstance(words, (tuple, list)) else (words,)
-    sizes = tuple(_axis(name, i, n) for i, n in enumerate(given))
+    listed = words if isinstance(words, (tuple, list)) else (words,)
+    sizes = tuple(_axis(name, i, n) for i, n in enumerate(listed))
     return variable(name, TensorType(dtype_of(dtype), check_shape(sizes, "tensor")))
 
 
@@ -65,13 +66,13 @@ def _axis(name: str, axis: int, size: Any) -> Size:
         return fresh_axis(f"{name}_{axis}")
     if isinstance(size, str):
         return _named_size(size)
-    given = as_shape(size)[0]
-    if origins(given):
+    n = as_shape(size)[0]
+    if origins(n):
         raise graph_error(
-            f"axis {axis} of a variable cannot have the size {given}, which is a value",
+            f"axis {axis} of a variable cannot have the size {n}, which is a value",
             hint='name the size, as in ("n", 3), and state the rest: gt.specify_shape',
         )
-    return given
+    return n
 
 
 def _named_size(text: str) -> Size:

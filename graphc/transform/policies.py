@@ -82,9 +82,9 @@ class Pad:
 
     def capacity(self, size: int) -> int:
         """The smallest capacity with room for `size`; raises ValueError without."""
-        function, rest = capacity_call(self.capacities)
-        found: int = function(size, *rest)
-        return found
+        function, options = capacity_call(self.capacities)
+        capacity: int = function(size, *options)
+        return capacity
 
 
 @dataclass(frozen=True)
@@ -143,10 +143,10 @@ CLASSES = "Specialize", "Pad", "Bound", "Budget"
 NAMED: dict[str, Policy] = {"specialize": Specialize(), "pad": Pad(), "bound": Bound()}
 
 
-def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]:
+def policies_of(graph: Graph, declared: Any, before: Graph) -> dict[Symbol, Policy]:
     """The policy of each size of a graph that is not specialized.
 
-    `given` is one policy for all sizes that can take it, or a dict from sizes to
+    `declared` is one policy for all sizes that can take it, or a dict from sizes to
     policies; a size is named, or is a symbolic integer. A policy may be its name.
 
     Raises GraphError for what is no policy, and for a size that neither the graph nor
@@ -154,12 +154,12 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
     """
     symbols = symbols_of(graph)
     named = _all_sizes(graph, before)
-    if not isinstance(given, Mapping):
-        policy = policy_of(given)
+    if not isinstance(declared, Mapping):
+        policy = policy_of(declared)
         chosen = {s: for_all(s, policy) for s in symbols if _takes(s, policy)}
     else:
         chosen = {}
-        for key, value in given.items():
+        for key, value in declared.items():
             policy = Specialize() if is_auto(value) else policy_of(value, key=key)
             for symbol in _named(key, named):
                 if not _takes(symbol, policy):
@@ -169,25 +169,25 @@ def policies_of(graph: Graph, given: Any, before: Graph) -> dict[Symbol, Policy]
                         hint="use Pad()",
                     )
                 chosen[symbol] = policy
-    kept = {s: chosen[s] for s in symbols if s in chosen}
-    return {s: p for s, p in kept.items() if not isinstance(p, Specialize)}
+    padded = {s: chosen[s] for s in symbols if s in chosen}
+    return {s: p for s, p in padded.items() if not isinstance(p, Specialize)}
 
 
-def adapting(graph: Graph, given: Any, before: Graph) -> list[Symbol]:
+def adapting(graph: Graph, declared: Any, before: Graph) -> list[Symbol]:
     """The sizes of a graph that are "auto", by `policies_of` and here."""
     symbols = symbols_of(graph)
-    if not isinstance(given, Mapping):
-        return symbols if is_auto(given) else []
+    if not isinstance(declared, Mapping):
+        return symbols if is_auto(declared) else []
     named = _all_sizes(graph, before)
-    keys = [key for key, value in given.items() if is_auto(value)]
-    found = {s for key in keys for s in _named(key, named)}
-    return [s for s in symbols if s in found]
+    keys = [key for key, value in declared.items() if is_auto(value)]
+    named_sizes = {s for key in keys for s in _named(key, named)}
+    return [s for s in symbols if s in named_sizes]
 
 
 def _all_sizes(graph: Graph, before: Graph) -> list[Symbol]:
     """The sizes that keys of `dims` may name."""
-    found = [*symbols_of(graph), *sizes_of(before), *sizes_of(graph)]
-    return list(dict.fromkeys(found))
+    sizes = [*symbols_of(graph), *sizes_of(before), *sizes_of(graph)]
+    return list(dict.fromkeys(sizes))
 
 
 def symbols_of(graph: Graph) -> list[Symbol]:
@@ -196,26 +196,26 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     Of a body, there are those of its own that differ from step to step, and those that
     it is given.
     """
-    found: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
+    symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
     if not graph.nested:
-        return list(found)
+        return list(symbols)
     computed = {s for inner in bodies(graph.nodes) for s in inner.computed}
     for node, sizes in within_sized(graph.nodes):
         for symbol in _symbols_of([node]) if sizes or computed else ():
-            own = (symbol,) if symbol in computed else ()
-            given = sizes.get(symbol)
-            given_by = given.symbols if isinstance(given, Dim) else own
-            found.update(dict.fromkeys(given_by))
-    return list(found)
+            own_symbol = (symbol,) if symbol in computed else ()
+            size = sizes.get(symbol)
+            given_by = size.symbols if isinstance(size, Dim) else own_symbol
+            symbols.update(dict.fromkeys(given_by))
+    return list(symbols)
 
 
 def sizes_of(graph: Graph) -> list[Symbol]:
     """As `symbols_of`, with the sizes of inputs and those that ops ask for."""
     asked = [s for node in graph.nodes for s in printed(node)]
     axes = [n for v in graph.inputs for n in v.type.shape if isinstance(n, Dim)]
-    own = [s for n in axes for s in n.symbols]
+    of_axes = [s for n in axes for s in n.symbols]
     asked.sort(key=lambda s: s.serial)
-    return list(dict.fromkeys([*own, *symbols_of(graph), *asked]))
+    return list(dict.fromkeys([*of_axes, *symbols_of(graph), *asked]))
 
 
 def names_of(graph: Graph) -> dict[object, str]:
@@ -223,14 +223,14 @@ def names_of(graph: Graph) -> dict[object, str]:
     return distinct(sizes_of(graph))
 
 
-def key_names(given: Any, graph: Graph) -> Any:
+def key_names(declared: Any, graph: Graph) -> Any:
     """The same `dims`, by names in the place of symbolic integers."""
-    if not isinstance(given, Mapping):
-        return given
+    if not isinstance(declared, Mapping):
+        return declared
     symbols, names = sizes_of(graph), names_of(graph)
     return {
         key if isinstance(key, str) else names.get(s, s.name): policy
-        for key, policy in given.items()
+        for key, policy in declared.items()
         for s in _named(key, symbols)[:1]
     }
 
@@ -271,38 +271,38 @@ def for_all(symbol: Symbol, policy: Policy) -> Policy:
     return Bound() if counted else policy
 
 
-def is_auto(given: Any) -> bool:
+def is_auto(declared: Any) -> bool:
     """Whether it is left to the sizes of calls what is done about a size."""
-    return isinstance(given, str) and given == "auto"
+    return isinstance(declared, str) and declared == "auto"
 
 
-def policy_of(given: Any, op: str = "function", key: Any = None) -> Policy:
+def policy_of(declared: Any, op: str = "function", key: Any = None) -> Policy:
     """A policy, or that of a name. Raises GraphError for what is neither.
 
     It is for all sizes, or for that of a `key` of `dims`.
     """
-    if isinstance(given, (Specialize, Pad, Bound)):
-        return given
-    if isinstance(given, str) and given in NAMED:
-        return NAMED[given]
-    got = given if key is None else {key: given}
+    if isinstance(declared, (Specialize, Pad, Bound)):
+        return declared
+    if isinstance(declared, str) and declared in NAMED:
+        return NAMED[declared]
+    got = declared if key is None else {key: declared}
     raise graph_error(
-        "no policy for sizes" + misspelled(str(given), [*NAMED, "auto"]),
+        "no policy for sizes" + misspelled(str(declared), [*NAMED, "auto"]),
         op=op,
         got=f"dims={shortened(repr(got))}",
         expected='"auto", Specialize(), Pad(...), Bound(), or the name of one of these',
-        hint=_remedy(given, "n" if key is None else key),
+        hint=_remedy(declared, "n" if key is None else key),
     )
 
 
-def _remedy(given: Any, key: Any) -> str:
+def _remedy(declared: Any, key: Any) -> str:
     """The policy that was meant, where that can be seen."""
-    if isinstance(given, type):
-        name = given.__name__
+    if isinstance(declared, type):
+        name = declared.__name__
         return f"graphc.{name}() makes one" if name in CLASSES else ""
-    if type(given).__name__ == "Budget":
+    if type(declared).__name__ == "Budget":
         return "a Budget is for all sizes together: dims=graphc.Budget(...)"
-    listed = list(given) if isinstance(given, (list, tuple)) else [given]
+    listed = list(declared) if isinstance(declared, (list, tuple)) else [declared]
     if listed and all(type(n) is int and n > 0 for n in listed):
         return f"capacities are dims={{{key!r}: graphc.Pad(buckets={listed})}}"
     return ""
@@ -313,17 +313,17 @@ def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:
     names = distinct(symbols)
     if isinstance(key, str):
         stored = key.removesuffix(CAPACITY)  # messages tell of these too
-        found = (
+        named_sizes = (
             [s for s in symbols if names.get(s) == key]
             or [s for s in symbols if s.name == key]
             or [s for s in symbols if names.get(s, s.name) == stored]
         )
     elif isinstance(key, (Value, Dim)):
         size = as_size(key)
-        found = [s for s in symbols if size is symbol_dim(s)]
+        named_sizes = [s for s in symbols if size is symbol_dim(s)]
     else:
-        found = []
-    if not found:
+        named_sizes = []
+    if not named_sizes:
         known = ", ".join(names.get(s, s.name) for s in symbols)
         raise graph_error(
             "`dims` names a size that the graph has not",
@@ -331,4 +331,4 @@ def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:
             got=shortened(str(key)),
             expected=f"one of {known}" if known else "a graph with symbolic sizes",
         )
-    return found
+    return named_sizes

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 SERVING = sorted((ROOT.parent / "graphc_serving").rglob("*.py"))
 LAYERS = [
+    "version",
     "errors",
     "ir",
     "ops",
@@ -26,7 +27,9 @@ LAYERS = [
     "transform",
     "backends",
     "explain",
+    "show",
     "runtime",
+    "testing",
     "importers",
     "checking",
     "rewrites",

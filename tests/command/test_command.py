@@ -72,6 +72,15 @@ def test_a_name_may_have_dots_and_json_is_json(capsys, model):
     assert told["stats"]["calls"] == 0
 
 
+@pytest.mark.parametrize("suffix", ["html", "svg", "json"])
+def test_a_plan_is_written(capsys, model, tmp_path, suffix):
+    out = tmp_path / f"plan.{suffix}"
+    more = "--out", str(out), "--no-open"
+    code, printed, _ = run(capsys, "show", f"{model}:loss", *more)
+    assert code == 0 and printed == f"{out}\n"
+    assert "tanh" in out.read_text() or suffix == "html"
+
+
 def test_the_source_is_a_program(capsys, model):
     code, out, _ = run(capsys, "source", f"{model}:first")
     assert code == 0
@@ -135,6 +144,7 @@ MISUSES = [
     ("forecast {}:plain --sizes n=3", "has no plan before it is called"),
     ("bench {}:by_numpy --sizes n=3", "is no function for jax.jit to compile"),
     ("bench {}:loss", "add --sizes n=8"),
+    ("show {}:loss --out plan.txt", "a path that ends in .html, .svg or .json"),
 ]
 
 

@@ -9,7 +9,7 @@ from tests.test_readme import blocks, run
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 PAGES = (
     *("ahead", "gradients", "jax_in", "loops_and_branches", "padding", "plan"),
-    *("semantics", "serving", "start", "troubleshooting"),
+    *("semantics", "serving", "settings", "show", "start", "troubleshooting"),
     *("stories/growing_outputs", "stories/lengths", "stories/repeated_blocks"),
     "stories/stacked_outputs",
 )
@@ -23,6 +23,8 @@ def test_a_page_prints_what_it_says(name, tmp_path):
     for i, out in expected:
         assert found[i].language == "text", found[i - 1].body
         assert found[i].body == out, f"run: python tests/test_readme.py docs/{name}.md"
+    for drawing in tmp_path.glob("*.svg"):
+        assert drawing.read_text() == (DOCS / drawing.name).read_text()
 
 
 def test_pages_that_run_are_tested():
@@ -33,5 +35,5 @@ def test_pages_that_run_are_tested():
         for page in DOCS.rglob("*.md")
         if any(b.language == "python" for b in blocks(page.read_text(encoding="utf-8")))
     }
-    pytensor = "pytensor", "stories/selective_jit"
+    pytensor = "pymc", "pytensor", "stories/selective_jit"
     assert running - {*elsewhere, *pytensor, "rewriting"} <= set(PAGES)

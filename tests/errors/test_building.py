@@ -247,7 +247,7 @@ AXIS = "got: a value of rank 2", "expected: an axis from -2 to 1"
     ),
     (lambda: gt.sum(x, axis=1.0), "sum: an axis must be an integer", "got: axis 1.0"),
     (lambda: gt.sum(x, axis=True), "sum: an axis must be an integer", "got: axis True"),
-    (lambda: gt.sum(x, axis=k), "sum: an axis must be an integer", "got: axis <input"),
+    (lambda: gt.sum(x, axis=k), "sum: an axis must be an integer", "got: axis <k: "),
     (
         lambda: gt.transpose(x, (0, 0)),
         "transpose: axes must name every axis once",

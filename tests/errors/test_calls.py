@@ -146,7 +146,7 @@ SAME_KIND = 'hint: graphc.function(..., casting="same_kind") takes it; or numpy.
     (lambda: object(), "input x is no array", "got: object"),
     (
         lambda: x,
-        "input x is the symbolic value <input: float32[n, 3]>",
+        "input x is the symbolic value <x: float32[n, 3]>",
         "hint: pass an array",
     ),
     (

@@ -115,7 +115,7 @@ def test_a_size_must_follow_from_the_inputs():
     (
         lambda: graphc.function(x, x),
         "function: inputs must stand in a list or a dict",
-        "got: <input: float32[n, 3]>",
+        "got: <x: float32[n, 3]>",
         "expected: a list of variables, or a dict of them by name",
     ),
     (

@@ -79,7 +79,7 @@ TOO_MANY = "too many positional arguments"
     (
         lambda: gt.switch(k, [y, y]),
         "switch: a branch must be a function\n"
-        "  got: <input: float32[n]>\n  hint: write lambda: value, or lambda x: value",
+        "  got: <y: float32[n]>\n  hint: write lambda: value, or lambda x: value",
     ),
     (
         lambda: gt.cond(s > 0, square, square),

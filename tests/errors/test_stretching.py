@@ -105,7 +105,7 @@ def test_arguments_that_are_no_arrays_of_this_rank():
         "input x has 1 axes, not 2": lambda: f(ones(3), ones(4, 2)),
         "input x is no array": lambda: f([[1], [1, 2]], ones(4, 2)),
         "call: missing inputs: y": lambda: f(ones(1, 2)),
-        "input x is the symbolic value <input: float32[b?, n]>": lambda: f(x, ones(3)),
+        "input x is the symbolic value <x: float32[b?, n]>": lambda: f(x, ones(3)),
     }
     for first, call in calls.items():
         raised(call, first, kind=graphc.CallError)

@@ -201,4 +201,4 @@ def test_updates_that_are_not_finished(row):
 
 
 def test_format_without_a_specification_shows_the_type():
-    assert f"{x}" == "<input: float32[n, 3]>"
+    assert f"{x}" == "<x: float32[n, 3]>"

@@ -105,4 +105,4 @@ def test_shapes_show_sizes_by_name():
     y = gt.tensor("y", "float32", ("n", 3))
     assert repr(y.shape) == "(n, 3)"
     assert repr((y.shape[0] * 2 + 1, y.size)) == "(2*n + 1, 3*n)"
-    assert repr(k) == "<input: int64[]>"
+    assert repr(k) == "<k: int64[]>"

@@ -1,5 +1,6 @@
 """The largest that sizes can be, as formulas of ranges of their symbols."""
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -88,6 +89,19 @@ def test_sums_of_ranges() -> None:
     assert sum_of(SizeRange(1, 3), SizeRange(2, 5)) == (3, 8)
     assert sum_of(SizeRange(1, 3), SizeRange(2, 5), -2) == (-9, -1)
     assert sum_of(SizeRange(1, None), SizeRange(None, 5), -1) == (-4, None)
+
+
+@pytest.mark.parametrize("factor", [1, -2])
+def test_sums_of_ranges_without_an_end(factor: int) -> None:
+    """The sum has none there either; which end that is depends on the sign."""
+    ends = [(1, 3), (1, None), (None, 3), (None, None)]
+    for (low, high), of_other in itertools.product(ends, repeat=2):
+        found = sum_of(SizeRange(low, high), SizeRange(*of_other), factor)
+        ordered = of_other if factor > 0 else of_other[::-1]
+        pairs = zip((low, high), ordered, strict=True)
+        assert found == tuple(
+            None if a is None or b is None else a + factor * b for a, b in pairs
+        )
 
 
 def test_what_does_not_vary_is_kept() -> None:

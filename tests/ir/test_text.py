@@ -314,5 +314,5 @@ def test_given_inputs_must_fit():
 
 def test_a_variable_that_is_no_input_has_no_text():
     x, y = gt.vector("x"), gt.vector("y")
-    with pytest.raises(graphc.GraphError, match="to_text: <input: .* does not come"):
+    with pytest.raises(graphc.GraphError, match="to_text: <y: .* does not come"):
         to_text(graph([x], x + y))

@@ -2,7 +2,7 @@
 shapes; when such a function fails as a whole, each call is run by itself."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -99,9 +99,12 @@ def trial(sample: Sample, call: Call, dtype: str, backend: str = "") -> Trial:
 class Batch:
     """Calls that are compiled together, with their variables."""
 
-    def __init__(self, dtype: str, symbolic: bool = False) -> None:
+    def __init__(
+        self, dtype: str, symbolic: bool = False, fixed: Collection[int] = ()
+    ) -> None:
         self._dtype = dtype
         self._symbolic = symbolic
+        self._fixed = fixed  # sizes that are numbers all the same
         self._variables: dict[tuple[Array, bool], Value] = {}
         self.outputs: dict[str, Value] = {}
         self.trials: list[tuple[Trial, list[str]]] = []
@@ -157,7 +160,8 @@ class Batch:
 
     def _size(self, n: int, alone: bool) -> int | str:
         """Size 1 stays a number where arrays meet: only that broadcasts."""
-        return f"size{n}" if self._symbolic and (n != 1 or alone) else n
+        named = self._symbolic and n not in self._fixed
+        return f"size{n}" if named and (n != 1 or alone) else n
 
     def run(self, backend: str, compiled: Any = None) -> None:
         """Compile, call, and compare with what NumPy said.
@@ -245,21 +249,25 @@ def problems(
     backend: str,
     symbolic: bool,
     compiled: Any = None,
+    fixed: Collection[int] = (),
 ) -> list[str]:
-    """What is wrong with the samples for one dtype."""
+    """What is wrong with the samples for one dtype; `fixed` sizes are numbers."""
     tried = [s for s in samples if dtype in s.dtypes and not (symbolic and s.static)]
     trials = [trial(s, c, dtype, backend) for s in tried for c in s.calls]
     found: list[str] = []
     for start in range(0, len(trials), MOST):
         some = trials[start : start + MOST]
-        found += _problems(some, dtype, backend, symbolic, compiled)
+        found += _problems(some, backend, compiled, (dtype, symbolic, fixed))
     return found
 
 
 def _problems(
-    trials: list[Trial], dtype: str, backend: str, symbolic: bool, compiled: Any
+    trials: list[Trial],
+    backend: str,
+    compiled: Any,
+    how: tuple[str, bool, Collection[int]],
 ) -> list[str]:
-    batch = Batch(dtype, symbolic)
+    batch = Batch(*how)
     for item in trials:
         batch.add(item)
     try:
@@ -272,6 +280,6 @@ def _problems(
         return [
             problem
             for part in (trials[:half], trials[half:])
-            for problem in _problems(part, dtype, backend, symbolic, compiled)
+            for problem in _problems(part, backend, compiled, how)
         ]
     return batch.problems

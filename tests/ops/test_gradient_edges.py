@@ -127,3 +127,52 @@ def test_slopes_of_powers_at_the_exponent_zero(backend, x):
     assert slope(gt.power, "x", backend, x, 0.0) == 0
     both = lambda x, y: graphc.grad(gt.power(x, y), x)
     assert slope(both, "y", backend, 2.0, 0.0) == 0.5
+
+
+# Reductions, along all axes and some.
+
+REDUCED = (gt.sum, gt.prod, gt.max, gt.min, gt.mean, gt.var, gt.std, gt.nn.logsumexp)
+REDUCED += (gt.nansum, gt.nanprod, gt.nanmax, gt.nanmean, gt.median, gt.ptp)
+SOME_AXES = (None, 0, 1, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2))
+
+
+def test_reductions_along_some_axes_are_as_differences_say():
+    """One function of all: its costs at two points, and its gradients between."""
+    x = gt.tensor("x", "float64", (2, 3, 4))
+    a = np.random.default_rng(0).permutation(24).reshape(2, 3, 4) / 9 - 1
+    way, step = np.cos(np.arange(24.0)).reshape(2, 3, 4), 1e-6
+    names, costs = [], []
+    for function in REDUCED:
+        for axes in SOME_AXES:
+            y = function(x, axis=axes)
+            weights = gt.cos(gt.reshape(gt.arange(float(y.size)), y.shape))
+            names.append((function.__name__, axes))
+            costs.append(gt.sum(weights * y))
+    slopes = [gt.sum(graphc.grad(cost, x) * way) for cost in costs]
+    f = graphc.function([x], gt.stack([*costs, *slopes]), backend="numpy")
+    low, high = (f(a + side * way)[: len(costs)] for side in (-step, step))
+    found, expected = f(a)[len(costs) :], (high - low) / (2 * step)
+    wrong = ~np.isclose(found, expected, 1e-6, 1e-6)
+    assert not wrong.any(), [names[i] for i in np.flatnonzero(wrong)]
+
+
+def shared_so_far(x, weights, better):
+    """The gradient of running extremes: elements that tie so far share alike."""
+    slopes = np.zeros_like(x)
+    for t, weight in enumerate(weights):
+        ties = np.flatnonzero(x[: t + 1] == better(x[: t + 1]))
+        slopes[ties] += weight / len(ties)
+    return slopes
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_running_extremes_that_tie(name, reverse):
+    x, w = gt.vector("x", "float64"), gt.vector("w", "float64")
+    cost = gt.sum(getattr(gt, f"cum{name}")(x, 0, reverse=reverse) * w)
+    f = graphc.function([x, w], graphc.grad(cost, x), backend="numpy")
+    turn = slice(None, None, -1 if reverse else 1)
+    for numbers in ([1, 1, 2, 2, 2, 0, 3], [3, 3, 3, 1, 3], [0], [2, 1, 1, 2, 1]):
+        a, weights = np.array(numbers, float), np.arange(1.0, len(numbers) + 1)
+        wanted = shared_so_far(a[turn], weights[turn], getattr(np, name))[turn]
+        np.testing.assert_allclose(f(a, weights), wanted)

@@ -232,6 +232,22 @@ def test_of_nothing(backend):
             f(np.zeros(2, "float32"))
 
 
+@pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
+def test_places_that_are_not_there(dims):
+    """As NumPy says, of a place from the start and from the end."""
+    x = gt.vector("x")
+    for kth in (-4, -1, 0, 2, 3):
+        outputs = [gt.partition(x, kth), gt.argpartition(x, kth)]
+        f = graphc.function([x], outputs, backend="numpy", dims=dims)
+        for n in range(1, 6):
+            numbers = np.arange(n, dtype="float32")[::-1]
+            if -n <= kth < n:
+                assert f(numbers)[0][kth] == np.partition(numbers, kth)[kth]
+                continue
+            with pytest.raises(graphc.CallError, match="out of bounds"):
+                f(numbers)
+
+
 def test_a_nan_of_another_sign_is_not_that_which_fills():
     """Padding that holds a NaN already is filled again where bits count."""
     x = gt.vector("x")
@@ -251,12 +267,21 @@ SLOPES = {
     "backwards": lambda x: gt.cumprod(x, reverse=True),
     "prod": lambda x: gt.prod(x),
     "nanprod": lambda x: gt.nanprod(x),
+    "cumsum": lambda x: gt.cumsum(x),
+    "logsumexp": lambda x: gt.nn.logsumexp(x),
+    "softmax": lambda x: gt.nn.softmax(x),
+    "std": lambda x: gt.std(x),
+    "norm": lambda x: gt.linalg.norm(x),
 }
+NUMBERS = [
+    *([INF, -INF], [1.0, INF, 2.0], [2.0, INF, 0.5, -1.0, 3.0]),
+    *([0.0, -0.0, 0.0], [0.0, 2.0, 0.0], [np.nan, 1.0, 0.0], [-INF, -INF, -INF]),
+]
 
 
 @pytest.mark.parametrize("name", SLOPES)
-def test_infinity_meets_no_padding_in_gradients_of_products(name):
-    """JAX takes them in parts: behind the elements a 0 would meet infinity."""
+def test_infinity_meets_no_padding_in_gradients(name):
+    """JAX takes products in parts: behind the elements a 0 would meet infinity."""
     x = gt.vector("x", "float64")
     y = SLOPES[name](x)
     weights = gt.arange(1.0, gt.size(y) + 1.0) if y.ndim else 1.0
@@ -266,7 +291,7 @@ def test_infinity_meets_no_padding_in_gradients_of_products(name):
         graphc.function([x], slope, backend=backend, dims=dims)
         for backend, dims in ways
     ]
-    for numbers in ([INF, -INF], [1.0, INF, 2.0], [2.0, INF, 0.5, -1.0, 3.0]):
+    for numbers in NUMBERS:
         a = np.array(numbers)
         for f in others:
             np.testing.assert_allclose(f(a), exact(a), err_msg=str(a))

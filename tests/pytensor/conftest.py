@@ -5,8 +5,8 @@ from importlib.util import find_spec
 import pytensor
 import pytest
 
-# Where PyMC is missing, the test of its models is skipped, and they are no module.
-collect_ignore = [] if find_spec("pymc") else ["pymc_models.py"]
+# Where PyMC is missing, tests of models are skipped, and these are no modules.
+collect_ignore = [] if find_spec("pymc") else ["pymc_models.py", "generated_models.py"]
 
 
 @pytest.fixture

@@ -286,3 +286,20 @@ def test_values_of_graphc_go_on_from_a_converted_graph():
     graph = graphc.pytensor.convert(pt.sqr(x), [x])
     total = gt.sum(graph.outputs[0])
     assert graphc.function(graph.inputs, total, backend="numpy")(VECTOR) == 14
+
+
+def test_options_that_say_nothing_are_refused_where_the_mode_is_made():
+    for name, value in [
+        ("dims", "padd"),
+        ("dims", {"n": "padd"}),
+        ("backend", "jaxx"),
+        ("jit", "most"),
+        ("check", 1),
+        ("rewrites", "none"),
+        ("tier", "fast"),
+        ("casting", "saf"),
+    ]:
+        with pytest.raises(graphc.GraphError, match="^mode: "):
+            graphc.pytensor.mode(**{name: value})
+    with pytest.raises(graphc.GraphError, match="^mode: tier='auto' is not for"):
+        graphc.pytensor.mode(tier="auto", backend="numpy")

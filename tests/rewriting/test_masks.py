@@ -81,6 +81,24 @@ def test_values_are_those_of_the_selection(name, backend):
     agrees(output, backend, arguments(n=1))
 
 
+PARTS = {
+    "columns too": lambda: gt.sum(table[:k, 1:3], axis=0),
+    "columns to the same end": lambda: gt.sum(table[:k, :k] ** 2),
+    "all columns": lambda: gt.sum(table[1:k, :], axis=0),
+    "every second of a part": lambda: gt.sum(x[:k][1::2]),
+    "rows and columns of a part": lambda: gt.sum(table[:k][1:, 1:]),
+    "columns of rows": lambda: gt.sum(table[:k][:, 1:], axis=0),
+    "the end of an end": lambda: gt.sum(x[k:][1:]),
+    "more than there is": lambda: gt.sum(x[:k][9:]) + gt.sum(x[:k][:-9]),
+    "backwards": lambda: gt.sum(x[:k][::-1] * gt.arange(k)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_in_which_more_is_left_out(name):
+    agrees(PARTS[name](), "numpy", arguments())
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_nothing_selected(name):
     values, _, _, square = arguments()

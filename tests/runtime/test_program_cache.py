@@ -18,7 +18,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime.cache import program_cache
+from graphc.runtime.cache import cache_room, program_cache
 from graphc.runtime.pipeline import Pipeline
 from tests.fuzz.generator import generate
 
@@ -333,3 +333,59 @@ def test_no_directory():
             "config: cache_dir is the path of a directory, or None\n"
             f"  got: {wrong!r}"
         )
+
+
+def test_what_was_not_used_for_longest_leaves(kept, monkeypatch):
+    monkeypatch.setattr(cache_room, "PAUSE", -1.0)
+    monkeypatch.setattr(graphc.config, "cache_bytes", 2**32)
+    for scale in (1.5, 2.5, 3.5):
+        graphc.function(*example(scale))(A, 2)
+    programs, executables = kept, kept.parent / program_cache.EXECUTABLES
+    files = [*programs.iterdir(), *executables.iterdir()]
+    for age, path in enumerate(files):
+        os.utime(path, (age + 1, age + 1))
+    used, oldest = files[0], files[1]
+    cache_room.touch(used)
+    monkeypatch.setattr(graphc.config, "cache_bytes", sum(map(size_of, files)))
+    graphc.function(*example(4.5))(A, 2)
+    left = [*programs.iterdir(), *executables.iterdir()]
+    assert used.exists() and not oldest.exists()
+    assert sum(map(size_of, left)) <= graphc.config.cache_bytes
+
+
+def size_of(path):
+    return path.stat().st_size
+
+
+WRITING = """
+import sys
+from graphc.ir.graph.build import config
+from graphc.runtime import cache_room, program_cache
+from graphc.runtime.cache.prepared import ProgramFacts
+
+directory, name = sys.argv[1:]
+config.cache_bytes, cache_room.PAUSE = 40_000, -1.0
+for i in range(40):
+    facts = ProgramFacts("x" * 4000, True, False, (), 1, ())
+    program_cache.write(directory, f"{name}{i}", facts)
+    for j in range(i + 1):
+        found = program_cache.read(directory, f"{name}{j}")
+        assert found is None or found == facts
+print("whole")
+"""
+
+
+def test_processes_write_and_remove_at_once(kept):
+    code = [sys.executable, "-W", "error", "-c", WRITING, str(kept.parent)]
+    started = [
+        subprocess.Popen([*code, name], stdout=subprocess.PIPE, text=True)
+        for name in "abc"
+    ]
+    assert [p.communicate()[0] for p in started] == ["whole\n"] * 3
+    assert sum(map(size_of, kept.iterdir())) <= 60_000
+
+
+def test_the_room_is_a_number_of_bytes():
+    for wrong in (-1, 2.5, True, "1G"):
+        with pytest.raises(graphc.GraphError, match="cache_bytes is a number of bytes"):
+            graphc.config.cache_bytes = wrong

@@ -419,6 +419,7 @@ SAMPLES = [
         call(a(2, 3), a(1, 2)),
         call(a(3)),
         call(a(), a(2, 2), a(0, 2)),
+        call(a(), a(2, 2), a(3, 1)),
         call(a(2, 0), a(1, 1)),
         call(),
         dtypes=NUMBERS,

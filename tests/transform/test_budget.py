@@ -156,3 +156,12 @@ def test_going_over_it_warns_once_with_a_remedy_that_works():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert f(np.ones(1000, "float32")) == 1000
+
+
+def test_sizes_of_integers_and_axes_are_tied():
+    """A product has one capacity where its axis has one; a budget plans with that."""
+    f = graphc.function([x, k], gt.repeat(x, k), dims=graphc.Budget(9))
+    for n in (5, 16, 40, 90, 300, 1000, 4000):
+        a = np.arange(n, dtype="float32")
+        np.testing.assert_array_equal(f(a, 3), np.repeat(a, 3))
+    assert len(f.stats().compilations) <= 9

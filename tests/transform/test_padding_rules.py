@@ -20,6 +20,7 @@ from tests.ops.sampling import close, problems
 from tests.ops.test_gradients import telling as largest
 from tests.ops.test_samples import CASES, FAMILIES, share, telling
 from tests.transform.dirty import clean_function, dirty_function
+from tests.transform.hostile import hostile_function
 from tests.transform.uncovered import NAME, REASON, uncovered
 
 AT_LENGTH = int(os.environ.get("GRAPHC_EXAMPLES", "0"))
@@ -31,10 +32,18 @@ TRIED = [
 
 
 @pytest.mark.parametrize(("family", "dtype"), TRIED)
-def test_anything_in_the_padding_of_arguments(family, dtype):
-    samples = FAMILIES[family]
-    samples = share(samples, turn=1) if dtype == "int64" else samples
-    found = problems(samples, dtype, "numpy", True, dirty_function)
+def test_anything_in_the_padding(family, dtype):
+    """Of floats behind each op; of others in the arguments, where odd sizes are known.
+
+    Padded axes stand beside those that are not.
+    """
+    samples, function, fixed = FAMILIES[family], hostile_function, ()
+    if dtype != "float64":
+        function, fixed = dirty_function, (1, 3, 5, 7)
+        tried = [s for s in samples if "float64" in s.dtypes]
+        alone = [s for s in samples if "float64" not in s.dtypes]
+        samples = alone + share(tried, turn=1)
+    found = problems(samples, dtype, "numpy", True, function, fixed)
     assert not found, "\n".join(found)
 
 
@@ -244,3 +253,42 @@ def test_a_fault_of_a_rule_is_no_reason_to_fall_back(monkeypatch):
     monkeypatch.setitem(PADDING.rules, PRIMITIVES["cumsum"], faulty)
     with pytest.raises(graphc.GraphError, match="reshape: "):
         cuts(gt.cumsum(X))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_numbers_of_nothing_are_counted_nowhere(backend):
+    """There is padding beside them, whose length is not theirs."""
+    numbers = gt.tensor("numbers", "int64", ("n",))
+    pad = {"n": graphc.Pad(minimum=4)}
+    f = graphc.function([numbers], gt.bincount(numbers), backend=backend, dims=pad)
+    for given in ([], [0], [3, 1], [2] * 5):
+        found = f(np.array(given, "int64"))
+        np.testing.assert_array_equal(found, np.bincount(np.array(given, "int64")))
+
+
+def test_places_before_and_behind_an_axis():
+    """Of arrays shorter than their capacity, and as long."""
+    places = gt.tensor("places", "int64", ("m",))
+    rows = gt.stack([X, 2 * X], axis=1)
+    outputs = [getattr(X.at[places], how)(7.0) for how in ("set", "add", "max")]
+    outputs += [rows.at[places].add(1.0), rows.at[places, 1].set(0.0)]
+    outputs += [rows[places], X[places]]
+    outputs += [graphc.grad(gt.sum(X.at[places].multiply(3.0) ** 2), X)]
+    f = hostile_function([X, places], outputs, backend="numpy")
+    exact = exact_function([X, places], outputs, backend="numpy")
+    for n in (3, 4):  # of 4
+        given = np.arange(1.0, n + 1), np.arange(-2 * n - 1, 2 * n + 1)
+        for got, wanted in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+
+
+def test_steps_that_are_numbers_of_the_call():
+    k = gt.iscalar("k")
+    outputs = [X.at[::k].set(7.0), X.at[1::k].add(X[1::k]), gt.sum(X[::k] ** 2)]
+    outputs.append(graphc.grad(outputs[-1], X))
+    f = hostile_function([X, k], outputs, backend="numpy")
+    exact = exact_function([X, k], outputs, backend="numpy")
+    for n, step in ((5, 2), (5, 3), (4, 1), (7, 9), (6, -2)):
+        given = np.arange(1.0, n + 1), step
+        for got, wanted in zip(f(*given), exact(*given), strict=True):
+            np.testing.assert_allclose(got, wanted)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import jax
 from jax.extend.core import get_opaque_trace_state
 
-from graphc.errors import GraphError, graph_error
+from graphc.errors import GraphError, NoCompileError, graph_error
 from graphc.importers.jax.call.export import asked, contents, jax_specs
 from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left
@@ -39,7 +39,7 @@ from graphc.importers.jax.trace.arguments import (
     numbers_of,
     texts_of,
 )
-from graphc.importers.jax.trace.choices import Options, check_choices
+from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.importers.numpy.function import NumpyFunction
 from graphc.ir.graph.nodes import Graph
@@ -47,8 +47,10 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.call.dispatch import Way, dispatcher, kept_by, taking
+from graphc.runtime.driver import stance
 from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide, hiding
+from graphc.runtime.variants.decisions import decisions_of
 from graphc.transform.planning.forecast import SizesGiven
 
 Frontend = Literal["jax", "numpy"]
@@ -119,6 +121,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._told = told
         self._varies = shapes is not None
         self._known = KnownCalls()
+        self._placements = stance.Placements()
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._lead()
 
@@ -158,6 +161,8 @@ class JitFunction(SizedFunction[JaxFamily]):
                 run, leaves = known
                 try:
                     return run(leaves)
+                except NoCompileError as error:
+                    raise self._refused(error, args, named) from None
                 except GraphError:  # told again, where it is no fault of the program
                     self._known.forget(args, named)
         self._take = self._by_jax.take
@@ -180,7 +185,10 @@ class JitFunction(SizedFunction[JaxFamily]):
             self._plainly += 1
             return self._plain(*args, **named), None, False
         try:
-            return self._compiled(args, named)
+            with stance.called(self, getattr(self, "__name__", "")):
+                return self._compiled(args, named)
+        except (stance.Refused, NoCompileError) as error:
+            raise self._refused(error, args, named) from None
         except Exception as error:
             tell_way_out(error)
             hide(error)
@@ -188,6 +196,14 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _compiled(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """As `_missed`, outside of transformations of JAX."""
+        leaves = jax.tree.leaves((args, dict(named)))
+        sizes = lambda: tuple(getattr(x, "shape", ()) for x in leaves)  # noqa: E731
+        self._placements.require(self, sizes, leaves)
+        found = self._by_way(args, named)
+        self._placements.note(sizes, leaves)
+        return found
+
+    def _by_way(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         if not self._varies:
             try:
                 return self._miss(*args, **named)
@@ -223,12 +239,14 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> Any:
         """As `_for_sizes`, for a call of this family."""
         sizes = shapes_of(specs)
-        program = family.program_at(sizes) if family.wants_program(sizes) else None
+        program = self._program_at(family, sizes)
         if program is not None:
             run = self._by_first(family, program, call, specs)
             run = run or program.runner(call, specs)
             try:
                 found = run(call.leaves)
+            except NoCompileError:
+                raise
             except GraphError:
                 family.failed(sizes)
             else:
@@ -266,9 +284,10 @@ class JitFunction(SizedFunction[JaxFamily]):
         sizes = shapes_of(specs)
         if family.wants_program(sizes):
             raise SizesVary
-        if not all(map(is_array, call.leaves)):
-            return self._function(*args, **named)
         try:
+            stance.begins(self)
+            if not all(map(is_array, call.leaves)):
+                return self._function(*args, **named)
             traced = family.trace(sizes)
         except BaseException:
             family.forget(sizes)
@@ -298,6 +317,13 @@ class JitFunction(SizedFunction[JaxFamily]):
         asking = asked(self._function, call, specs, self._shapes, self._options)
         return contents(asking, sizes, platforms, graph)
 
+    def _specs_ahead(self, call: JaxCall) -> list[Spec]:
+        return jax_specs(call, self._function)
+
+    def _exactly(self, family: JaxFamily, call: JaxCall, specs: list[Spec]) -> None:
+        args, named = call.arguments(call.leaves)
+        self._exact.lower(*args, **named).compile()
+
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         taken = self._by_jax.taken + self._by_key.taken
@@ -309,10 +335,11 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def trace(self, /, *args: Any, **named: Any) -> Any:
         """Trace one exact compilation for these arguments, as in JAX."""
-        try:
-            return self._exact.trace(*args, **named)
-        except SizesVary:
-            return self._plain.trace(*args, **named)
+        with stance.lifted():
+            try:
+                return self._exact.trace(*args, **named)
+            except SizesVary:
+                return self._plain.trace(*args, **named)
 
     def eval_shape(self, /, *args: Any, **named: Any) -> Any:
         """The types of the results for these arguments, as in JAX."""
@@ -360,6 +387,7 @@ def jit(
     rewrites: Rules = DEFAULT,
     backend: Backend = "jax",
     frontend: Frontend = "jax",
+    decisions: Any = None,
     **of_jax: Any,
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
@@ -383,7 +411,8 @@ def jit(
 
     `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
-    `x[mask]`, `np.nonzero` and `np.unique`.
+    `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
+    `f.decisions.save(path)` wrote: what varies is known then.
 
     >>> import jax.numpy as jnp, numpy as np, graphc
     >>> @graphc.jit
@@ -403,10 +432,8 @@ def jit(
     if unknown:
         raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
     told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
-    options = Options(dims, rewrites, backend)
-    if frontend not in ("jax", "numpy"):
-        problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
-        raise graph_error(problem, op="jit", expected=expected)
+    options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
+    check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
     return make if function is None else make(function)

@@ -15,10 +15,10 @@ PYTHON = {int: "int64", float: "float64", complex: "complex128"}
 
 def specs_of(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
     """The types of the leaves. Raises TypeError for a leaf that is no array."""
-    found = [_spec(leaf) for leaf in call.leaves]
-    if None not in found:
-        return found  # type: ignore[return-value]
-    at = found.index(None)
+    specs = [_spec(leaf) for leaf in call.leaves]
+    if None not in specs:
+        return specs  # type: ignore[return-value]
+    at = specs.index(None)
     name = getattr(function, "__name__", "the function")
     kind = type(call.leaves[at]).__name__
     raise TypeError(
@@ -41,9 +41,9 @@ def _path(call: JaxCall, number: int) -> str:
     """How a leaf is written: `args[0]['x']`, `named['y']`."""
     numbered = jax.tree.unflatten(call.form, range(len(call.leaves)))
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(numbered)]
-    start, *rest = paths[number]
+    start, *keys = paths[number]
     kind = "named" if start == jax.tree_util.SequenceKey(1) else "args"
-    return kind + jax.tree_util.keystr(tuple(rest))
+    return kind + jax.tree_util.keystr(tuple(keys))
 
 
 def arrays_of(call: JaxCall, specs: list[Spec]) -> list[Any]:

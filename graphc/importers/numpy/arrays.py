@@ -143,8 +143,8 @@ class TracedArray:
 
     def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
         """Partition in place."""
-        found = called(np.partition, (self, kth, axis), options)
-        self.memory.write(..., content_of(found))
+        partitioned = called(np.partition, (self, kth, axis), options)
+        self.memory.write(..., content_of(partitioned))
 
     def put(self, indices: Any, values: Any) -> None:
         """Write elements by their positions in the flat array."""
@@ -160,9 +160,9 @@ class TracedArray:
         if name in OF_MEMORY:
             problem = f"an array that is traced has no {name}: it is not in memory"
             raise AttributeError(problem)
-        found = getattr(self.content, name)
-        if not callable(found):
-            return wrapped(found)
+        attribute = getattr(self.content, name)
+        if not callable(attribute):
+            return wrapped(attribute)
         if name in REARRANGING or name in RESHAPING:
             return partial(self._by_method, name)
         return partial(_method, self, name)
@@ -204,12 +204,12 @@ class TracedArray:
         return TracedArray(self.memory.reshaped(read, in_rows=False))
 
     def _by_method(self, name: str, *args: Any, **options: Any) -> "TracedArray":
-        given, named = content_of(args), content_of(options)
-        asks = is_symbolic([*given, *named.values()])
+        arguments, named = content_of(args), content_of(options)
+        asks = is_symbolic([*arguments, *named.values()])
 
         def read(content: Content) -> Content:
             array = as_value(content) if asks else content
-            return getattr(array, name)(*given, **named)
+            return getattr(array, name)(*arguments, **named)
 
         return self.viewed(name, read)
 
@@ -225,9 +225,9 @@ class TracedArray:
 
     def __getitem__(self, index: Any) -> Any:
         index = content_of(index)
-        found = indexed(self.content, index)
-        is_view = takes_view(index) and (found.ndim or _has_ellipsis(index))
-        return TracedArray(self.memory.part(index)) if is_view else wrapped(found)
+        part = indexed(self.content, index)
+        is_view = takes_view(index) and (part.ndim or _has_ellipsis(index))
+        return TracedArray(self.memory.part(index)) if is_view else wrapped(part)
 
     def __setitem__(self, index: Any, new: Any) -> None:
         self.memory.write(content_of(index), content_of(new))
@@ -270,23 +270,23 @@ class TracedArray:
         out, where = options.pop("out", None), options.pop("where", True)
         args, options = content_of(inputs), content_of(options)
         if is_symbolic([args, *options.values()]):
-            found = wrapped(apply_ufunc(ufunc, method, args, options))
+            result = wrapped(apply_ufunc(ufunc, method, args, options))
         else:
-            found = wrapped(getattr(ufunc, method)(*args, **options))
+            result = wrapped(getattr(ufunc, method)(*args, **options))
         if where is not True:
-            found = _selected(ufunc, where, found, out)
-        return found if out is None else _written_to(out, found)
+            result = _selected(ufunc, where, result, out)
+        return result if out is None else _written_to(out, result)
 
-    def updated(self, found: Any) -> Any:
+    def updated(self, result: Any) -> Any:
         """The result of an operation in place; numbers are replaced, not changed."""
         if self.memory.fixed == NUMBER:
-            return found
-        dtype = content_of(found).dtype
+            return result
+        dtype = content_of(result).dtype
         if not np.can_cast(dtype, self.content.dtype, "same_kind"):
             got = f"{dtype} into {self.content.dtype}"
             hint = "write y = y.astype(...) first"
             raise graph_error("cannot be cast in place", got=got, hint=hint)
-        self.memory.write(..., content_of(found))
+        self.memory.write(..., content_of(result))
         return self
 
 
@@ -311,36 +311,38 @@ def _has_ellipsis(index: Any) -> bool:
     return any(item is Ellipsis for item in items)
 
 
-def content_of(given: Any) -> Any:
+def content_of(argument: Any) -> Any:
     """An argument with contents in place of arrays, in lists and slices too."""
-    if isinstance(given, TracedArray):
-        return given.content
-    if type(given) in (list, tuple):
-        return type(given)(map(content_of, given))
-    if isinstance(given, slice):
-        return slice(*map(content_of, (given.start, given.stop, given.step)))
-    if type(given) is dict:
-        return {key: content_of(item) for key, item in given.items()}
-    return given
+    if isinstance(argument, TracedArray):
+        return argument.content
+    if type(argument) in (list, tuple):
+        return type(argument)(map(content_of, argument))
+    if isinstance(argument, slice):
+        return slice(*map(content_of, (argument.start, argument.stop, argument.step)))
+    if type(argument) is dict:
+        return {key: content_of(item) for key, item in argument.items()}
+    return argument
 
 
-def holds_arrays(given: Any) -> bool:
+def holds_arrays(argument: Any) -> bool:
     """Whether there is a traced array in an argument, or in the lists it is made of."""
-    if isinstance(given, (list, tuple)):
-        return any(map(holds_arrays, given))
-    return isinstance(given, TracedArray)
+    if isinstance(argument, (list, tuple)):
+        return any(map(holds_arrays, argument))
+    return isinstance(argument, TracedArray)
 
 
-def wrapped(found: Any) -> Any:
+def wrapped(results: Any) -> Any:
     """Results with arrays in place of contents; symbolic numbers are arrays too."""
-    if isinstance(found, Value):
-        return TracedArray(Memory(found, "" if found.ndim else NUMBER))
-    if isinstance(found, np.ndarray):
-        return TracedArray(Memory(found))
-    if isinstance(found, (list, tuple)):
-        items = map(wrapped, found)
-        return found._make(items) if hasattr(found, "_make") else type(found)(items)
-    return found
+    if isinstance(results, Value):
+        return TracedArray(Memory(results, "" if results.ndim else NUMBER))
+    if isinstance(results, np.ndarray):
+        return TracedArray(Memory(results))
+    if isinstance(results, (list, tuple)):
+        items = map(wrapped, results)
+        return (
+            results._make(items) if hasattr(results, "_make") else type(results)(items)
+        )
+    return results
 
 
 def argument(value: Value) -> TracedArray:
@@ -401,8 +403,8 @@ def results_of(
 ) -> Any:
     """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
-    found = wrapped(computed(function, content_of(args), content_of(options)))
-    return found if out is None else _written_to((out,), found)
+    results = wrapped(computed(function, content_of(args), content_of(options)))
+    return results if out is None else _written_to((out,), results)
 
 
 def computed(
@@ -426,11 +428,11 @@ def _views(
     def read(content: Content) -> Any:
         return computed(function, (content, *args), options)
 
-    found = read(array.content)
-    if not isinstance(found, (list, tuple)):
+    views = read(array.content)
+    if not isinstance(views, (list, tuple)):
         return array.viewed(function.__name__, read)
-    parts = [partial(_item, read, i) for i in range(len(found))]
-    return type(found)([array.viewed("", part) for part in parts])
+    parts = [partial(_item, read, i) for i in range(len(views))]
+    return type(views)([array.viewed("", part) for part in parts])
 
 
 def _item(read: Callable[[Content], Any], i: int, content: Content) -> Content:
@@ -443,13 +445,13 @@ def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
     out = options.pop("out", None)
     if is_symbolic([*args, *options.values()]):
         content = as_value(content)
-    found = wrapped(getattr(content, name)(*args, **options))
-    return found if out is None else _written_to((out,), found)
+    results = wrapped(getattr(content, name)(*args, **options))
+    return results if out is None else _written_to((out,), results)
 
 
-def _written_to(outs: tuple[Any, ...], found: Any) -> Any:
+def _written_to(outs: tuple[Any, ...], one_or_more: Any) -> Any:
     """The arrays that `out=` names, with results written into them."""
-    results = found if isinstance(found, tuple) else (found,)
+    results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
     for out, result in zip(outs, results, strict=True):
         if out is None:
@@ -459,7 +461,7 @@ def _written_to(outs: tuple[Any, ...], found: Any) -> Any:
             written.append(out.updated(result))
         else:
             raise graph_error(INTO_OUTSIDE, op="out", hint="leave out= away")
-    return tuple(written) if isinstance(found, tuple) else written[0]
+    return tuple(written) if isinstance(one_or_more, tuple) else written[0]
 
 
 def _require_room(out: TracedArray, result: Any) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.call.ahead import sizes_of_examples
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import (
     NamedSizes,
     compiled,
-    sizes_of_examples,
     struct_spec,
 )
 from graphc.importers.jax.sizes.pattern import SizePattern
@@ -31,10 +31,10 @@ def numpy_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
     examples = [x if spec is None else np.zeros((), spec.dtype) for x, spec in pairs]
     form = JaxCall(examples, call.form, call.statics)
     try:
-        own = specs_of(form, function)
+        of_examples = specs_of(form, function)
     except TypeError as error:
         raise graph_error(f"{error}", op="export") from None
-    return [a if b is None else b for a, b in zip(own, told, strict=True)]
+    return [a if b is None else b for a, b in zip(of_examples, told, strict=True)]
 
 
 def contents(
@@ -108,6 +108,6 @@ def _require_types(
 
 def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, Any]:
     """Integers that are sizes, as the examples of arguments tell them."""
-    wanted = {s.name for s in asked(trace.graph)} - known.keys()
+    unknown = {s.name for s in asked(trace.graph)} - known.keys()
     pairs = zip(asking.names, asking.call.leaves, strict=True)
-    return {n: int(x) for n, x in pairs if n in wanted and struct_spec(x) is None}
+    return {n: int(x) for n, x in pairs if n in unknown and struct_spec(x) is None}

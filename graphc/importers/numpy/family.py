@@ -17,6 +17,7 @@ from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
+from graphc.runtime.variants.decided import starting
 from graphc.transform.policies import names_in
 
 CHECKED = 3  # sizes at which a program is compared with a trace of their own
@@ -69,11 +70,15 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             self.compiled[sizes] = self._program(SizePattern(sizes))
         return self.compiled[sizes]
 
+    def functions(self) -> list[Function]:
+        """The functions that run programs."""
+        return [*super().functions(), *(p.compiled for p in self.compiled.values())]
+
     def _trace(self, pattern: SizePattern) -> NumpyTrace:
         return traced(self.function, self.call, pattern, self.specs, self.names())
 
     def _program(self, pattern: SizePattern) -> NumpyProgram:
-        trace, how = self._trace(pattern), self.options
+        trace, how = self._trace(pattern), self.options_for(pattern)
         graph = trace.graph
         names = names_in(graph)  # at true sizes, only what is counted has one
         if pattern.names:
@@ -87,6 +92,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             backend=how.backend,
             unused="ignore",
             casting="exact",
+            decisions=starting(graph, how.decided),
         )
         return NumpyProgram(pattern, trace, made)
 
@@ -96,6 +102,10 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         for known in (*self.seen, sizes):
             self._check(made, known)
         return made
+
+    def looked_at(self, one: NumpyProgram) -> tuple[Function, str]:
+        """The function that runs a program."""
+        return one.compiled, ""
 
     def _require(self, sizes: ShapesOfCall) -> None:
         """Raise the error of the function itself at these sizes, if it has one."""

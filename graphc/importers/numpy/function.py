@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, NoCompileError
 from graphc.importers.jax.call.export import asked
 from graphc.importers.jax.call.sized import SizedFunction
 from graphc.importers.jax.read.settings import runs_plainly
@@ -14,9 +14,10 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.export import contents, numpy_specs
-from graphc.importers.numpy.family import NumpyFamily
+from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.names_of_jax import tell_names_of_numpy
 from graphc.ir.graph.nodes import Graph
+from graphc.runtime.driver.stance import Refused
 from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide
 from graphc.transform.planning.forecast import SizesGiven
@@ -37,6 +38,8 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             return self._function(*args, **named)
         try:
             return self._results(args, named)
+        except (Refused, NoCompileError) as error:
+            raise self._refused(error, args, named) from None
         except Exception as error:
             tell_names_of_numpy(error)
             hide(error)
@@ -65,15 +68,25 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         sizes: ShapesOfCall,
     ) -> Any:
         """The results of a call of this family."""
-        program = family.program_at(sizes) if family.wants_program(sizes) else None
+        program = self._program_at(family, sizes)
         if program is not None:
             try:
                 found = program(call, specs)
+            except NoCompileError:
+                raise
             except GraphError:
                 family.failed(sizes)
             else:
                 return family.results(sizes, found)
         return family.results(sizes, family.alone(sizes)(call, specs))
+
+    def _specs_ahead(self, call: JaxCall) -> list[Spec]:
+        return numpy_specs(call, self._function)
+
+    def _exactly(
+        self, family: NumpyFamily, call: JaxCall, specs: list[Spec]
+    ) -> NumpyProgram:
+        return family.alone(shapes_of(specs))
 
     def _contents(
         self,

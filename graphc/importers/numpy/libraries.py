@@ -1,5 +1,6 @@
 """Code of libraries that fails on a traced array: an error in the user's words."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
@@ -12,10 +13,13 @@ from graphc.errors import (
     is_user_file,
     standing_at,
 )
+from graphc.ir.types import DTYPES
 
 _HINT = "use a function of NumPy or gt, or call it outside of the function"
 _OF_JAX = "JAX "
-_INTERNAL = ("TracedArray", "_method_", "symbolic value", "<input: ")
+_INTERNAL = re.compile(  # or a value, as it is printed
+    rf"TracedArray|_method_|symbolic value|<[^<>]*: (?:weak )?(?:{'|'.join(DTYPES)})\["
+)
 
 
 @contextmanager
@@ -27,7 +31,7 @@ def told_of_libraries() -> Iterator[None]:
         raise
     except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
         text = str(error)
-        if _OF_JAX in text or not any(word in text for word in _INTERNAL):
+        if _OF_JAX in text or not _INTERNAL.search(text):
             raise
         place, library = _blamed(error.__traceback__)
         of_jax = library.startswith("jax.")  # the name to write is told elsewhere

@@ -78,10 +78,10 @@ class Memory:
         if in_rows and self.ordered and self.owner is self:
             shape = _shape(self.content)
             return _View(self, read, lambda _, new: _reshape(new, shape), ordered=True)
-        made = Memory(read(self.content), ordered=True)
-        made._sharing.add(self.owner)
-        self.owner._sharing.add(made)
-        return made
+        copied = Memory(read(self.content), ordered=True)
+        copied._sharing.add(self.owner)
+        self.owner._sharing.add(copied)
+        return copied
 
 
 class _View(Memory):
@@ -122,13 +122,13 @@ def _kept(content: Content) -> Content:
     return content
 
 
-def is_symbolic(given: Any) -> bool:
+def is_symbolic(argument: Any) -> bool:
     """Whether there is a value in an argument, or in the lists that it is made of."""
-    if isinstance(given, (list, tuple)):
-        return any(map(is_symbolic, given))
-    if isinstance(given, slice):
-        return is_symbolic((given.start, given.stop, given.step))
-    return isinstance(given, Value)
+    if isinstance(argument, (list, tuple)):
+        return any(map(is_symbolic, argument))
+    if isinstance(argument, slice):
+        return is_symbolic((argument.start, argument.stop, argument.step))
+    return isinstance(argument, Value)
 
 
 def indexed(content: Content, index: Any) -> Content:
@@ -154,9 +154,9 @@ def _is_number(item: Any) -> bool:
 def _written(content: Content, index: Any, new: Any) -> Content:
     """An array with other elements at an index, cast as NumPy casts what is written."""
     if not is_symbolic([content, index, new]):
-        made = content.copy()
-        made[index] = new
-        return made
+        changed = content.copy()
+        changed[index] = new
+        return changed
     old = as_value(content)
     return old.at[index].set(cast(as_value(new), old.dtype))
 

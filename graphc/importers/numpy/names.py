@@ -30,8 +30,9 @@ from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES
+from graphc.ir.config import default_float
 from graphc.ir.forks import in_forked_children
-from graphc.ir.graph.build import as_value, default_float, strong
+from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
@@ -114,15 +115,15 @@ def _leave(token: object) -> None:
 
 def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The functions of NumPy that there are of values too; ufuncs ask by themselves."""
-    for name, found in vars(np).items():
-        plain = hasattr(found, "__name__") and not isinstance(found, (np.ufunc, type))
-        own = plain and callable(found) and found.__module__ == "numpy"
+    for name, member in vars(np).items():
+        plain = hasattr(member, "__name__") and not isinstance(member, (np.ufunc, type))
+        is_of_numpy = plain and callable(member) and member.__module__ == "numpy"
         if (
-            own
+            is_of_numpy
             and not name.startswith("_")
-            and (name_of(found) in FUNCTIONS or name in NAMES)
+            and (name_of(member) in FUNCTIONS or name in NAMES)
         ):
-            yield name, found
+            yield name, member
 
 
 def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,33 +141,35 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
         if is_symbolic(content_of([*args, *options.values()])):
             if makes_arrays and isinstance(args[0], (list, tuple)):
                 args = (_with_arrays(args[0]), *args[1:])
-            found = called(function, args, options)
+            result = called(function, args, options)
             if name in ORDERED:
-                found.memory.ordered = True
-            return found
+                result.memory.ordered = True
+            return result
         if holds_arrays([*args, *options.values()]):
             return called(function, args, options)
-        found = function(*args, **options)
+        result = function(*args, **options)
         if name.startswith("empty"):
-            found = np.zeros_like(found)
-        return _written_later(found, args, options, name) if called_by_user() else found
+            result = np.zeros_like(result)
+        return (
+            _written_later(result, args, options, name) if called_by_user() else result
+        )
 
     return asked
 
 
-def _written_later(found: Any, args: Any, options: Any, name: str) -> Any:
+def _written_later(result: Any, args: Any, options: Any, name: str) -> Any:
     """Results for code of the user: arrays as ours, since values may be written there.
 
     One that shares memory with an argument, which is from outside, is not written.
     """
-    if isinstance(found, (list, tuple)):
-        items = [_written_later(item, args, options, name) for item in found]
-        return found._make(items) if hasattr(found, "_make") else type(found)(items)
-    if not isinstance(found, np.ndarray):
-        return found
+    if isinstance(result, (list, tuple)):
+        items = [_written_later(item, args, options, name) for item in result]
+        return result._make(items) if hasattr(result, "_make") else type(result)(items)
+    if not isinstance(result, np.ndarray):
+        return result
     arrays = (a for a in (*args, *options.values()) if isinstance(a, np.ndarray))
-    fixed = OUTSIDE if any(np.may_share_memory(found, a) for a in arrays) else ""
-    return TracedArray(Memory(found, fixed, ordered=name in ORDERED))
+    fixed = OUTSIDE if any(np.may_share_memory(result, a) for a in arrays) else ""
+    return TracedArray(Memory(result, fixed, ordered=name in ORDERED))
 
 
 def _with_arrays(items: Any) -> Any:
@@ -197,10 +200,10 @@ class _Joining:
         return len(self._plain)
 
     def __getitem__(self, items: Any) -> Any:
-        given = items if isinstance(items, tuple) else (items,)
-        if not (_TRACING.depth and is_symbolic(content_of(given))):
+        listed = items if isinstance(items, tuple) else (items,)
+        if not (_TRACING.depth and is_symbolic(content_of(listed))):
             return self._plain[items]
-        arrays = [self._array(item) for item in given]
+        arrays = [self._array(item) for item in listed]
         return np.concatenate(arrays, axis=-1 if self._columns else 0)
 
     def _array(self, item: Any) -> Any:

@@ -28,13 +28,13 @@ def tell_names_of_numpy(error: Exception) -> None:
 
 def _calls(error: Exception) -> Iterator[tuple[str, str]]:
     """The functions of JAX in the user's expression that raised."""
-    found, step = None, error.__traceback__
+    innermost, step = None, error.__traceback__
     while step is not None:
         if not is_library(step.tb_frame.f_code.co_filename):
-            found = step
+            innermost = step
         step = step.tb_next
-    if found is not None:
-        yield from _of_jax(found.tb_frame, _expression(found))
+    if innermost is not None:
+        yield from _of_jax(innermost.tb_frame, _expression(innermost))
 
 
 def _expression(step: TracebackType) -> str:
@@ -50,24 +50,24 @@ def _of_jax(frame: FrameType, line: str) -> Iterator[tuple[str, str]]:
     known = {**frame.f_globals, **frame.f_locals}
     for text in _DOTTED.findall(line):
         first, *parts = text.split(".")
-        found, path = known.get(first), ""
+        member, path = known.get(first), ""
         for part in parts:
-            path = found.__name__ if isinstance(found, ModuleType) else ""
-            found = getattr(found, part, None)
-        if callable(found) and f"{path}.".startswith("jax."):
+            path = member.__name__ if isinstance(member, ModuleType) else ""
+            member = getattr(member, part, None)
+        if callable(member) and f"{path}.".startswith("jax."):
             yield text, _meant(f"{path}.{parts[-1]}".split(".")[1:])
 
 
 def _meant(path: list[str]) -> str:
     """The function of NumPy, or of graphc, that does the same as one of JAX."""
     space, *names = path
-    found: Any = np
+    member: Any = np
     for name in names if space == "numpy" else ["no such name"]:
-        found = getattr(found, name, None)
-    if found is not None:
+        member = getattr(member, name, None)
+    if member is not None:
         return ".".join(["np", *names])
     name = names[-1] if names else space
-    for own in (f"{space}.{name}", name, f"special.{name}"):
-        if own in FUNCTIONS or own in OTHER_NAMES:
-            return f"gt.{own} of graphc.tensor"
+    for candidate in (f"{space}.{name}", name, f"special.{name}"):
+        if candidate in FUNCTIONS or candidate in OTHER_NAMES:
+            return f"gt.{candidate} of graphc.tensor"
     return ""

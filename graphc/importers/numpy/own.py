@@ -46,17 +46,22 @@ def _along_axis(
         raise graph_error("there is no such axis", op="apply_along_axis", got=str(axis))
 
     def one(vector: Value) -> Value:
-        found = content_of(function(wrapped(vector), *args, **named))
-        return F.asarray(found) if isinstance(found, (list, tuple)) else as_value(found)
+        result = content_of(function(wrapped(vector), *args, **named))
+        return (
+            F.asarray(result) if isinstance(result, (list, tuple)) else as_value(result)
+        )
 
     others = content.ndim - 1
     each: Callable[[Value], Value] = one
     for _ in range(others):
         each = vmap(each)
-    found = each(F.moveaxis(content, axis, -1))
-    own = range(found.ndim - others)
-    last, there = [others + i for i in own], [axis % content.ndim + i for i in own]
-    return wrapped(F.moveaxis(found, last, there))
+    results = each(F.moveaxis(content, axis, -1))
+    own_axes = range(results.ndim - others)
+    last, there = (
+        [others + i for i in own_axes],
+        [axis % content.ndim + i for i in own_axes],
+    )
+    return wrapped(F.moveaxis(results, last, there))
 
 
 def _einsum(subscripts: Any, *operands: Any, **options: Any) -> Any:
@@ -82,8 +87,10 @@ def _ravel(array: Any, order: str = "C") -> Any:
     return _array(array).ravel(order)
 
 
-def _array(given: Any) -> TracedArray:
-    return given if isinstance(given, TracedArray) else wrapped(as_value(given))
+def _array(argument: Any) -> TracedArray:
+    return (
+        argument if isinstance(argument, TracedArray) else wrapped(as_value(argument))
+    )
 
 
 def _diag(array: Any, k: int = 0) -> Any:
@@ -135,10 +142,10 @@ def _put_masked(array: TracedArray, mask: Any, new: Any) -> None:
 
 def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
     numbers = content_of((array, True, *args))
-    found = wrapped(computed(np.nan_to_num, numbers, content_of(options)))
+    result = wrapped(computed(np.nan_to_num, numbers, content_of(options)))
     if copy or not isinstance(array, TracedArray):
-        return found
-    array.memory.write(..., content_of(found))
+        return result
+    array.memory.write(..., content_of(result))
     return array
 
 

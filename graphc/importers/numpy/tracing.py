@@ -61,9 +61,9 @@ def traced(
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derived(how, outputs, wrt)
             tree = jax.tree.structure(_derivatives(how, tree, args))
-    given = tuple(inputs)
+    graph_inputs = tuple(inputs)
     unnamed = ("",) * len(outputs)
-    return NumpyTrace(Graph(given, tuple(outputs), tuple(names), unnamed), tree)
+    return NumpyTrace(Graph(graph_inputs, tuple(outputs), tuple(names), unnamed), tree)
 
 
 def inputs_of(
@@ -73,11 +73,13 @@ def inputs_of(
     sizes: dict[str, Size] = {
         name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
     }
-    made, named = [], JaxSizes(sizes)
+    variables, named = [], JaxSizes(sizes)
     for name, spec, shape in zip(names, specs, pattern.shapes, strict=True):
-        own = tuple(named.text(n) if isinstance(n, str) else n for n in shape)
-        made.append(variable(name, TensorType(spec.dtype, own, spec.weak)))
-    return made
+        sizes_of_axes = tuple(named.text(n) if isinstance(n, str) else n for n in shape)
+        variables.append(
+            variable(name, TensorType(spec.dtype, sizes_of_axes, spec.weak))
+        )
+    return variables
 
 
 def _derivatives(how: Differentiated, tree: Any, args: Sequence[Any]) -> Any:

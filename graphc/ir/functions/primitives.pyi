@@ -110,6 +110,7 @@ class Primitives:
     greater_equal: graphc.ir.graph.op.Primitive
     growing: graphc.ir.graph.op.Primitive
     heaviside: graphc.ir.graph.op.Primitive
+    host_call: graphc.ir.graph.op.Primitive
     hyp2f1: graphc.ir.graph.op.Primitive
     hypot: graphc.ir.graph.op.Primitive
     i0: graphc.ir.graph.op.Primitive

@@ -14,7 +14,7 @@ Number = Any  # an integer, or a value
 
 def arithmetic(size: Size, number_of: Callable[[Symbol], Number]) -> Number:
     """`size` computed from values for its symbols, which may be arrays."""
-    found: dict[Atom, Number] = {}
+    value_of: dict[Atom, Number] = {}
 
     def formula(part: Size) -> Number:
         terms = [
@@ -24,10 +24,10 @@ def arithmetic(size: Size, number_of: Callable[[Symbol], Number]) -> Number:
         return reduce(operator.add, terms, 0)
 
     def atom(one: Atom) -> Number:
-        return number_of(one) if isinstance(one, Symbol) else found[one]
+        return number_of(one) if isinstance(one, Symbol) else value_of[one]
 
     for call in calls_in(size):
-        found[call] = _FUNCTIONS[call.op](*map(formula, call.args))
+        value_of[call] = _FUNCTIONS[call.op](*map(formula, call.args))
     return formula(size)
 
 

@@ -37,8 +37,8 @@ class Body:
     @cached_property
     def nodes(self) -> list[Node]:
         """Its nodes in topological order, without the inputs."""
-        given = {v.node for v in self.inputs}
-        return [n for n in ancestors(self.outputs) if n not in given]
+        inputs = {v.node for v in self.inputs}
+        return [n for n in ancestors(self.outputs) if n not in inputs]
 
     @cached_property
     def computed(self) -> set[Symbol]:
@@ -62,30 +62,30 @@ class Body:
         self, types: Iterable[TensorType], size_args: Sequence[Size]
     ) -> dict[Symbol, Size]:
         """The replacements of the sizes of the body, for inputs of these types."""
-        found = dict(zip(self.size_params, size_args, strict=True))
+        replacements = dict(zip(self.size_params, size_args, strict=True))
         for value, type in zip(self.inputs, types, strict=True):
             for n, m in zip(value.type.shape, type.shape, strict=True):
                 if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                    found.setdefault(n.symbols[0], m)
-        return found
+                    replacements.setdefault(n.symbols[0], m)
+        return replacements
 
     def changed(self, outputs: Sequence[Value]) -> "Body | None":
         """The body with other outputs; None if they depend on more than its inputs."""
-        made = Body(self.inputs, self.size_params, tuple(outputs))
-        if any(node.primitive is INPUT for node in made.nodes):
+        changed = Body(self.inputs, self.size_params, tuple(outputs))
+        if any(node.primitive is INPUT for node in changed.nodes):
             return None
         if self.computed:
-            return made if made.computed <= _made_in(made) else None
-        return None if made.computed else made
+            return changed if changed.computed <= _made_in(changed) else None
+        return None if changed.computed else changed
 
     def types(
-        self, given: Sequence[TensorType], size_args: Sequence[Size]
+        self, input_types: Sequence[TensorType], size_args: Sequence[Size]
     ) -> list[TensorType]:
         """The types of the outputs for inputs of these types. In a type rule only."""
-        for value, type in zip(self.inputs, given, strict=True):
+        for value, type in zip(self.inputs, input_types, strict=True):
             if value.dtype != type.dtype or value.type.rank != type.rank:
                 raise type_error(f"the body takes {value.type}, not {type}")
-        known = self.sizes(given, size_args)
+        known = self.sizes(input_types, size_args)
         return [v.type.like(_sized(v.type.shape, known)) for v in self.outputs]
 
 
@@ -136,7 +136,7 @@ def close(
     if own_size is not None:
         region = _with_sized(region, outputs, inputs, own_size)
         region = _with_transposes(region)
-    inside, own = set(region), set(inputs)
+    inside, own_inputs = set(region), set(inputs)
     for node in region:
         if node.primitive.checks:
             raise graph_error(
@@ -147,10 +147,10 @@ def close(
                 where=node.place,
             )
         if op != "scan":
-            _require_compiled(node, inside, own, op)
+            _require_compiled(node, inside, own_inputs, op)
     for output in outputs:
         for value in (v for n in output.type.shape for v in origins(n)):
-            if value.node in inside or value in own:
+            if value.node in inside or value in own_inputs:
                 raise graph_error(
                     "what a step gives has a size that depends on the step",
                     op=op,
@@ -161,7 +161,7 @@ def close(
     captures = dict.fromkeys(
         v
         for v in [*(v for n in region for v in n.inputs), *outputs]
-        if v.node not in inside and v not in own and not _is_literal(v)
+        if v.node not in inside and v not in own_inputs and not _is_literal(v)
     )
     return _closed(outputs, inputs, list(captures), region)
 
@@ -192,11 +192,11 @@ def _with_transposes(region: Sequence[Node]) -> list[Node]:
 
 
 def _require_compiled(
-    node: Node, inside: set[Node], own: set[Value], op: str
+    node: Node, inside: set[Node], own_inputs: set[Value], op: str
 ) -> None:
     """Raise GraphError where a node of a body needs a size that is computed within."""
     for value in node.demands:
-        if value.node in inside or value in own:
+        if value.node in inside or value in own_inputs:
             raise graph_error(
                 "a size within depends on what changes from step to step",
                 op=op,
@@ -232,40 +232,46 @@ def _closed(
     captures: list[Value],
     region: Sequence[Node],
 ) -> tuple[Body, list[Value], list[Size]]:
-    given = (*inputs, *captures)
+    outer_values = (*inputs, *captures)
     inside = {*region, *(v.node for v in inputs)}
-    nodes = _nodes_of_body(outputs, given, inside)
+    nodes = _nodes_of_body(outputs, outer_values, inside)
     late = _late(nodes, captures)
     nodes.sort(key=lambda node: node in late)
-    axes = axes_of(given)
+    axes = axes_of(outer_values)
     asked: dict[Symbol, None] = {}
     for node in nodes:
         outer = (s for s in symbols_needed(node) if not _is_of(s, inside))
         asked.update(dict.fromkeys(s for s in outer if s not in axes))
     params = _size_params({*axes, *asked})
-    new = dict(zip(given, _inputs_of_body(given, params, {*axes, *asked}), strict=True))
-    for old, own in new.items():
+    new = dict(
+        zip(
+            outer_values,
+            _inputs_of_body(outer_values, params, {*axes, *asked}),
+            strict=True,
+        )
+    )
+    for old, inner in new.items():
         if old._symbol is not None:
-            at_least(own, old._symbol.lower)
-    made = dict(new)
+            at_least(inner, old._symbol.lower)
+    replacements = dict(new)
     for node in nodes:
         # A body without captures is as the user wrote it.
         place = node.place.plain if node in late else node.place
-        fresh = renewed(node, made, place, params)
-        made.update(zip(node.outputs, fresh.outputs, strict=True))
+        fresh = renewed(node, replacements, place, params)
+        replacements.update(zip(node.outputs, fresh.outputs, strict=True))
     body = Body(
         tuple(new.values()),
         tuple([params[s].symbols[0] for s in asked]),
-        tuple([made.get(v, v) for v in outputs]),
+        tuple([replacements.get(v, v) for v in outputs]),
     )
     return body, captures, [symbol_dim(s) for s in asked]
 
 
 def _nodes_of_body(
-    outputs: Sequence[Value], given: Iterable[Value], inside: set[Node]
+    outputs: Sequence[Value], outer_values: Iterable[Value], inside: set[Node]
 ) -> list[Node]:
     """The nodes between values, and the literals that they take."""
-    known = set(given)
+    known = set(outer_values)
 
     def edges(node: Node) -> list[Value]:
         needed = [*node.inputs, *(v for v in node.demands if v.node in inside)]
@@ -276,11 +282,11 @@ def _nodes_of_body(
 
 def _late(nodes: Iterable[Node], captures: Iterable[Value]) -> set[Node]:
     """The nodes that depend on captures of a body."""
-    taken, found = set(captures), set[Node]()
+    taken, late = set(captures), set[Node]()
     for node in nodes:
-        if any(v in taken or v.node in found for v in operands(node)):
-            found.add(node)
-    return found
+        if any(v in taken or v.node in late for v in operands(node)):
+            late.add(node)
+    return late
 
 
 def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
@@ -290,31 +296,33 @@ def _is_of(symbol: Symbol, inside: set[Node]) -> bool:
 
 def _size_params(symbols: Iterable[Symbol]) -> dict[Symbol, Dim]:
     """New symbols for these and for the symbols of their bounds, without an origin."""
-    found: dict[Symbol, Dim] = {}
+    params: dict[Symbol, Dim] = {}
     for symbol in with_bounds(symbols):
         upper = symbol.upper
         if isinstance(upper, Dim):
-            upper = substitute(upper, found)
+            upper = substitute(upper, params)
         limits = symbol.lower, upper
         inner = Symbol(symbol.name, None, *limits, may_be_one=symbol.may_be_one)
-        found[symbol] = symbol_dim(inner)
-    return found
+        params[symbol] = symbol_dim(inner)
+    return params
 
 
 def with_bounds(symbols: Iterable[Symbol]) -> list[Symbol]:
     """The symbols, and the symbols of their bounds, the oldest first."""
-    found = set(symbols)
-    stack = list(found)
+    closed = set(symbols)
+    stack = list(closed)
     while stack:
         upper = stack.pop().upper
-        new = set(upper.symbols if isinstance(upper, Dim) else ()) - found
-        found |= new
+        new = set(upper.symbols if isinstance(upper, Dim) else ()) - closed
+        closed |= new
         stack += new
-    return sorted(found, key=lambda s: s.serial)
+    return sorted(closed, key=lambda s: s.serial)
 
 
 def _inputs_of_body(
-    given: Iterable[Value], params: Mapping[Symbol, Dim], known: Container[Symbol]
+    outer_values: Iterable[Value],
+    params: Mapping[Symbol, Dim],
+    known: Container[Symbol],
 ) -> list[Value]:
     """Variables for values from outside, of new sizes.
 
@@ -336,7 +344,7 @@ def _inputs_of_body(
             v.name or v.node.primitive.name,
             TensorType(v.dtype, tuple(map(size, v.type.shape)), v.type.weak),
         )
-        for v in given
+        for v in outer_values
     ]
 
 

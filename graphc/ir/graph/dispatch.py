@@ -53,34 +53,36 @@ def apply_ufunc(
         return _outer(FUNCTIONS[name], *inputs, **options)
     if method != "__call__":
         return _by_method(name, method, inputs, options)
-    found = FUNCTIONS.get(name)
-    if found is None:
+    function = FUNCTIONS.get(name)
+    if function is None:
         raise _unknown(name)
-    return _as_arrays(_called(found, name, inputs, options))
+    return _as_arrays(_called(function, name, inputs, options))
 
 
-def _as_arrays(found: Any) -> Any:
+def _as_arrays(results: Any) -> Any:
     """Results as NumPy's functions give them, whose numbers are no Python numbers."""
-    if isinstance(found, tuple):
-        return tuple(map(_as_arrays, found))
-    return FUNCTIONS["asarray"](found) if found.type.weak else found
+    if isinstance(results, tuple):
+        return tuple(map(_as_arrays, results))
+    return FUNCTIONS["asarray"](results) if results.type.weak else results
 
 
 def _by_method(
     name: str, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
     """A method of a ufunc; it goes along the first axis where none is said."""
-    found = METHODS.get((name, method))
-    if found is None:
+    function_name = METHODS.get((name, method))
+    if function_name is None:
         raise _unknown(f"{name}.{method}")
-    return _called(FUNCTIONS[found], found, inputs, {"axis": 0} | options)
+    return _called(
+        FUNCTIONS[function_name], function_name, inputs, {"axis": 0} | options
+    )
 
 
-def _outer(found: Callable[..., Any], a: Any, b: Any, **options: Any) -> Any:
+def _outer(function: Callable[..., Any], a: Any, b: Any, **options: Any) -> Any:
     """A function of each element of one array with each of another."""
     a, b = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
     new = tuple(range(a.ndim, a.ndim + b.ndim))
-    return found(FUNCTIONS["expand_dims"](a, new) if new else a, b, **options)
+    return function(FUNCTIONS["expand_dims"](a, new) if new else a, b, **options)
 
 
 def apply_function(
@@ -88,10 +90,10 @@ def apply_function(
 ) -> Any:
     """The answer of `__array_function__`."""
     name = name_of(function)
-    found = FUNCTIONS.get(name)
-    if found is None:
+    ours = FUNCTIONS.get(name)
+    if ours is None:
         raise _unknown(name)
-    return _called(found, name, *_by_name(function, args, options))
+    return _called(ours, name, *_by_name(function, args, options))
 
 
 def name_of(function: Any) -> str:
@@ -112,22 +114,25 @@ def _by_name(
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return args, options
     needed = [p for p in parameters if p.default is p.empty]
-    given = zip(parameters[len(needed) :], args[len(needed) :], strict=False)
-    options = {p.name: a for p, a in given} | options
+    optional = zip(parameters[len(needed) :], args[len(needed) :], strict=False)
+    options = {p.name: a for p, a in optional} | options
     return args[: len(needed)], {RENAMED.get(k, k): v for k, v in options.items()}
 
 
 def _called(
-    found: Callable[..., Any], name: str, args: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
 ) -> Any:
-    signature = inspect.signature(found)
+    signature = inspect.signature(function)
     args, options = _fitted(signature, args, options)
     try:
         signature.bind(*args, **options)
     except TypeError as error:
         hint = f"see the arguments of graphc.tensor.{name}"
         raise graph_error(str(error), op=f"numpy.{name}", hint=hint) from None
-    return found(*args, **options)
+    return function(*args, **options)
 
 
 def _fitted(
@@ -135,21 +140,24 @@ def _fitted(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments that are positional here by position; none about memory layout."""
     parameters = signature.parameters
-    own = {
+    known_options = {
         k: v
         for k, v in options.items()
         if k in parameters or k not in LAYOUT or v == "F"
     }
     for parameter in list(parameters.values())[len(args) :]:
-        if parameter.kind is not parameter.POSITIONAL_ONLY or parameter.name not in own:
+        if (
+            parameter.kind is not parameter.POSITIONAL_ONLY
+            or parameter.name not in known_options
+        ):
             break
-        args = (*args, own.pop(parameter.name))
-    return args, own
+        args = (*args, known_options.pop(parameter.name))
+    return args, known_options
 
 
 def _unknown(name: str) -> GraphError:
     """The error of a function of NumPy, or of a library that extends it."""
-    own = name.removeprefix("numpy.")
-    root, last = own.split(".")[0], own.split(".")[-1]
-    op = f"numpy.{own}" if hasattr(np, root) else own
+    own_name = name.removeprefix("numpy.")
+    root, last = own_name.split(".")[0], own_name.split(".")[-1]
+    op = f"numpy.{own_name}" if hasattr(np, root) else own_name
     return graph_error("takes no symbolic values", op=op, hint=meant(last))

@@ -46,18 +46,18 @@ def followed(
     if type.dtype.kind == "b" and any(map(_has_data, known)):
         return OPAQUE  # what depends on data is chosen there, not by a formula
     with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
-        found = _bounded(primitive.sizes(*known, **params))
+        sizes = _bounded(primitive.sizes(*known, **params))
     # A size that is converted does not wrap around: the program refuses it.
     wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
-    if found is None or not primitive.wraps or wide:
-        return Followed(found)
-    return _as_computed(found, type.dtype)
+    if sizes is None or not primitive.wraps or wide:
+        return Followed(sizes)
+    return _as_computed(sizes, type.dtype)
 
 
 def _has_data(sizes: Any) -> bool:
     """Whether some of these sizes are integers of a program, and no axes."""
-    found = (n.symbols for n in sizes.flat if isinstance(n, Dim))
-    return any(s.origin is not None for symbols in found for s in symbols)
+    all_symbols = (n.symbols for n in sizes.flat if isinstance(n, Dim))
+    return any(s.origin is not None for symbols in all_symbols for s in symbols)
 
 
 def holds_sizes(type: TensorType) -> bool:
@@ -85,14 +85,14 @@ def _as_computed(sizes: Sizes, dtype: DType) -> Followed:
     """The sizes as arithmetic of a dtype gives them, if that is known."""
     guards: dict[Guard, None] = {}
     for place, size in np.ndenumerate(sizes):
-        found = wrapped(size, dtype)
-        if found is None:
+        computed = wrapped(size, dtype)
+        if computed is None:
             if not _is_of_axes(size, dtype):
                 return OPAQUE
-            found = size
+            computed = size
             if dtype.itemsize < 8:  # no axis is long enough to leave 64 bits
                 guards |= dict.fromkeys(_within(size, dtype))
-        sizes[place] = found
+        sizes[place] = computed
     return Followed(sizes, tuple(guards))
 
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from html import escape
 from itertools import count
 from pathlib import Path
 from threading import RLock
@@ -19,6 +20,8 @@ from graphc.errors import (
     graph_error,
     label,
     own_caller,
+    printable,
+    shortened,
     user_place,
 )
 from graphc.ir.elsewhere import OF_VALUES
@@ -113,12 +116,12 @@ class Node:
 
 
 def _demands(params: Params) -> "tuple[Value, ...]":
-    found: dict[Value, None] = {}
+    demands: dict[Value, None] = {}
     for param in params.values():
         for size in param if isinstance(param, tuple) else (param,):
             if isinstance(size, Dim):
-                found.update(dict.fromkeys(origins(size)))
-    return tuple(found)
+                demands.update(dict.fromkeys(origins(size)))
+    return tuple(demands)
 
 
 def origins(size: Size) -> "list[Value]":
@@ -189,14 +192,14 @@ def intern_node(
 
 def _interned(key: tuple[Any, ...], node: Node) -> Node:
     """A new node, or that of another thread which made it at the same time."""
-    made = _InternedNode(node, _gone)
-    made.key = key
+    reference = _InternedNode(node, _gone)
+    reference.key = key
     with _CHANGING:
         entry = _INTERNED.get(key)
         other = None if entry is None else entry()
         if other is not None:
             return other
-        _INTERNED[key] = made
+        _INTERNED[key] = reference
     return node
 
 
@@ -285,7 +288,17 @@ class Value(Operators, Methods):
     def __repr__(self) -> str:
         if self.node.primitive is OP.size and self.sizes is not None:
             return str(self.sizes[()])
-        return f"<{self.node.primitive.name}: {self.type}>"
+        return f"<{self._called()}: {self.type}>"
+
+    def _called(self) -> str:
+        """The name of an input; of another value, its op after the name it has."""
+        name, op = shortened(printable(self.name)), self.node.primitive.name
+        if self.node.primitive is OP.input:
+            return name or op
+        return f"{name} = {op}" if name else op
+
+    def _repr_html_(self) -> str:
+        return f"<code>{escape(repr(self))}</code>"
 
     def __copy__(self) -> "Value":
         return self  # a value never changes, and there is one of each

@@ -181,11 +181,11 @@ class Primitive:
         types, guards = infer_types(self, inputs, params)
         if not self.interned:
             return Node(self, inputs, params, types, guards)
-        found = followed(self, inputs, params, types[0])
-        guards += found.guards
+        followed_sizes = followed(self, inputs, params, types[0])
+        guards += followed_sizes.guards
         node = intern_node(self, inputs, params, types, guards)
-        if found.sizes is not None:
-            node.outputs[0].sizes = found.sizes
+        if followed_sizes.sizes is not None:
+            node.outputs[0].sizes = followed_sizes.sizes
         return node
 
     def emit(
@@ -280,9 +280,9 @@ def op(
 
     def declare(infer: TypeRule) -> Primitive:
         name = infer.__name__.strip("_")
-        made = Primitive(name, infer, inline=inline, interned=interned)
-        made.__doc__ = infer.__doc__
-        return made
+        primitive = Primitive(name, infer, inline=inline, interned=interned)
+        primitive.__doc__ = infer.__doc__
+        return primitive
 
     return declare
 
@@ -335,12 +335,12 @@ def infer_types(
     finally:
         _CURRENT.now = outer
     unique = tuple(dict.fromkeys(guards)) if guards else ()
-    found = types if isinstance(types, tuple) else (types,)
-    for type in found:
-        given = inputs[0] if inputs else None
-        if given is None or type is not given.type or not given.node.inputs:
+    outputs = types if isinstance(types, tuple) else (types,)
+    for type in outputs:
+        first = inputs[0] if inputs else None
+        if first is None or type is not first.type or not first.node.inputs:
             _require_countable(primitive, type)  # else it has been looked at
-    return found, unique
+    return outputs, unique
 
 
 def _require_countable(primitive: Primitive, type: TensorType) -> None:

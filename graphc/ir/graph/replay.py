@@ -47,12 +47,12 @@ def replayed(
 
     `sizes` replace symbols of axes.
     """
-    made = dict(new)
+    replacements = dict(new)
     for node in region:
-        fresh = renewed(node, made, node.place.plain, sizes)
+        fresh = renewed(node, replacements, node.place.plain, sizes)
         for old, value in zip(node.outputs, fresh.outputs, strict=True):
-            made.setdefault(old, value)
-    return [made.get(v, v) for v in outputs]
+            replacements.setdefault(old, value)
+    return [replacements.get(v, v) for v in outputs]
 
 
 def substituted(
@@ -107,32 +107,32 @@ def copied(
     Nothing is asked of the rules of primitives: no node of `region`, in topological
     order, may be about an integer that is known as a size.
     """
-    made = dict(new)
+    replacements = dict(new)
     for node in region:
-        inputs = tuple([made.get(v, v) for v in node.inputs])
+        inputs = tuple([replacements.get(v, v) for v in node.inputs])
         types = tuple([v.type for v in node.outputs])
         with standing_at(node.place):
             fresh = intern_node(
                 node.primitive, inputs, dict(node.params), types, node.guards
             )
-        made.update(zip(node.outputs, fresh.outputs, strict=True))
-    return [made.get(v, v) for v in outputs]
+        replacements.update(zip(node.outputs, fresh.outputs, strict=True))
+    return [replacements.get(v, v) for v in outputs]
 
 
 def renewed(
     node: Node,
-    made: Mapping[Value, Value],
+    replacements: Mapping[Value, Value],
     place: SourceLocation,
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Node:
     """A node on the replacements of its operands, rebuilt for a line of the user."""
-    params = for_sizes(node, made, sizes)
+    params = for_sizes(node, replacements, sizes)
     if node.primitive is SIZE_OP:  # a size with replaced symbols has other origins
         if isinstance(params["size"], int):
             return as_value(params["size"]).node
         inputs = origins(params["size"])
     else:
-        inputs = [made.get(v, v) for v in node.inputs]
+        inputs = [replacements.get(v, v) for v in node.inputs]
     with standing_at(place):
         fresh = rebuild(node, tuple(inputs), params)
         rule = SETTLING.find(node.primitive)
@@ -141,14 +141,16 @@ def renewed(
 
 def for_sizes(
     node: Node,
-    made: Mapping[Value, Value],
+    replacements: Mapping[Value, Value],
     sizes: Mapping[Symbol, Size] = MappingProxyType({}),
 ) -> Params:
     """The params of a node, with sizes of replaced values replaced."""
     # A node that does not demand its sizes on the host has them as inputs.
     known = node.demands if node.primitive.demanding else node.inputs
     changed: dict[Symbol, Size] = {}
-    changed.update((v.symbol, _size_of(made[v])) for v in known if v in made)
+    changed.update(
+        (v.symbol, _size_of(replacements[v])) for v in known if v in replacements
+    )
     changed.update(sizes)
     if not changed:
         return node.params

@@ -26,18 +26,18 @@ def verify(graph: Graph) -> None:
     _verify_nodes(nodes, graph.inputs, "graph")
     for body in bodies(nodes):
         _distinct("input of a body", body.inputs)
-        given = [v.node for v in body.inputs]
-        _verify_nodes([*given, *body.nodes], body.inputs, "body")
+        input_nodes = [v.node for v in body.inputs]
+        _verify_nodes([*input_nodes, *body.nodes], body.inputs, "body")
         verify_closed(body)
 
 
 def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> None:
-    given = {v.node for v in inputs}
+    input_nodes = {v.node for v in inputs}
     for node in nodes:
         _verify_order(node)
         _verify_params(node)
         _verify_types(node)
-        if node.primitive is INPUT and node not in given:
+        if node.primitive is INPUT and node not in input_nodes:
             name = node.outputs[0].name
             raise _wrong(node, f"the variable {name!r} is not an input of the {what}")
 
@@ -45,11 +45,11 @@ def _verify_nodes(nodes: Iterable[Node], inputs: Iterable[Value], what: str) -> 
 def verify_closed(body: Body) -> None:
     """Each size is a parameter, an axis of an input, or computed within."""
     known = {*axes_of(body.inputs), *body.size_params}
-    own = {*(v.node for v in body.inputs), *body.nodes}
-    for node in own:
+    inside = {*(v.node for v in body.inputs), *body.nodes}
+    for node in inside:
         for symbol in symbols_of(node):
             origin = symbol.origin
-            computed = isinstance(origin, Value) and origin.node in own
+            computed = isinstance(origin, Value) and origin.node in inside
             if not (computed or symbol in known or node.primitive.driven):
                 problem = f"the size {symbol.name} in a body is not the body's own"
                 raise _wrong(node, problem, _listed(v.type for v in node.outputs))
@@ -99,15 +99,15 @@ def _verify_order(node: Node) -> None:
 
 def _verify_params(node: Node) -> None:
     """Params are of their kinds and stand in the order of the rule."""
-    given = dict(node.params)
+    params = dict(node.params)
     try:
-        expected = node.primitive.kinds.checked(given, node.inputs)
+        expected = node.primitive.kinds.checked(params, node.inputs)
     except GraphError as error:
         problem = str(error).split("\n  at ")[0]
         raise _wrong(node, f"it has other params: {problem}") from None
-    if tuple(given) != tuple(expected):
-        got, wanted = ", ".join(given), ", ".join(expected)
-        raise _wrong(node, "its params are not those of the rule", got, wanted)
+    if tuple(params) != tuple(expected):
+        got, needed = ", ".join(params), ", ".join(expected)
+        raise _wrong(node, "its params are not those of the rule", got, needed)
 
 
 def _verify_types(node: Node) -> None:

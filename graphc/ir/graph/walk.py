@@ -44,25 +44,25 @@ def in_program_order(
     order = sorted(nodes, key=attrgetter("serial"))
     constant: set[Node] = set()
     for node in order:
-        for given in used_by(node):
-            if given not in constant and (given.inputs or not given.primitive.inline):
+        for user in used_by(node):
+            if user not in constant and (user.inputs or not user.primitive.inline):
                 break
         else:
             constant.add(node)
-    found: dict[Node, None] = {}
+    ordered: dict[Node, None] = {}
     for root in [*(n for n in order if n not in constant), *order]:
         if constant.isdisjoint(used_by(root)):  # as most: there is nothing to wait for
-            found.setdefault(root)
+            ordered.setdefault(root)
             continue
         stack = [root]
         while stack:
             waiting = [n for n in used_by(stack[-1]) if n in constant]
-            first = next((n for n in waiting if n not in found), None)
+            first = next((n for n in waiting if n not in ordered), None)
             if first is None:
-                found.setdefault(stack.pop())
+                ordered.setdefault(stack.pop())
             else:
                 stack.append(first)
-    return list(found)
+    return list(ordered)
 
 
 def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]":
@@ -70,13 +70,13 @@ def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]
 
     The order of `ancestors` tells also which nodes other graphs have made before.
     """
-    found: dict[Node, None] = {}
+    ordered: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(list(roots))]
     while stack:
         node, left = stack.pop()
         if left:
-            found[node] = None
-        elif node not in found:
+            ordered[node] = None
+        elif node not in ordered:
             stack.append((node, True))
             stack += [(v.node, False) for v in reversed(tuple(edges(node)))]
-    return list(found)
+    return list(ordered)

@@ -99,15 +99,15 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     function = _called(path)
     if function and function not in vars(builtins):
         return foreign(value, function)
-    word, found = _written(path)
+    word, told_hint = _written(path)
     if path and isinstance(path[-1], ast.Subscript):
-        word, found = {
+        word, told_hint = {
             "numpy.asarray": ("index", _INDEX),
             "int": ("index", _OF_LIST),
-        }.get(op, (word, found))
+        }.get(op, (word, told_hint))
     if function in _BUILTINS:
-        word, found = function, _BUILTINS[function]
-    hint = in_words(found or hint or _ANY.get(op, ""))
+        word, told_hint = function, _BUILTINS[function]
+    hint = in_words(told_hint or hint or _ANY.get(op, ""))
     return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
 
 
@@ -142,8 +142,8 @@ def shown(value: "Value") -> str:
 
 def meant(name: str) -> str:
     """A hint at our functions of this name, or else at all of them."""
-    found = [f"gt.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
-    return f"use {' or '.join(found) or 'the functions of graphc.tensor'}"
+    namesakes = [f"gt.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
+    return f"use {' or '.join(namesakes) or 'the functions of graphc.tensor'}"
 
 
 def around(place: SourceLocation) -> list[ast.AST]:

@@ -63,9 +63,9 @@ def _size(terms: Poly) -> Size:
 
 
 def _call(op: str, *args: Size) -> Dim:
-    made = _made(op, *args)
-    if made is not None:
-        return made
+    simplified = _made(op, *args)
+    if simplified is not None:
+        return simplified
     return symbol_dim(_calls.setdefault(_key(op, args), Call(op, args)))
 
 
@@ -195,8 +195,8 @@ def axis(name: str) -> Dim:
     """The size of all axes called `name`: one symbol, at least 0; of "b?", maybe 1."""
     symbol = _axes.get(name)
     if symbol is None:
-        made = Symbol(name, lower=0, may_be_one=is_of_maybe_one(name))
-        symbol = _axes.setdefault(name, made)
+        fresh = Symbol(name, lower=0, may_be_one=is_of_maybe_one(name))
+        symbol = _axes.setdefault(name, fresh)
     return symbol_dim(symbol)
 
 
@@ -231,8 +231,8 @@ def _divide(a: Size, b: Size) -> Size:
         raise GraphError(f"{a} is divided by zero")
     if all(c < 0 for c in by.values()):
         return _divide(-a, -b)
-    quotient, rest = polynomial(a).divide(by)
-    return _size(quotient) + (_divide_rest(rest, by) if rest else 0)
+    quotient, remainder = polynomial(a).divide(by)
+    return _size(quotient) + (_divide_rest(remainder, by) if remainder else 0)
 
 
 def _divide_rest(p: Poly, by: Poly) -> Size:
@@ -263,20 +263,20 @@ def _extreme(op: str, *sizes: Size) -> Size:
     if known is not None:
         return known
     side = SIDES[op]
-    kept: list[Size] = []
+    candidates: list[Size] = []
     flat: list[Size] = []
     for size in sizes:
         atom = polynomial(size).only_atom()
         flat += atom.args if isinstance(atom, Call) and atom.op == op else (size,)
     # The simplest first: of two that are equal, it is the one that is kept.
     for x in sorted(dict.fromkeys(flat), key=lambda x: (weight(x), str(x))):
-        near = kept if len(flat) <= MOST_COMPARED else ()
+        near = candidates if len(flat) <= MOST_COMPARED else ()
         if not any(less_equal(side * y, side * x) for y in near):
             dropped = {id(y) for y in near if less_equal(side * x, side * y)}
-            kept = [y for y in kept if id(y) not in dropped] + [x]
-    if not kept:
+            candidates = [y for y in candidates if id(y) not in dropped] + [x]
+    if not candidates:
         raise GraphError(f"the {op}imum of no sizes: give at least one")
-    return kept[0] if len(kept) == 1 else _call(op, *kept)
+    return candidates[0] if len(candidates) == 1 else _call(op, *candidates)
 
 
 def minimum(*sizes: Size) -> Size:
@@ -315,10 +315,10 @@ def may_be_one(size: Size) -> bool:
     symbols = [s for s in size.symbols if s.may_be_one]
     if not symbols:
         return False
-    found = size._results.get((may_be_one, 0))
-    if found is None:
-        found = size._results[may_be_one, 0] = int(_is_one_for_some(size, symbols))
-    return bool(found)
+    answer = size._results.get((may_be_one, 0))
+    if answer is None:
+        answer = size._results[may_be_one, 0] = int(_is_one_for_some(size, symbols))
+    return bool(answer)
 
 
 def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
@@ -397,8 +397,8 @@ def _at_most(a: Size, b: Size) -> bool | None:
 
 def bounds(d: Size) -> tuple[int | None, int | None]:
     """Numbers that `d` is never below and never above, None where none is known."""
-    found = [prove(polynomial(d)) for prove in (proofs.lower, proofs.upper)]
-    low, high = (None if math.isinf(x) else int(x) for x in found)
+    ends = [prove(polynomial(d)) for prove in (proofs.lower, proofs.upper)]
+    low, high = (None if math.isinf(x) else int(x) for x in ends)
     return low, high
 
 

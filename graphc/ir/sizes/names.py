@@ -36,16 +36,16 @@ def distinct(symbols: Iterable[HasName]) -> dict[object, str]:
     order = sorted(set(symbols), key=lambda s: s.serial)
     taken = {s.name for s in order}
     seen: set[str] = set()
-    found: dict[object, str] = {}
+    names: dict[object, str] = {}
     for symbol in order:
         if symbol.name in seen:
             number = 2
             while f"{symbol.name}_{number}" in taken:
                 number += 1
-            found[symbol] = f"{symbol.name}_{number}"
-            taken.add(found[symbol])
+            names[symbol] = f"{symbol.name}_{number}"
+            taken.add(names[symbol])
         seen.add(symbol.name)
-    return found
+    return names
 
 
 def shown_name(symbol: HasName) -> str:

@@ -133,7 +133,7 @@ class Poly(dict[Monomial, int]):
 
     def divide(self, by: Poly) -> tuple[Poly, Poly]:
         """(quotient, rest) with self == quotient*by + rest."""
-        p, quotient, rest, lead = Poly(self), Poly(), Poly(), by.lead()
+        p, quotient, remainder, lead = Poly(self), Poly(), Poly(), by.lead()
         # Of one term, no division makes terms that were not there.
         leads = iter(sorted(p, key=_rank, reverse=True) if len(by) == 1 else ())
         while p:
@@ -144,13 +144,13 @@ class Poly(dict[Monomial, int]):
                 if len(by) > 1:
                     # Such a rest would depend on which symbol is older.
                     return Poly(), self
-                rest[top] = p.pop(top)
+                remainder[top] = p.pop(top)
             else:
                 quotient[left] = whole
                 p.add(Poly({left: whole}).times(by).items(), -1)
                 if top in p:
-                    rest[top] = p.pop(top)
-        return quotient, rest
+                    remainder[top] = p.pop(top)
+        return quotient, remainder
 
 
 def _rank(monomial: Monomial) -> tuple[int, list[int]]:
@@ -176,11 +176,11 @@ def polynomial(size: Size) -> Poly:
 
 def calls_in(size: Size) -> list[Call]:
     """The calls within a size, each after those in its arguments."""
-    found: set[Call] = set()
+    calls: set[Call] = set()
     stack = [size]
     while stack:
         for atom in polynomial(stack.pop()).atoms():
-            if isinstance(atom, Call) and atom not in found:
-                found.add(atom)
+            if isinstance(atom, Call) and atom not in calls:
+                calls.add(atom)
                 stack += atom.formulas
-    return sorted(found, key=by_serial)
+    return sorted(calls, key=by_serial)

@@ -91,10 +91,11 @@ class _Proof:
         if self.left < 0:
             return -math.inf
         atom = _first(p)
-        factor, rest = p.collect(atom)
+        factor, remainder = p.collect(atom)
         if isinstance(atom, Call) and (atom.side or atom.op == "stretch"):
             cases = [
-                self.lower(factor.times(polynomial(x)).plus(rest)) for x in atom.args
+                self.lower(factor.times(polynomial(x)).plus(remainder))
+                for x in atom.args
             ]
             chosen = atom.side and self.sign(factor) == -atom.side
             return max(cases) if chosen else min(cases)
@@ -102,7 +103,7 @@ class _Proof:
         for f, scale, low, high in self.steps(atom, factor):
             end = {1: low, -1: high}.get(self.sign(f))
             if end is not None:
-                bound = self.lower(f.times(polynomial(end)).plus(rest, scale))
+                bound = self.lower(f.times(polynomial(end)).plus(remainder, scale))
                 best = max(best, bound if math.isinf(bound) else -(-bound // scale))
         return best
 
@@ -122,10 +123,10 @@ class _Proof:
         low = 0 if self.lower(polynomial(a)) >= 0 else None
         if atom.op == "*":
             return [(factor, 1, low, None)]
-        quotient, rest = factor.divide(polynomial(b))
-        if rest and not isinstance(b, int):
+        quotient, remainder = factor.divide(polynomial(b))
+        if remainder and not isinstance(b, int):
             return [(factor, 1, low, a if low == 0 else None)]
-        f, scale = (factor, b) if rest and isinstance(b, int) else (quotient, 1)
+        f, scale = (factor, b) if remainder and isinstance(b, int) else (quotient, 1)
         return [(factor, 1, low, None), (f, scale, a - b + 1, a)]  # of b*(a//b), b > 0
 
 
@@ -133,14 +134,14 @@ def _first(p: Poly) -> Atom:
     """The atom to replace first, whatever their ages; equals are told by name."""
     ranks = {a: (a.side * p.get((a,), 0) > 0, a.depth) for a in p.atoms()}
     most = max(ranks.values())
-    found = [atom for atom, rank in ranks.items() if rank == most]
-    if len(found) == 1:
-        return found[0]
-    terms: dict[Atom, list[tuple[int, int, int]]] = {atom: [] for atom in found}
+    candidates = [atom for atom, rank in ranks.items() if rank == most]
+    if len(candidates) == 1:
+        return candidates[0]
+    terms: dict[Atom, list[tuple[int, int, int]]] = {atom: [] for atom in candidates}
     for monomial, c in p.items():
         for atom in {a for a in monomial if a in terms}:
             terms[atom].append((len(monomial), monomial.count(atom), c))
-    return max(found, key=lambda a: (sorted(terms[a]), _name(a), a.serial))
+    return max(candidates, key=lambda a: (sorted(terms[a]), _name(a), a.serial))
 
 
 def _name(atom: Atom) -> str:

@@ -78,9 +78,11 @@ class SizeRanges:
     def _sum(self, size: Size) -> SizeRange:
         if not isinstance(size, Dim):
             return SizeRange(size, size)
-        remainders, rest = moduli(polynomial(size))
+        remainders, remainder = moduli(polynomial(size))
         terms = [(c, self._remainder(call)) for c, call in remainders]
-        terms += [(c, _product([self._atom(a) for a in m])) for m, c in rest.items()]
+        terms += [
+            (c, _product([self._atom(a) for a in m])) for m, c in remainder.items()
+        ]
         low: Size | None = 0
         high: Size | None = 0
         for factor, ends in terms:

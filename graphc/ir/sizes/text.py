@@ -88,15 +88,15 @@ def _unsigned(text: str) -> str:
 
 def moduli(p: Poly) -> tuple[list[tuple[int, Call]], Poly]:
     """([(c, a//b), ...], rest) with p == c*(a % b) + ... + rest."""
-    found = []
+    collected = []
     calls = [a for a in p.atoms() if isinstance(a, Call) and a.op == "//"]
     for call in sorted(calls, key=lambda a: a.serial, reverse=True):  # outer ones first
         a, by = map(polynomial, call.args)
         whole = Poly({(call,): 1}).times(by)
         lead = next(iter(whole))
         c = -p.get(lead, 0) // whole[lead]
-        rest = p.plus(a, -c).plus(whole, c)
-        if len(rest) == len(p) - len(a) - len(whole):
-            found.append((c, call))
-            p = rest
-    return found, p
+        remainder = p.plus(a, -c).plus(whole, c)
+        if len(remainder) == len(p) - len(a) - len(whole):
+            collected.append((c, call))
+            p = remainder
+    return collected, p

@@ -62,21 +62,21 @@ class ParamReader(Tokens):
         super().__init__(text)
         self.scope = Scope()
 
-    def type(self, given: Sequence[Size] = ()) -> TensorType:
-        """`float32[n, 3]`; `given` are the sizes that fresh axes stand for."""
+    def type(self, fresh_sizes: Sequence[Size] = ()) -> TensorType:
+        """`float32[n, 3]`; `fresh_sizes` are the sizes that fresh axes stand for."""
         weak = self.accept("weak")
         dtype = self.dtype()
         self.expect("[")
-        known = iter(given)
+        known = iter(fresh_sizes)
 
         def size() -> Size:
             n = next(known, 0)
             if isinstance(n, Dim) and self.peek().startswith("?"):
                 self.scope.fresh.setdefault(self.peek(), n)
-            found = self.size()
-            if isinstance(found, int) and not 0 <= found < 2**63:
+            length = self.size()
+            if isinstance(length, int) and not 0 <= length < 2**63:
                 self.fail("an axis has 0 to 2**63 - 1 elements", self.at - 1)
-            return found
+            return length
 
         return TensorType(dtype, tuple(self.several(size, "]")), weak)
 

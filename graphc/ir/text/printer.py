@@ -85,27 +85,27 @@ def in_order(graph: Graph) -> list[Node]:
     they come just before the first node that needs them.
     """
     nodes = ancestors((*graph.inputs, *graph.outputs))
-    own: set[Node] = set()
+    dependent: set[Node] = set()
     placed: dict[Node, None] = {}
     for node in nodes:
-        if node.primitive is INPUT or any(v.node in own for v in operands(node)):
-            own.add(node)
-            _place(node, own, placed)
+        if node.primitive is INPUT or any(v.node in dependent for v in operands(node)):
+            dependent.add(node)
+            _place(node, dependent, placed)
     for value in graph.outputs:
-        _place(value.node, own, placed)
+        _place(value.node, dependent, placed)
     return [node for node in placed if node.primitive is not INPUT]
 
 
-def _place(node: Node, own: set[Node], placed: dict[Node, None]) -> None:
+def _place(node: Node, dependent: set[Node], placed: dict[Node, None]) -> None:
     """Place a node after its ancestors, also those that are not placed yet."""
     stack = [(node, iter(operands(node)))]
     while stack:
-        last, rest = stack[-1]
-        value = next(rest, None)
+        last, remaining = stack[-1]
+        value = next(remaining, None)
         if value is None:
             placed[last] = None
             stack.pop()
-        elif value.node not in placed and value.node not in own:
+        elif value.node not in placed and value.node not in dependent:
             stack.append((value.node, iter(operands(value.node))))
 
 
@@ -116,8 +116,8 @@ class _Names:
         self._used = {*RESERVED, *taken}
         self._next: dict[str, int] = {}
 
-    def unique(self, wanted: str) -> str:
-        base = label(wanted.encode("ascii", "replace").decode())
+    def unique(self, proposed: str) -> str:
+        base = label(proposed.encode("ascii", "replace").decode())
         base = name = base if NAME.fullmatch(base) else f"_{base}"
         while name in self._used:
             number = self._next.get(base, 1)
@@ -193,9 +193,9 @@ class Writer:
 
     def _input(self, value: Value, called: str) -> str:
         """`x: T`; `x "call name" of "own name": T` where these are not just x."""
-        name, own = self._names[value], value.name
+        name, own_name = self._names[value], value.name
         text = name if called == name else f"{name} {json.dumps(called)}"
-        text += "" if own == called else f" of {json.dumps(own)}"
+        text += "" if own_name == called else f" of {json.dumps(own_name)}"
         return f"{text}: {self._type(value.type)}"
 
     def _output(self, value: Value, called: str) -> str:
@@ -293,10 +293,10 @@ class Writer:
 
     def _body(self, name: str, body: Body) -> str:
         """The name of a graph inside of a node, the lines of which are written next."""
-        found = self._unique(name)
+        body_name = self._unique(name)
         first, *lines = _BodyWriter(body, self._hint, self._comments).lines()
-        self._waiting += [f"{found} = {first}", *lines]
-        return found
+        self._waiting += [f"{body_name} = {first}", *lines]
+        return body_name
 
     def _dim(self, size: Dim) -> str:
         if size not in self._written:
@@ -325,8 +325,8 @@ class _BodyWriter(Writer):
 
     def _symbols(self) -> Iterable[Symbol]:
         """Symbols of bounds come before those that they bound."""
-        found = {*super()._symbols(), *self._body_itself.size_params}
-        return with_bounds(s for s in found if s.origin is None)
+        symbols = {*super()._symbols(), *self._body_itself.size_params}
+        return with_bounds(s for s in symbols if s.origin is None)
 
     def head(self, word: str) -> Iterator[str]:
         """The first line: sizes, inputs, and which sizes are arguments."""
@@ -345,10 +345,10 @@ class _BodyWriter(Writer):
     def _input(self, value: Value, called: str) -> str:
         """`x of "own name": T from 0`, an integer that is never below."""
         name, symbol = self._names[value], value._symbol
-        own = "" if called == name else f" of {json.dumps(called)}"
+        own_name = "" if called == name else f" of {json.dumps(called)}"
         lower = None if symbol is None else symbol.lower
         least = "" if lower is None else f" from {lower}"
-        return f"{name}{own}: {self._type(value.type)}{least}"
+        return f"{name}{own_name}: {self._type(value.type)}{least}"
 
 
 def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:

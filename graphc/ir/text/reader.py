@@ -61,14 +61,14 @@ class _Statements(ParamReader):
         self.statements("return")
         outputs = self.several(self.value, "}")
         self.scope = outer
-        made = Body(tuple(inputs), tuple(params), tuple(outputs))
+        read = Body(tuple(inputs), tuple(params), tuple(outputs))
         try:
-            verify_closed(made)
+            verify_closed(read)
         except GraphError as error:
             self.fail(str(error).split("\n  at ")[0], at)
         if len(set(inputs)) < len(inputs) or len(set(params)) < len(params):
             self.fail("an input or a size is given twice", at)
-        return made
+        return read
 
     def declared(self) -> None:
         """`?k from 1 to 9`: a size of a body, and its bounds."""
@@ -83,18 +83,18 @@ class _Statements(ParamReader):
 
     def bound(self) -> int:
         """A number that a size is never below."""
-        found = self.size()
-        if not isinstance(found, int):
+        number = self.size()
+        if not isinstance(number, int):
             self.fail("a lower bound must be a number", self.at - 1)
-        return found
+        return number
 
     def body_input(self) -> Value:
         """One input of a body, and the number that it is never below."""
         at = self.at
         name = self.take("name", "the name of an input")
-        own = self.string() if self.accept("of") else name
+        own_name = self.string() if self.accept("of") else name
         self.expect(":")
-        value = body_input(own, self.type())
+        value = body_input(own_name, self.type())
         if self.accept("from"):
             if value.type.rank or not is_integer(value.dtype):
                 self.fail(f"{name} is no integer scalar", at)
@@ -141,9 +141,11 @@ class _Statements(ParamReader):
         while self.accept(","):
             types.append(self.type())
         self.expect("=")
-        made = [v.type for v in values]
-        if len(made) != len(types) or not all(map(TensorType.same, made, types)):
-            got, said = (", ".join(map(str, t)) for t in (made, types))
+        expected = [v.type for v in values]
+        if len(expected) != len(types) or not all(
+            map(TensorType.same, expected, types)
+        ):
+            got, said = (", ".join(map(str, t)) for t in (expected, types))
             self.fail(f"{op} gives {got}, where the text says {said}", at)
         if len(names) != len(values):
             self.fail(f"{len(names)} names for the {len(values)} values of {op}", at)
@@ -239,10 +241,10 @@ class _Reader(_Statements):
         at, position = self.at, len(self.scope.values)
         name = self.take("name", "the name of an input")
         called = self.string() if self.next_is("text") else name
-        own = self.string() if self.accept("of") else called
+        own_name = self.string() if self.accept("of") else called
         self.expect(":")
         if self._given is None:
-            value = variable(own, self.type())
+            value = variable(own_name, self.type())
             value.node.place = SourceLocation("<graph>", self.line(at))
         elif position < len(self._given):
             value = self._given[position]

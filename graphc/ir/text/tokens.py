@@ -26,8 +26,8 @@ class Tokens:
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
-        found = [m for m in _TOKEN.finditer(text) if m.lastgroup != "skip"]
-        self._tokens = [(m.lastgroup or "", m.group(), m.start()) for m in found]
+        matches = [m for m in _TOKEN.finditer(text) if m.lastgroup != "skip"]
+        self._tokens = [(m.lastgroup or "", m.group(), m.start()) for m in matches]
         self._tokens += [("end", "the end", len(text))] * 2
         self.at = 0
         self._depth = 0
@@ -59,17 +59,17 @@ class Tokens:
 
     def take(self, kind: str, what: str) -> str:
         """The next token, which must be of a kind."""
-        found, text, _ = self._tokens[self.at]
-        if found != kind:
+        next_kind, text, _ = self._tokens[self.at]
+        if next_kind != kind:
             self.fail(f"expected {what}, not {shortened(text, 20)}")
         self.at += 1
         return text
 
     def accept(self, sign: str) -> bool:
         """Whether `sign` is next; it is passed then."""
-        found = self.peek() == sign
-        self.at += found
-        return found
+        is_next = self.peek() == sign
+        self.at += is_next
+        return is_next
 
     def expect(self, sign: str) -> None:
         """Pass `sign`, which must be next."""
@@ -86,19 +86,19 @@ class Tokens:
 
     def several(self, read: Callable[[], Any], end: str) -> list[Any]:
         """Items with commas between, perhaps one after the last, up to `end`."""
-        found: list[Any] = []
+        items: list[Any] = []
         while not self.accept(end):
-            found.append(read())
+            items.append(read())
             if not self.accept(","):
                 self.expect(end)
                 break
-        return found
+        return items
 
     def nested(self, read: Callable[[], Any]) -> Any:
         """The result of `read` one level deeper; the number of levels is limited."""
         self._depth += 1
         if self._depth > _DEEPEST:
             self.fail("parentheses are nested too deeply")
-        found = read()
+        result = read()
         self._depth -= 1
-        return found
+        return result

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -12,7 +13,6 @@ from graphc.ir.graph.build import (
     as_value,
     cast,
     check_shape,
-    config,
     default_dtype,
     literal_of,
     no_device,

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
     as_value,
     cast,
-    config,
     no_device,
     normal_axis,
     size_value,

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.ir.graph.build import as_value, cast, config, strong
+from graphc.ir.config import config
+from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal
 from graphc.ir.namespace import F

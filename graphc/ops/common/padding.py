@@ -137,13 +137,13 @@ class Padding:
         return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
-def _holds(found: Any, fill: "np.ndarray[Any, Any]") -> bool:
+def _holds(padding: Any, fill: "np.ndarray[Any, Any]") -> bool:
     """Whether padding holds this very number, bit by bit, the sign of zeros aside."""
-    if found is None:
+    if padding is None:
         return False
-    if bool(found == fill):
+    if bool(padding == fill):
         return True
-    return np.asarray(found).astype(fill.dtype).tobytes() == fill.tobytes()
+    return np.asarray(padding).astype(fill.dtype).tobytes() == fill.tobytes()
 
 
 def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
@@ -163,8 +163,8 @@ def elementwise(pad: Padding, inputs: Sequence[PaddedValue]) -> Any:
     rank = value.type.rank
     fill = {}
     for axis in {a + rank - r.type.rank for r in inputs for a in r.axes}:
-        found = [_fill_at(r, axis - rank) for r in inputs]
-        number = _computed(node, found)
+        numbers = [_fill_at(r, axis - rank) for r in inputs]
+        number = _computed(node, numbers)
         if number is not None:
             fill[axis] = number
     return pad.result(value, fill)
@@ -191,8 +191,8 @@ def _computed(node: Node, numbers: list[Any]) -> Any:
         return None
     types = [v.dtype.type for v in node.inputs]
     with np.errstate(all="ignore"):
-        found = function(*(t(n) for t, n in zip(types, numbers, strict=True)))
-    return dtype.type(found)
+        element = function(*(t(n) for t, n in zip(types, numbers, strict=True)))
+    return dtype.type(element)
 
 
 def constant_fill(x: Value, rank: int) -> dict[int, Any]:

@@ -35,7 +35,7 @@ class ForeignFunction(ABC):
 
     @abstractmethod
     def pulled(
-        self, inputs: Sequence[TensorType], wanted: Sequence[bool]
+        self, inputs: Sequence[TensorType], needed: Sequence[bool]
     ) -> "ForeignFunction":
         """From inputs, then cotangents of float results, to those of wanted inputs."""
 

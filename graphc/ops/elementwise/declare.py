@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     CONSTANT,
     NUMBERS,
     SIZE_OP,
     as_value,
     cast,
-    config,
     no_device,
     number_constant,
     size_value,
@@ -63,9 +63,9 @@ def elementwise_rule(ufunc: Ufunc) -> Callable[..., TensorType]:
     of_own = OWN_LOOPS[ufunc]
 
     def unary(x: Array) -> TensorType:
-        given = x.type
-        dtype = of_own[given.dtype] or _exact_loop(ufunc, (given.dtype,))
-        return _result(given, dtype, given.shape, given.weak)
+        operand = x.type
+        dtype = of_own[operand.dtype] or _exact_loop(ufunc, (operand.dtype,))
+        return _result(operand, dtype, operand.shape, operand.weak)
 
     def binary(x: Array, y: Array) -> TensorType:
         first, second = x.type, y.type
@@ -94,17 +94,17 @@ class OwnLoops(dict[DType, DType | None]):
         self._ufunc = ufunc
 
     def __missing__(self, dtype: DType) -> DType | None:
-        given = (dtype,) * self._ufunc.nin
-        loop = loop_dtypes(self._ufunc, given)
-        exact = loop is not None and loop[:-1] == given
-        found = self[dtype] = loop[-1] if loop is not None and exact else None
-        return found
+        operands = (dtype,) * self._ufunc.nin
+        loop = loop_dtypes(self._ufunc, operands)
+        exact = loop is not None and loop[:-1] == operands
+        result = self[dtype] = loop[-1] if loop is not None and exact else None
+        return result
 
 
 class _ByUfunc(dict[Ufunc, OwnLoops]):
     def __missing__(self, ufunc: Ufunc) -> OwnLoops:
-        found = self[ufunc] = OwnLoops(ufunc)
-        return found
+        loops = self[ufunc] = OwnLoops(ufunc)
+        return loops
 
 
 OWN_LOOPS = _ByUfunc()
@@ -120,9 +120,9 @@ def _result(
     return TensorType(dtype, shape, weak)
 
 
-def _exact_loop(ufunc: Ufunc, given: tuple[DType, ...]) -> DType:
-    loop = loop_dtypes(ufunc, given)
-    if loop is None or loop[: len(given)] != given:
+def _exact_loop(ufunc: Ufunc, operands: tuple[DType, ...]) -> DType:
+    loop = loop_dtypes(ufunc, operands)
+    if loop is None or loop[: len(operands)] != operands:
         raise type_error("these dtypes have no common loop", hint="convert first")
     return loop[-1]
 
@@ -132,8 +132,8 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
 
     Python numbers and sizes alone give a Python number: a weak scalar.
     """
-    own = _own_dtype(args)
-    if own is not None and OWN_LOOPS[ufunc][own] is not None:
+    common = _own_dtype(args)
+    if common is not None and OWN_LOOPS[ufunc][common] is not None:
         return primitive.bind(args, {}).outputs[0]  # as below, where nothing converts
     values = [a if type(a) in NUMBERS else as_value(a) for a in args]
     keys = tuple([weak_key(v) if isinstance(v, Value) else type(v) for v in values])
@@ -152,15 +152,15 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
 
 def _own_dtype(args: tuple[Any, ...]) -> DType | None:
     """The dtype of arguments that are all values of it, and none a Python number."""
-    found = None
+    common = None
     for arg in args:
         if type(arg) is not Value or arg.type.weak:
             return None
         dtype = arg.type.dtype
-        if found is not None and dtype is not found:
+        if common is not None and dtype is not common:
             return None
-        found = dtype
-    return found
+        common = dtype
+    return common
 
 
 def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Value:
@@ -248,9 +248,9 @@ def _beyond(compares: Callable[[int, int], bool], x: Any, y: Any) -> Value | Non
     They are all on the side of it where 0 is.
     """
     if type(x) is int and isinstance(y, Value):
-        found, array, number = compares(x, 0), y, x
+        answer, array, number = compares(x, 0), y, x
     elif type(y) is int and isinstance(x, Value):
-        found, array, number = compares(0, y), x, y
+        answer, array, number = compares(0, y), x, y
     else:
         return None
     if not is_integer(array.dtype) or array.type.weak:
@@ -258,7 +258,7 @@ def _beyond(compares: Callable[[int, int], bool], x: Any, y: Any) -> Value | Non
     limits = np.iinfo(array.dtype)
     if limits.min <= number <= limits.max:
         return None
-    return F.broadcast_to(as_value(found), array.type.shape)
+    return F.broadcast_to(as_value(answer), array.type.shape)
 
 
 @op()

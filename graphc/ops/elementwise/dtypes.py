@@ -7,7 +7,8 @@ import ml_dtypes
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.build import as_value, config, default_dtype, no_device, strong
+from graphc.ir.config import config
+from graphc.ir.graph.build import as_value, default_dtype, no_device, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.types import BFLOAT16, DTYPES, DType, dtype_of, is_float, is_integer

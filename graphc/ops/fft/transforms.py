@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
     as_value,
     cast,
-    config,
     no_device,
     normal_axes,
     normal_axis,

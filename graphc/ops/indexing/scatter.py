@@ -65,8 +65,8 @@ def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
     extra = len(shape) - v.type.rank
     if extra < 0:
         raise type_error("the update has more axes than what it is written to")
-    for n, wanted in zip(v.type.shape, shape[extra:], strict=True):
-        require_stretchable(n, wanted, "the update does not fit")
+    for n, room in zip(v.type.shape, shape[extra:], strict=True):
+        require_stretchable(n, room, "the update does not fit")
 
 
 def scatter_numpy(x: Any, v: Any, indices: Any, axes: Any, how: Any) -> Any:
@@ -235,10 +235,10 @@ def _of_extreme(how: str) -> Callable[[_Written, Value], IndexPair]:
         x, v = written.x, written.v
         if written.once():
             old, share = written.read(x), written.read(g)
-            kept, shown = _shared(how, share, old, v)
-            return written.write(g, kept, "set"), shown
-        found = written.write(x, v, how)
-        stays, hits = F.equal(x, found), F.equal(v, written.read(found))
+            share_of_old, shown = _shared(how, share, old, v)
+            return written.write(g, share_of_old, "set"), shown
+        result = written.write(x, v, how)
+        stays, hits = F.equal(x, result), F.equal(v, written.read(result))
         one = cast(as_value(1), g.dtype)
         ties = written.write(cast(stays, g.dtype), cast(hits, g.dtype), "add")
         share = g / F.maximum(ties, one)

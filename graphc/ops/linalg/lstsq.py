@@ -236,7 +236,7 @@ def pinv(
 
 @op()
 def _pinv(
-    found: Array,
+    inverse: Array,
     x: Array,
     u: Array,
     s: Array,
@@ -245,11 +245,11 @@ def _pinv(
     *,
     hermitian: bool,
 ) -> TensorType:
-    """`found` by the factors of conj(x); its gradient needs none of the factors."""
-    return found.type.like()
+    """`inverse` by the factors of conj(x); its gradient needs none of the factors."""
+    return inverse.type.like()
 
 
-_pinv.emit("{found}")
+_pinv.emit("{inverse}")
 _pinv.views = views_of_inputs
 batch_behind(_pinv)
 _pinv.padding(lambda pad, y, *factors, **how: pad.result(y.value, y.fill))

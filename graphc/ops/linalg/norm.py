@@ -22,12 +22,12 @@ from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
 AxisArgument = int | tuple[int, ...] | None
 
 
-def _order(given: Any, op_name: str) -> Any:
+def _order(order: Any, op_name: str) -> Any:
     """The order of a norm: a number, a name or None."""
-    if isinstance(given, Value):
+    if isinstance(order, Value):
         problem = "the order of a norm must be known when the graph is built"
-        raise graph_error(problem, op=op_name, got=str(given.type))
-    return "fro" if given == "f" else given
+        raise graph_error(problem, op=op_name, got=str(order.type))
+    return "fro" if order == "f" else order
 
 
 def _inexact(x: Any) -> Value:
@@ -51,8 +51,8 @@ def norm(
     if axis is None and (order is None or plain):
         root = _root(_sum_of_squares(value))
         return F.expand_dims(root, tuple(range(rank))) if keepdims and rank else root
-    given = tuple(range(rank)) if axis is None else axis
-    axes = given if isinstance(given, (tuple, list)) else (given,)
+    chosen_axes = tuple(range(rank)) if axis is None else axis
+    axes = chosen_axes if isinstance(chosen_axes, (tuple, list)) else (chosen_axes,)
     chosen = [normal_axis(a, rank, "linalg.norm") for a in axes]
     if len(chosen) == 1:
         return _vector_norm(value, chosen[0], order, keepdims)
@@ -70,12 +70,14 @@ def vector_norm(
     """The norm over all of `axis` (all axes by default) as of one long vector."""
     value, order = _inexact(x), _order(ord, "linalg.vector_norm")
     axes = normal_axes(axis, value.type.rank, "linalg.vector_norm")
-    rest = tuple(a for a in range(value.type.rank) if a not in axes)
+    other_axes = tuple(a for a in range(value.type.rank) if a not in axes)
     if len(axes) != 1:
-        value = _with_last_axes_joined(F.transpose(value, (*rest, *axes)), len(rest))
-    last = axes[0] if len(axes) == 1 else len(rest)
-    found = _vector_norm(value, last, order, keepdims=False)
-    return F.expand_dims(found, axes) if keepdims and axes else found
+        value = _with_last_axes_joined(
+            F.transpose(value, (*other_axes, *axes)), len(other_axes)
+        )
+    last = axes[0] if len(axes) == 1 else len(other_axes)
+    result = _vector_norm(value, last, order, keepdims=False)
+    return F.expand_dims(result, axes) if keepdims and axes else result
 
 
 def _with_last_axes_joined(x: Value, count: int) -> Value:
@@ -213,16 +215,16 @@ def _matrix_norm(x: Value, row: int, column: int, order: Any, keepdims: bool) ->
     if order is None or order == "fro":
         return _euclidean(x, both, keepdims)
     if order == "nuc" or order in (2, -2):
-        found = _of_singular_values(F.moveaxis(x, (row, column), (-2, -1)), order)
+        result = _of_singular_values(F.moveaxis(x, (row, column), (-2, -1)), order)
     elif order in (1, -1, math.inf, -math.inf):
         summed, over = (row, column) if abs(order) == 1 else (column, row)
         sums = F.sum(_magnitude(x), axis=summed)
         over -= over > summed
-        found = _peak(sums, axis=over) if order > 0 else F.min(sums, over)
+        result = _peak(sums, axis=over) if order > 0 else F.min(sums, over)
     else:
         problem = f"matrices have no norm {order!r}"
         raise graph_error(problem, op="linalg.norm", got=str(x.type))
-    return F.expand_dims(found, both) if keepdims else found
+    return F.expand_dims(result, both) if keepdims else result
 
 
 def _of_singular_values(x: Value, order: Any) -> Value:
@@ -265,9 +267,9 @@ def cond(x: Any, p: Any = None) -> Value:
     if order in (2, -2):
         s = F.linalg.svdvals(value)
         first, last = s[..., 0], s[..., -1]
-        found = first / last if order == 2 else last / first
+        condition = first / last if order == 2 else last / first
     else:
         inverse = F.linalg.inv(value)
-        found = matrix_norm(value, ord=order) * matrix_norm(inverse, ord=order)
-    given = F.any(F.isnan(value), axis=(-2, -1))
-    return F.where(F.isnan(found) & ~given, math.inf, found)
+        condition = matrix_norm(value, ord=order) * matrix_norm(inverse, ord=order)
+    has_nan = F.any(F.isnan(value), axis=(-2, -1))
+    return F.where(F.isnan(condition) & ~has_nan, math.inf, condition)

@@ -13,14 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.build import (
-    as_value,
-    cast,
-    config,
-    normal_axes,
-    normal_axis,
-    strong,
-)
+from graphc.ir.config import config
+from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     as_size,
     as_value,
     cast,
     check_shape,
-    config,
     normal_axes,
     normal_axis,
     strong,

@@ -33,13 +33,13 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_value,
     cast,
     check_shape,
-    config,
     constant,
     literal_of,
     strong,

@@ -88,11 +88,11 @@ def _cumulative(
 
     def rule(x: Any, *, axis: int, reverse: bool) -> Any:
         turned = np.flip(x, axis) if reverse else x
-        found = sizes(turned, axis)
-        return np.flip(found, axis) if reverse else found
+        running = sizes(turned, axis)
+        return np.flip(running, axis) if reverse else running
 
-    made = Primitive(name, infer, sizes=rule if sizes else None, wraps=True)
-    return made.emit(printed)
+    primitive = Primitive(name, infer, sizes=rule if sizes else None, wraps=True)
+    return primitive.emit(printed)
 
 
 _cumsum = _cumulative("cumsum", _printed("np.cumsum", "jnp.cumsum"), np.cumsum)
@@ -121,8 +121,8 @@ def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None
     def _(pad: Padding, x: PaddedValue, *, axis: int, reverse: bool) -> Value:
         axes = (axis,) if reverse else ()
         filled = pad.filled(x, axes, neutral(x.value.dtype))
-        found: Value = primitive(filled, axis=axis, reverse=reverse)
-        return found
+        running: Value = primitive(filled, axis=axis, reverse=reverse)
+        return running
 
 
 for _primitive, _neutral in (
@@ -167,10 +167,10 @@ def recurrence_jax(jax: Any, factor: Any, term: Any, axis: Any, reverse: Any) ->
 
 
 def _print_recurrence(p: Printing) -> str:
-    rest = [*p.inputs, *map(p.code, p.node.params.values())]
+    arguments = [*p.inputs, *map(p.code, p.node.params.values())]
     if p.xp == "np":
-        return f"{p.helper(recurrence_numpy)}({', '.join(rest)})"
-    return f"{p.helper(recurrence_jax)}(jax, {', '.join(rest)})"
+        return f"{p.helper(recurrence_numpy)}({', '.join(arguments)})"
+    return f"{p.helper(recurrence_jax)}(jax, {', '.join(arguments)})"
 
 
 _recurrence.emit(_print_recurrence)
@@ -193,10 +193,10 @@ def _turned(pad: Padding, n: Size, x: Value, axis: int, way: int) -> Value:
     """The elements moved to the end of the axis, or, `way` being -1, back again."""
     room = as_value(F.size_value(pad.stored(n)))
     places = pad.positions(n) - way * cast(room - pad.length(n), INT32)
-    found: Value = F._gather(
+    turned: Value = F._gather(
         x, places % cast(room, INT32), axes=(axis,), inside=(True,)
     )
-    return found
+    return turned
 
 
 @_recurrence.vjp
@@ -212,11 +212,11 @@ def _(
 def _before(x: Value, axis: int, reverse: bool) -> Value:
     """For each element the one before it in running order, 0 for the first."""
     n = x.type.shape[axis]
-    kept = F._part(x, axis, 1, n) if reverse else F._part(x, axis, 0, n - 1)
+    shifted = F._part(x, axis, 1, n) if reverse else F._part(x, axis, 0, n - 1)
     some = dims.minimum(n, 1)
     width: list[Any] = [(0, 0)] * x.type.rank
     width[axis] = (0, size_value(some)) if reverse else (size_value(some), 0)
-    return F.specify_shape(F.pad(kept, width), x.type.shape)
+    return F.specify_shape(F.pad(shifted, width), x.type.shape)
 
 
 def _is_first(x: Value, axis: int, reverse: bool) -> Value:
@@ -277,10 +277,10 @@ def _extreme_vjp(primitive: Primitive) -> None:
 
     @primitive.vjp
     def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
-        found = primitive(x, axis=axis, reverse=reverse)
-        hits, one = F.equal(x, found), cast(as_value(1), x.dtype)
+        running = primitive(x, axis=axis, reverse=reverse)
+        hits, one = F.equal(x, running), cast(as_value(1), x.dtype)
         # Runs: stretches of the axis with the same extreme.
-        same = F.equal(_before(found, axis, reverse), found)
+        same = F.equal(_before(running, axis, reverse), running)
         later = F.logical_not(_is_first(x, axis, reverse))
         same = cast(F.logical_and(same, later), x.dtype)
         ties = _recurrence(same, cast(hits, x.dtype), axis=axis, reverse=reverse)
@@ -369,13 +369,13 @@ def _with_initial(
         got = str(value.type)
         raise graph_error("needs an axis for more than one", op=name, got=got)
     at = normal_axis(0 if axis is None else axis, value.type.rank, name)
-    made = (cumsum if name == "cumulative_sum" else cumprod)(value, at, dtype)
+    running = (cumsum if name == "cumulative_sum" else cumprod)(value, at, dtype)
     if not include_initial:
-        return made
-    shape = list(made.type.shape)
+        return running
+    shape = list(running.type.shape)
     shape[at] = 1
-    first = F.full(tuple(shape), 0 if name == "cumulative_sum" else 1, made.dtype)
-    return F.concatenate([first, made], axis=at)
+    first = F.full(tuple(shape), 0 if name == "cumulative_sum" else 1, running.dtype)
+    return F.concatenate([first, running], axis=at)
 
 
 @public()

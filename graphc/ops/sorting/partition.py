@@ -109,8 +109,8 @@ def _padded_partition(primitive: Primitive) -> None:
         if axis in x.axes and any(k < 0 for k in kth):
             return None
         filled = pad.filled(x, (axis,), last(x.value.dtype))
-        found: Value = primitive(filled, kth=kth, axis=axis)
-        return found
+        result: Value = primitive(filled, kth=kth, axis=axis)
+        return result
 
 
 _padded_partition(_partition)

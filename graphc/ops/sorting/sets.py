@@ -78,10 +78,10 @@ def unique(
     rebuild `x` from them, and how often each occurs. They are always sorted.
     """
     value = _strong(x)
-    wanted = (return_index, return_inverse, return_counts)
+    more_results = (return_index, return_inverse, return_counts)
     if axis is None:
         flat = F.ravel(value)
-        if not any(wanted):
+        if not any(more_results):
             ordered = F.sort(flat)
             return ordered[_firsts(ordered, equal_nan)]
         order = F.argsort(flat)
@@ -93,11 +93,11 @@ def unique(
         shape = (value.shape[at],)
         flat = value
     source = order[first]
-    made = [flat[source] if axis is None else F.take(value, source, axis=axis)]
-    made += [source] if return_index else []
-    made += [F.reshape(_inverse(order, first), shape)] if return_inverse else []
-    made += [_group_sizes(first)] if return_counts else []
-    return tuple(made) if any(wanted) else made[0]
+    results = [flat[source] if axis is None else F.take(value, source, axis=axis)]
+    results += [source] if return_index else []
+    results += [F.reshape(_inverse(order, first), shape)] if return_inverse else []
+    results += [_group_sizes(first)] if return_counts else []
+    return tuple(results) if any(more_results) else results[0]
 
 
 def _inverse(order: Value, first: Value) -> Value:
@@ -192,10 +192,10 @@ def isin(
     """
     a, b = promoted(element, F.ravel(test_elements))
     if b.dtype.kind == "c" or _few(b.type.shape[0]):
-        found = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
+        held = F.any(F.equal(F.expand_dims(a, -1), b), axis=-1)
     else:
-        found = _found(a, F.sort(b))
-    return F.logical_not(found) if invert else found
+        held = _found(a, F.sort(b))
+    return F.logical_not(held) if invert else held
 
 
 def _few(size: Size) -> bool:
@@ -208,10 +208,10 @@ def _found(x: Value, table: Value) -> Value:
     if x.dtype == BOOL:
         x, table = cast(x, INT64), cast(table, INT64)
     first = F.searchsorted(table, x, side="left")
-    found = F.searchsorted(table, x, side="right") > first
+    held = F.searchsorted(table, x, side="right") > first
     if not is_float(x.dtype):
-        return found
-    return F.logical_and(found, F.logical_not(F.isnan(x)))
+        return held
+    return F.logical_and(held, F.logical_not(F.isnan(x)))
 
 
 def _vectors(x: Any, y: Any) -> tuple[Value, Value]:
@@ -251,10 +251,10 @@ def setdiff1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
 
     With `assume_unique`, the elements of `x` are kept as they are, in their order.
     """
-    kept = F.ravel(_strong(x))
+    elements = F.ravel(_strong(x))
     if assume_unique:
-        return kept[isin(kept, y, invert=True)]
-    ordered = F.sort(kept)
+        return elements[isin(elements, y, invert=True)]
+    ordered = F.sort(elements)
     return ordered[F.logical_and(_firsts(ordered, True), isin(ordered, y, invert=True))]
 
 
@@ -268,12 +268,12 @@ def setxor1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
     both = F.concatenate([a, b])
     order = F.argsort(both)
     ordered = both[order]
-    kept = F.not_equal(isin(ordered, a), isin(ordered, b))
+    in_one = F.not_equal(isin(ordered, a), isin(ordered, b))
     first = _firsts(ordered, True)
     if is_inexact(a.dtype):  # NaN is in neither, and once per array
         second = order >= a.shape[0]
         changed = _starts(F.not_equal(second[1:], second[:-1]), both.shape[0])
         missing = F.isnan(ordered)
         first = F.where(missing, F.logical_or(first, changed), first)
-        kept = F.logical_or(kept, missing)
-    return ordered[F.logical_and(first, kept)]
+        in_one = F.logical_or(in_one, missing)
+    return ordered[F.logical_and(first, in_one)]

@@ -237,8 +237,8 @@ def _(pad: Padding, x: PaddedValue, *, count: Size) -> Any:
 
 
 def _positions(mask: Value) -> tuple[Value, ...]:
-    found = _nonzero(mask, count=as_size(F.count_nonzero(mask)))
-    return found if isinstance(found, tuple) else (found,)
+    positions = _nonzero(mask, count=as_size(F.count_nonzero(mask)))
+    return positions if isinstance(positions, tuple) else (positions,)
 
 
 @public(method=True)

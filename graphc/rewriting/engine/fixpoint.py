@@ -99,14 +99,14 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     functions = rules.functions()
     for chosen in (functions, rules) if functions else (rules,):
         simple = _fixpoint(chosen, simple, log)
-    made = _replaced(simple, rules.early(), log)
-    if made is not simple:
-        made = _fixpoint(rules, made, log)
-    made = _with_bodies(made, rules.unchecked().early(), log, rewritten)
+    result = _replaced(simple, rules.early(), log)
+    if result is not simple:
+        result = _fixpoint(rules, result, log)
+    result = _with_bodies(result, rules.unchecked().early(), log, rewritten)
     for finish in (finished, settled):
-        found = finish(made, rules)
-        made, log = found.graph, [*log, *found.log]
-    final = with_size_checks(graph, made) if log else made
+        step = finish(result, rules)
+        result, log = step.graph, [*log, *step.log]
+    final = with_size_checks(graph, result) if log else result
     return Rewritten(final, tuple(log))
 
 
@@ -128,24 +128,24 @@ def _with_bodies(
 
     def one(body: Body) -> Body:
         names = ("",) * len(body.inputs), ("",) * len(body.outputs)
-        found = apply(Graph(body.inputs, body.outputs, *names), rules)
-        new = body.changed(found.graph.outputs) if found.log else None
+        applied = apply(Graph(body.inputs, body.outputs, *names), rules)
+        new = body.changed(applied.graph.outputs) if applied.log else None
         if new is not None:
-            log.extend(found.log)
+            log.extend(applied.log)
         return new or body
 
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     for node in graph.nodes:
-        params = for_sizes(node, made)
+        params = for_sizes(node, replacements)
         if has_inner(node):
             params = with_bodies(params, rewritten_body)
         same = all(params[k] is v for k, v in node.params.items())
-        if not same or any(v in made for v in operands(node)):
-            inputs = tuple([made.get(v, v) for v in node.inputs])
+        if not same or any(v in replacements for v in operands(node)):
+            inputs = tuple([replacements.get(v, v) for v in node.inputs])
             with standing_at(node.place):
                 fresh = rebuild(node, inputs, params)
-            made.update(zip(node.outputs, fresh.outputs, strict=True))
-    return graph.giving([made.get(v, v) for v in graph.outputs])
+            replacements.update(zip(node.outputs, fresh.outputs, strict=True))
+    return graph.giving([replacements.get(v, v) for v in graph.outputs])
 
 
 def _replaced(
@@ -157,8 +157,8 @@ def _replaced(
     for rule in waiting:
         if rule.ops and ops.isdisjoint(rule.ops):
             continue
-        while rule.whole is not None and (found := rule.whole(graph)) is not None:
-            graph, pairs = found
+        while rule.whole is not None and (replacement := rule.whole(graph)) is not None:
+            graph, pairs = replacement
             for old, new in pairs:
                 _check(rule, old, new)
                 log.append(Application(rule, old, new))
@@ -197,16 +197,18 @@ class _RewritePass:
 
     def run(self) -> Graph:
         """The graph, rewritten."""
-        made, candidates = self._made, self._rules.candidates
+        replacements, candidates = self._made, self._rules.candidates
         for node in self._graph.nodes:
-            changed = bool(made) and any([v in made for v in operands(node)])
+            changed = bool(replacements) and any(
+                [v in replacements for v in operands(node)]
+            )
             if changed or candidates(node):
                 self._visit(node)
         return self._graph.giving([self._made.get(v, v) for v in self._graph.outputs])
 
     def _count(self, value: Value) -> int:
-        found = self._asked[value] = self._uses[value]
-        return found
+        count = self._asked[value] = self._uses[value]
+        return count
 
     def _is_settled(self, value: Value) -> bool:
         asked = self._settled.get(value)
@@ -247,8 +249,8 @@ class _RewritePass:
             task.values[i] = new
             task.pending = [n for n in reversed(brought) if n is not new.node]
             self._known.update(brought)
-            for made in brought:
-                for operand in operands(made):
+            for node in brought:
+                for operand in operands(node):
                     self._uses[operand] += 1
             return False
         for old, new in zip(task.node.outputs, task.values, strict=True):
@@ -343,14 +345,14 @@ def _brought(value: Value, known: set[Node]) -> list[Node]:
 
     They need not be new: a graph that was built before may hold the same ones.
     """
-    found = set[Node]()
+    producers = set[Node]()
     stack = [value.node]
     while stack:
         node = stack.pop()
-        if node not in known and node not in found:
-            found.add(node)
+        if node not in known and node not in producers:
+            producers.add(node)
             stack += [operand.node for operand in operands(node)]
-    return sorted((n for n in found if n.primitive is not INPUT), key=_serial)
+    return sorted((n for n in producers if n.primitive is not INPUT), key=_serial)
 
 
 def _serial(node: Node) -> int:

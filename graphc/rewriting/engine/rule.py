@@ -94,21 +94,21 @@ class Rule:
             with standing_at(value.node.place.plain):
                 ways = self.pattern.matches(value, uses)
                 return self._first(ways, value, {USES: uses, KEPT: kept})
-        found = matches(self.pattern, value, uses)
-        if not found:
+        bindings = matches(self.pattern, value, uses)
+        if not bindings:
             return None
         with standing_at(value.node.place.plain):
-            return self._first(found, value, {USES: uses, KEPT: kept})
+            return self._first(bindings, value, {USES: uses, KEPT: kept})
 
     def _first(
-        self, ways: Iterable[Bindings], value: Value, rest: Bindings
+        self, ways: Iterable[Bindings], value: Value, of_graph: Bindings
     ) -> Value | None:
         """The first replacement there is."""
-        for found in ways:
-            known = rest | found
-            made = self.replace(**{name: known[name] for name in self.takes})
-            if made is not None and made is not value:
-                return made
+        for bindings in ways:
+            known = of_graph | bindings
+            replacement = self.replace(**{name: known[name] for name in self.takes})
+            if replacement is not None and replacement is not value:
+                return replacement
         return None
 
     def __add__(self, other: "Rule | Rules") -> "Rules":
@@ -181,21 +181,21 @@ class Rules:
         """
         inputs = [value.node.primitive.name for value in node.inputs]
         key = (node.primitive.name, *inputs)
-        found = self._candidates.get(key)
-        if found is None:
+        fitting = self._candidates.get(key)
+        if fitting is None:
             at_root = self._by_root.get(key[0], ())
-            found = tuple([rule for rule in at_root if rule.may_fit(key[0], inputs)])
-            self._candidates[key] = found
-        return found
+            fitting = tuple([rule for rule in at_root if rule.may_fit(key[0], inputs)])
+            self._candidates[key] = fitting
+        return fitting
 
     @cached_property
     def _by_root(self) -> dict[str, list[Rule]]:
         """The rules that replace values, by the primitives of these."""
-        found: dict[str, list[Rule]] = {}
+        by_root: dict[str, list[Rule]] = {}
         for rule in self.rules:
             for op in dict.fromkeys(rule.ops if rule.whole is None else ()):
-                found.setdefault(op, []).append(rule)
-        return found
+                by_root.setdefault(op, []).append(rule)
+        return by_root
 
     def whole(self, compiling: bool) -> tuple[Rule, ...]:
         """The rules for whole graphs: those that only save compilation, or others."""
@@ -203,8 +203,8 @@ class Rules:
 
     @cached_property
     def _whole(self) -> dict[bool, tuple[Rule, ...]]:
-        found = [rule for rule in self.rules if rule.whole is not None]
-        return {c: tuple([r for r in found if r.compiling is c]) for c in (False, True)}
+        whole = [rule for rule in self.rules if rule.whole is not None]
+        return {c: tuple([r for r in whole if r.compiling is c]) for c in (False, True)}
 
     def unchecked(self) -> "Rules":
         """The rules that insert no tests for the host."""
@@ -251,8 +251,8 @@ class Rules:
         return self._only(lambda rule: isinstance(rule.pattern, Traced))
 
     def _only(self, chosen: Callable[[Rule], bool]) -> "Rules":
-        kept = tuple(filter(chosen, self.rules))
-        return self if len(kept) == len(self.rules) else Rules(kept)
+        some = tuple(filter(chosen, self.rules))
+        return self if len(some) == len(self.rules) else Rules(some)
 
     def on(self, costs: DeviceCosts) -> "Rules":
         """The rules with the thresholds of a device, for good."""
@@ -266,8 +266,8 @@ class Rules:
 
     @cached_property
     def _fused(self) -> "Rules":
-        found = [rule.fused or rule for rule in self if not rule.unfused]
-        return self if found == list(self) else Rules(tuple(found))
+        fused = [rule.fused or rule for rule in self if not rule.unfused]
+        return self if fused == list(self) else Rules(tuple(fused))
 
     def interpreted(self) -> "Rules":
         """The rules that do more than to save compilation."""
@@ -308,17 +308,17 @@ def rewrite(
     `{"a": ("n", 3)}`, and `dtypes`, as `{"a": "bool"}`, state. With `once=True`
     nothing else may use what is inside.
     """
-    given: Any = pattern
-    if inspect.isroutine(given):
-        names = _placeholders(given)
-        given = traced(given, names, shapes or {}, dtypes or {}, once)
+    matched: Any = pattern
+    if inspect.isroutine(matched):
+        names = _placeholders(matched)
+        matched = traced(matched, names, shapes or {}, dtypes or {}, once)
     elif shapes or dtypes or once:
         raise graph_error(
             "shapes, dtypes and once are for patterns that are functions",
             op="rewrite",
             hint="look at types in the replacement, and write once(...) in the pattern",
         )
-    declared = _declared(given, exact, name, finite, checks)
+    declared = _declared(matched, exact, name, finite, checks)
     return lambda function: replace(declared(function), unfused=unfused)
 
 
@@ -379,11 +379,11 @@ def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
 
 
 def _made_on(
-    costs: DeviceCosts, made: Replacement, /, **found: Any
+    costs: DeviceCosts, function: Replacement, /, **bindings: Any
 ) -> Value | None:
     """The replacement of a pattern, with the costs of a device."""
     with weighing(costs):
-        return made(**found)
+        return function(**bindings)
 
 
 def _never() -> None:

@@ -22,14 +22,14 @@ def with_size_checks(before: Graph, after: Graph) -> Graph:
     checking = [node for node in before.nodes if node.guards]
     if not checking:
         return after
-    kept = {limit for node in after.nodes for limit in _limits(node)}
+    checked = {limit for node in after.nodes for limit in _limits(node)}
     first, *others = after.outputs
     for node in checking:
         limits = set(_limits(node))
-        if not limits <= kept and not asks_late(node):
+        if not limits <= checked and not asks_late(node):
             with standing_at(node.place.plain):
                 first = guarded(first, node)
-            kept |= limits
+            checked |= limits
     return replace(after, outputs=(first, *others))
 
 
@@ -37,6 +37,6 @@ def _limits(node: Node) -> Iterator[Limit]:
     """Sizes that the checks of a node compare and that are not sure to be in order."""
     for guard in (g for g in node.guards if not g.memory):
         for low, high in ((guard.left, guard.right), (guard.right, guard.left)):
-            wanted = guard.relation == "==" or low is guard.left
-            if wanted and not at_most(low, high):
+            holds_so = guard.relation == "==" or low is guard.left
+            if holds_so and not at_most(low, high):
                 yield low, high

@@ -60,30 +60,30 @@ class _Hoist:
         loop, region = self._loop, self._region
         read = [place for how in self._reductions.values() for place in how.places]
         has, sliced = {*loop.stacked, *region.undone.masks}, region.nodes
-        wanted = Producers(
+        producers = Producers(
             region.stream,
             region.uses,
             lambda value: value.node in sliced,
             has,
             region.own_place,
         )
-        wanted.collect([*read, *self._small], region.nodes)
+        producers.collect([*read, *self._small], region.nodes)
         stacked = [v for v in loop.stacked if v in self._kept]
-        ends, found, carries = self._scanned(wanted, stacked)
-        made = dict(zip(loop.ends, ends, strict=False))
+        ends, stacked_rows, carries = self._scanned(producers, stacked)
+        replacements = dict(zip(loop.ends, ends, strict=False))
         count = [*loop.given[: loop.stops]]
-        made |= zip([*count, *stacked], found, strict=False)
-        checks = [n for n in wanted.nodes if n.primitive is ASSERT]
+        replacements |= zip([*count, *stacked], stacked_rows, strict=False)
+        checks = [n for n in producers.nodes if n.primitive is ASSERT]
 
         def checked(old: Value, new: Late) -> Late:
             """Keep the size checks and assertions of the replaced nodes."""
 
             def value(known: Resolve) -> Value:
-                found = guarded(wanted.guarded(new(known)), old.node)
+                result = guarded(producers.guarded(new(known)), old.node)
                 for node in checks:
                     with standing_at(node.place.plain):
-                        found = ASSERT(found, known(flag_of(node)), **node.params)
-                return found
+                        result = ASSERT(result, known(flag_of(node)), **node.params)
+                return result
 
             return value
 
@@ -93,43 +93,43 @@ class _Hoist:
         late: dict[Value, Late] = {}
         for node, how, carry in carries:
             late[node.outputs[0]] = checked(node.outputs[0], ended(how, carry))
-        small = found[len(count) + len(stacked) :]
+        small = stacked_rows[len(count) + len(stacked) :]
         for (old, view), rows in zip(self._small, small, strict=True):
             part = F.moveaxis(view.part(rows, loop.length), 0, view.axis)
             late[old] = checked(old, _same(part))
-        return with_made(graph, nodes, made, late)
+        return with_made(graph, nodes, replacements, late)
 
     def _scanned(
-        self, wanted: Producers, stacked: list[Value]
+        self, producers: Producers, stacked: list[Value]
     ) -> tuple[list[Value], list[Value], Iterable[OwnCarry]]:
         """The final carries of the new scan, its ys, and those of each reduction."""
         loop, carries = self._loop, Carries(self._reductions, lambda v: v)
-        placed = wanted.placed or carries.placed
+        placed = producers.placed or carries.placed
         rows_of = len(loop.sequences)
-        place, memory = [loop.first_place()] * placed, wanted.first_kept()
+        place, memory = [loop.first_place()] * placed, producers.first_kept()
         before = loop.carries + placed
         behind = before + len(memory)
         masks = self._region.undone.masks
 
         def step(
-            carry: list[Value], given: list[Value]
+            carry: list[Value], slices: list[Value]
         ) -> tuple[list[Value], list[Value]]:
-            after, row = loop.step(carry[: loop.carries], given[:rows_of])
+            after, row = loop.step(carry[: loop.carries], slices[:rows_of])
             row_of = dict(zip(loop.given, row, strict=True))
             row_of |= dict.fromkeys(masks, as_value(True))
-            row_of |= zip(wanted.sequences, given[rows_of:], strict=True)
+            row_of |= zip(producers.sequences, slices[rows_of:], strict=True)
             number = carry[loop.carries] if placed else as_value(0)
-            kept = carry[before:behind]
-            rows = wanted.slices(row_of, number, kept)
+            remembered = carry[before:behind]
+            rows = producers.slices(row_of, number, remembered)
             after += [loop.next_place(number)] if placed else []
-            after += wanted.next_kept(kept, rows)
+            after += producers.next_kept(remembered, rows)
             after += carries.step(carry[behind:], rows, number)
             small = [rows[place] for place in self._small]
             return after, [*row[: loop.stops], *(row_of[v] for v in stacked), *small]
 
         first = [*loop.first, *place, *memory, *carries.start]
-        ends, found = loop.again(step, first, [*loop.sequences, *wanted.sequences])
-        return ends[: loop.carries], found, carries.of_each(ends[behind:])
+        ends, ys = loop.again(step, first, [*loop.sequences, *producers.sequences])
+        return ends[: loop.carries], ys, carries.of_each(ends[behind:])
 
 
 def _same(value: Value) -> Late:

@@ -58,15 +58,17 @@ def _read_by(
     count, body = loop.carries, loop.body
     inside = list((known or {}).values())
 
-    def step(carry: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+    def step(
+        carry: list[Value], slices: list[Value]
+    ) -> tuple[list[Value], list[Value]]:
         number = carry[count] if placed else as_value(0)
-        own = dict(zip(sequences, given, strict=True))
+        slice_of = dict(zip(sequences, slices, strict=True))
         if known:
             pairs = zip(loop.sequences, loop.rows, strict=True)
-            have = [*carry[:count], *(own.get(v, x) for v, x in pairs), *loop.rest]
+            have = [*carry[:count], *(slice_of.get(v, x) for v, x in pairs), *loop.rest]
             new = dict(zip(body.inputs, have, strict=True))
-            own |= zip(known, substituted(inside, new, loop.sizes), strict=True)
-        row_of = rows(own, number)
+            slice_of |= zip(known, substituted(inside, new, loop.sizes), strict=True)
+        row_of = rows(slice_of, number)
         read = [row_of[v] for v in loop.sequences]
         after, stacked = loop.step(carry[:count], read)
         more = [loop.next_place(number)] if placed else []
@@ -78,12 +80,12 @@ def _read_by(
 
 
 def _in_place(
-    graph: Graph, nodes: Iterable[Node], loop: Loop, found: Iterable[Value]
+    graph: Graph, nodes: Iterable[Node], loop: Loop, outputs: Iterable[Value]
 ) -> Replaced:
     """Replace the outputs of a scan in a graph."""
-    made = dict(zip(loop.node.outputs, found, strict=True))
+    replacements = dict(zip(loop.node.outputs, outputs, strict=True))
     first = loop.node.outputs[0]
-    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
+    return with_made(graph, nodes, replacements, {})[0], [(first, replacements[first])]
 
 
 def is_short(value: Value) -> bool:
@@ -116,22 +118,24 @@ def _making(
     chosen = [v for v in sequences if find.gains(v, whole) and not find.slows(v, loop)]
     if not chosen:
         return None
-    wanted = find.wanted(chosen, whole)
-    return _in_place(graph, nodes, loop, _with_made(loop, chosen, wanted))
+    producers = find.wanted(chosen, whole)
+    return _in_place(graph, nodes, loop, _with_made(loop, chosen, producers))
 
 
-def _with_made(loop: Loop, chosen: Iterable[Value], wanted: Producers) -> list[Value]:
+def _with_made(
+    loop: Loop, chosen: Iterable[Value], producers: Producers
+) -> list[Value]:
     """The outputs of the loop, with some sequences computed slice by slice."""
     whole, gone = View.whole(loop.length), set(chosen)
-    kept = [v for v in loop.sequences if v not in gone]
+    other_sequences = [v for v in loop.sequences if v not in gone]
 
-    def rows(given: SequenceSlices, number: Value) -> SequenceSlices:
-        made = wanted.slices(given, number)
-        return {**given, **{v: made[v, whole] for v in gone}}
+    def rows(slices: SequenceSlices, number: Value) -> SequenceSlices:
+        computed = producers.slices(slices, number)
+        return {**slices, **{v: computed[v, whole] for v in gone}}
 
-    sequences = list(dict.fromkeys([*kept, *wanted.sequences]))
-    found = _read_by(loop, sequences, rows, wanted.placed)
-    return [wanted.guarded(v) for v in found]
+    sequences = list(dict.fromkeys([*other_sequences, *producers.sequences]))
+    outputs = _read_by(loop, sequences, rows, producers.placed)
+    return [producers.guarded(v) for v in outputs]
 
 
 class _Finder:
@@ -151,11 +155,11 @@ class _Finder:
 
     def wanted(self, values: Iterable[Value], whole: View) -> Producers:
         """The producers of the slices of sequences."""
-        wanted = Producers(
+        producers = Producers(
             Stream(whole.size), self._uses, lambda value: value.node in self._made
         )
-        wanted.collect([(v, whole) for v in values], self._scans)
-        return wanted
+        producers.collect([(v, whole) for v in values], self._scans)
+        return producers
 
     def slows(self, value: Value, loop: Loop) -> bool:
         """Whether short rows take longer one by one, and no steps are done again.
@@ -165,21 +169,21 @@ class _Finder:
         """
         if not is_short(value):
             return False
-        wanted = self.wanted([value], View.whole(loop.length))
-        found = [v for v in wanted.sequences if _is_stacked(v)]
-        same_way = any(v.node.params["reverse"] is loop.reverse for v in found)
-        return same_way and any(is_heavy(v.node) for v, _ in wanted.made)
+        producers = self.wanted([value], View.whole(loop.length))
+        stacked = [v for v in producers.sequences if _is_stacked(v)]
+        same_way = any(v.node.params["reverse"] is loop.reverse for v in stacked)
+        return same_way and any(is_heavy(v.node) for v, _ in producers.made)
 
     def gains(self, value: Value, whole: View) -> bool:
         """Whether a sequence needs no array if it is computed per iteration."""
         light = _is_light(value.node) or value.node in self._made
         if not light or not self._uses.are_among(value, self._scans):
             return False
-        wanted = self.wanted([value], whole)
-        given = set(wanted.sequences)
-        if not wanted.possible or value in given:
+        producers = self.wanted([value], whole)
+        read = set(producers.sequences)
+        if not producers.possible or value in read:
             return False
-        return not given or any(map(_is_stacked, given))
+        return not read or any(map(_is_stacked, read))
 
 
 def _is_light(node: Node) -> bool:
@@ -197,13 +201,13 @@ def _again(graph: Graph, nodes: list[Node], loop: Loop, known: None) -> Replaced
 
     One that is an output of the graph is stored all the same.
     """
-    kept = set(graph.outputs)
+    graph_outputs = set(graph.outputs)
     for value in dict.fromkeys(loop.sequences):
-        if not _is_stacked(value) or value in kept:
+        if not _is_stacked(value) or value in graph_outputs:
             continue
-        found = _recomputing(loop, value)
-        if found is not None:
-            return _in_place(graph, nodes, loop, found)
+        recomputed = _recomputing(loop, value)
+        if recomputed is not None:
+            return _in_place(graph, nodes, loop, recomputed)
     return None
 
 
@@ -212,19 +216,19 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
     other = Loop(value.node)
     if not _does_steps_of(loop, other):
         return None
-    wanted = other.body.outputs[value.index]
+    output = other.body.outputs[value.index]
     known = _known_carries(loop, other, value)
-    kept = _kept_values(other, {*loop.sequences} - {value})
-    kept = {x: v for x, v in kept.items() if x not in known and x is not wanted}
-    region = region_between([wanted], [*other.body.inputs, *known, *kept])
-    if not region and wanted not in known:
+    stored = _kept_values(other, {*loop.sequences} - {value})
+    stored = {x: v for x, v in stored.items() if x not in known and x is not output}
+    region = region_between([output], [*other.body.inputs, *known, *stored])
+    if not region and output not in known:
         return None  # a carry before the step: to compute it takes all steps before
     inputs = dict(zip(other.body.inputs, other.taken, strict=True))
-    given = {wanted, *operands_of(region)} & {*inputs, *known, *kept}
+    operands = {output, *operands_of(region)} & {*inputs, *known, *stored}
     sources = {x: x for x in known}  # values of the other body: sequences
-    sources |= {x: v for x, v in kept.items() if x in given}
+    sources |= {x: v for x, v in stored.items() if x in operands}
     for i, x in enumerate(other.body.inputs):
-        if x in known or x in kept or x not in given:
+        if x in known or x in stored or x not in operands:
             continue
         if i < other.carries:
             return None
@@ -232,15 +236,17 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
             sources[x] = inputs[x]
 
     def rows(row_of: SequenceSlices, number: Value) -> SequenceSlices:
-        own = {x: row_of[sources[x]] if x in sources else inputs[x] for x in given}
-        (made,) = substituted([wanted], own, other.sizes)
-        return {**row_of, value: made}
+        operand_of = {
+            x: row_of[sources[x]] if x in sources else inputs[x] for x in operands
+        }
+        (recomputed,) = substituted([output], operand_of, other.sizes)
+        return {**row_of, value: recomputed}
 
     left = [v for v in loop.sequences if v is not value]
     more = [v for v in sources.values() if v not in known]
     sequences = list(dict.fromkeys([*left, *more]))
-    found = _read_by(loop, sequences, rows, known=known)
-    return found if _work(found[0].node) <= _work(loop.node) else None
+    fused = _read_by(loop, sequences, rows, known=known)
+    return fused if _work(fused[0].node) <= _work(loop.node) else None
 
 
 def _does_steps_of(loop: Loop, other: Loop) -> bool:
@@ -268,17 +274,17 @@ def _known_carries(loop: Loop, other: Loop, value: Value) -> dict[Value, Value]:
     replay: Replay | None = loop.node.params["replay"]
     if replay is None:
         return {}
-    kept, body = loop.first[replay.start], loop.body
-    if kept.node is not other.node or len(other.ends) <= kept.index:
+    first_kept, body = loop.first[replay.start], loop.body
+    if first_kept.node is not other.node or len(other.ends) <= first_kept.index:
         return {}
-    found = {}
+    holders = {}
     for k, i in enumerate(replay.carries, replay.before):
-        found[other.body.outputs[i]] = body.inputs[k]
-        found[other.body.inputs[i]] = body.outputs[k]
+        holders[other.body.outputs[i]] = body.inputs[k]
+        holders[other.body.inputs[i]] = body.outputs[k]
     pairs = zip(loop.sequences, loop.rows, strict=True)
     rows = [row for v, row in pairs if v is value]
-    late = set(region_between(list(found.values()), rows))
-    return {} if any(v.node in late for v in found.values()) else found
+    late = set(region_between(list(holders.values()), rows))
+    return {} if any(v.node in late for v in holders.values()) else holders
 
 
 def _work(node: Node) -> int:

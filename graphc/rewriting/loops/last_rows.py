@@ -20,7 +20,7 @@ def last_of_stacked(x: Value, y: Value) -> Value | None:
     loop = Loop(x.node)
     if loop.stops or loop.limit is not None or less_equal(1, loop.length) is not True:
         return None
-    (kind, *_), *rest = items_of(y.node)
+    (kind, *_), *other_items = items_of(y.node)
     at = picked(y.node, 0) if kind == "i" else None
     last = 0 if loop.reverse else loop.length - 1
     if at is None or equal(at, last) is not True:
@@ -28,7 +28,7 @@ def last_of_stacked(x: Value, y: Value) -> Value | None:
     ends = dict(zip(loop.body.outputs[: loop.carries], loop.ends, strict=True))
     rows = zip(loop.stacked, loop.body.outputs[loop.carries :], strict=True)
     end = next((ends.get(row) for stacked, row in rows if stacked is x), None)
-    return None if end is None else basic(end, tuple(rest))
+    return None if end is None else basic(end, tuple(other_items))
 
 
 LAST_ROWS = Rules((last_of_stacked,))

@@ -65,13 +65,13 @@ class Apply:
         inputs, params = node.inputs, node.params
         if node.primitive.name != self.op or value.index != self.output:
             return ()
-        for name, wanted in self.params.items():
-            if isinstance(wanted, Variable):
-                ways = _bind(wanted.name, params[name], bound)
+        for name, param in self.params.items():
+            if isinstance(param, Variable):
+                ways = _bind(param.name, params[name], bound)
                 if not ways:
                     return ()
                 bound = ways[0]
-            elif params[name] != wanted:
+            elif params[name] != param:
                 return ()
         if len(inputs) != len(self.inputs):
             return ()
@@ -91,8 +91,8 @@ class OneOf:
     def fits(self, value: Value) -> bool:
         """Whether a value is of such a node."""
         inputs = value.node.inputs
-        found = any(x.node.primitive.name in self.over for x in inputs)
-        return found and value.node.primitive.name in self.ops
+        is_over = any(x.node.primitive.name in self.over for x in inputs)
+        return is_over and value.node.primitive.name in self.ops
 
     def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
         """The ways in which it fits."""
@@ -211,11 +211,11 @@ def _holds(value: Value, number: float) -> bool:
     return bool(np.all(array == number) if array.ndim else array[()] == number)
 
 
-def _bind(name: str, found: Any, bound: Bindings) -> Ways:
+def _bind(name: str, value: Any, bound: Bindings) -> Ways:
     if name not in bound:
-        return [bound | {name: found}]
+        return [bound | {name: value}]
     known = bound[name]
-    same = found is known or (not isinstance(found, Value) and found == known)
+    same = value is known or (not isinstance(value, Value) and value == known)
     return [bound] if same else ()
 
 

@@ -65,10 +65,10 @@ def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
         new = {places[a] for a in x.node.params["axes"]}
         places = [a for a in places if a not in new]
         x = x.node.inputs[0]
-    own = tuple(i for i, a in enumerate(places) if a in axes)
-    made = reduction(x, own) if own else x
+    own_axes = tuple(i for i, a in enumerate(places) if a in axes)
+    result = reduction(x, own_axes) if own_axes else x
     left = [a for a in places if a not in axes]
-    return F.expand_dims(made, tuple(a for a in range(rank) if a not in left))
+    return F.expand_dims(result, tuple(a for a in range(rank) if a not in left))
 
 
 def without(x: Value, axes: Axes, keepdims: bool) -> Value:
@@ -86,10 +86,10 @@ def repeated(x: Value, shape: tuple[Size, ...], axes: Axes) -> Value:
     if not axes:
         return x
     n = product([shape[a] for a in axes])
-    made = x * cast(as_value(size_value(n)), x.dtype)
+    multiple = x * cast(as_value(size_value(n)), x.dtype)
     if at_most(1, n) or is_integer(x.dtype):
-        return made
-    return F.where(F.greater(size_value(n), 0), made, 0)  # where x may be NaN
+        return multiple
+    return F.where(F.greater(size_value(n), 0), multiple, 0)  # where x may be NaN
 
 
 def is_wide(dtype: DType) -> bool:
@@ -164,8 +164,8 @@ def _divisor(node: Node) -> Size:
 
 def _guards(node: Node) -> list[Guard]:
     """The guards of a node, and one that its divisor is not zero."""
-    rest = _divisor(node)
-    if not isinstance(rest, Dim):
+    divisor = _divisor(node)
+    if not isinstance(divisor, Dim):
         return list(node.guards)
-    first = Guard("<=", 1, rest, "the sizes beside -1 must be positive")
-    return [first, *(g for g in node.guards if g.right is not rest)]
+    first = Guard("<=", 1, divisor, "the sizes beside -1 must be positive")
+    return [first, *(g for g in node.guards if g.right is not divisor)]

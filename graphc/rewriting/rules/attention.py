@@ -76,9 +76,9 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
         nodes, late = graph.nodes, dict[Value, Late]()
         uses = UsersOf(nodes, graph)
         for node in nodes:
-            found = _attention(node, uses)
-            if found is not None and _fits(found, costs):
-                late[node.outputs[0]] = partial(_fused, found, costs)
+            attention = _attention(node, uses)
+            if attention is not None and _fits(attention, costs):
+                late[node.outputs[0]] = partial(_fused, attention, costs)
         return with_made(graph, nodes, {}, late) if late else None
 
     return rule
@@ -86,40 +86,40 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
 
 def _attention(node: Node, uses: UsersOf) -> _Attention | None:
     """Attention, where a product is just that and nothing else needs its parts."""
-    for found in weighted_sum_of(node):
-        top = _softmax(_converted(found.left.value))
+    for weighted in weighted_sum_of(node):
+        top = _softmax(_converted(weighted.left.value))
         logits = None if top is None else _logits(top)
         if logits is None:
             continue
         scores = scores_of(logits.products.node)
-        if scores is None or not _is_own(node, found, logits, uses):
+        if scores is None or not _is_own(node, weighted, logits, uses):
             continue
-        dtype = found.right.value.dtype
+        dtype = weighted.right.value.dtype
         query, key = (x.unconverted(dtype) for x in (scores.left, scores.right))
-        return _Attention(query, key, found.right, found.order, logits)
+        return _Attention(query, key, weighted.right, weighted.order, logits)
     return None
 
 
-def _is_own(node: Node, found: Product, logits: _Logits, uses: UsersOf) -> bool:
+def _is_own(node: Node, weighted: Product, logits: _Logits, uses: UsersOf) -> bool:
     """Whether all from the products to the last node serves this only."""
     first = logits.products.node
-    given = {found.right.value, *first.inputs, *logits.biases}
-    given.update(mask for mask, _ in logits.masks)
-    inside = _between(node, first, given)
+    operands = {weighted.right.value, *first.inputs, *logits.biases}
+    operands.update(mask for mask, _ in logits.masks)
+    inside = _between(node, first, operands)
     values = [v for n in inside if n is not node for v in n.outputs]
     return all(uses.are_among(v, inside) for v in values)
 
 
-def _between(last: Node, first: Node, given: Collection[Value]) -> set[Node]:
+def _between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
     """The nodes that one is computed by, down to another and to what is given."""
-    found, stack = {last}, [last]
+    nodes, stack = {last}, [last]
     while stack:
-        inputs = [v for v in stack.pop().inputs if v not in given]
-        before = {v.node for v in inputs if v.node.serial >= first.serial} - found
+        inputs = [v for v in stack.pop().inputs if v not in operands]
+        before = {v.node for v in inputs if v.node.serial >= first.serial} - nodes
         before = {n for n in before if n.primitive is not OP.constant}
         stack += before
-        found |= before
-    return found
+        nodes |= before
+    return nodes
 
 
 def _converted(value: Value) -> Value:
@@ -154,12 +154,17 @@ def _is_peak(peak: Value, logits: Value, axes: Sequence[int]) -> bool:
     while peak.node.primitive in (OP.stop_gradient, OP.where):
         chosen = peak.node.primitive is OP.where
         peak = peak.node.inputs[1 if chosen else 0]
-    found = peak.node
-    if found.primitive not in (OP.max, OP.max_from) or found.inputs[0] is not logits:
+    reduction = peak.node
+    if (
+        reduction.primitive not in (OP.max, OP.max_from)
+        or reduction.inputs[0] is not logits
+    ):
         return False
-    if found.primitive is OP.max_from and _number(found.inputs[1]) != -math.inf:
+    if reduction.primitive is OP.max_from and _number(reduction.inputs[1]) != -math.inf:
         return False
-    return found.params["axes"] == tuple(axes) and bool(found.params["keepdims"])
+    return reduction.params["axes"] == tuple(axes) and bool(
+        reduction.params["keepdims"]
+    )
 
 
 def _logits(value: Value) -> _Logits | None:
@@ -206,24 +211,24 @@ def _unmasked(value: Value) -> tuple[Value, list[tuple[Value, bool]], float]:
 
 def _number(value: Value) -> float | None:
     """The float32 that a constant stands for; HIDDEN is one of them."""
-    found = literal_of(value)
-    if found is None or found.ndim or not is_float(found.dtype):
+    literal = literal_of(value)
+    if literal is None or literal.ndim or not is_float(literal.dtype):
         return None
-    number = float(found)
+    number = float(literal)
     return HIDDEN if np.float32(number) == np.float32(HIDDEN) else number
 
 
 def _unbiased(value: Value) -> tuple[Value, list[Value]]:
     """Products, scaled perhaps, and what is added to them."""
-    found: list[Value] = []
+    biases: list[Value] = []
     while value.node.primitive is OP.add:
         both = list(value.node.inputs)
         at = next((i for i in (0, 1) if _is_product(both[i])), None)
         if at is None:
             at = 0 if _converted(both[0]).node.primitive is OP.add else 1
         value = _converted(both[at])
-        found.append(both[1 - at])
-    return value, found
+        biases.append(both[1 - at])
+    return value, biases
 
 
 def _is_product(value: Value) -> bool:
@@ -239,30 +244,30 @@ def _scaled(logits: Value) -> tuple[float, Value]:
     products, by = node.inputs
     if node.primitive is OP.multiply and literal_of(by) is None:
         products, by = by, products
-    found = literal_of(by)
-    if found is None or found.ndim or not is_float(found.dtype) or not found:
+    literal = literal_of(by)
+    if literal is None or literal.ndim or not is_float(literal.dtype) or not literal:
         return 1.0, logits
-    number = float(found)
+    number = float(literal)
     return (number if node.primitive is OP.multiply else 1 / number), products
 
 
-def _fits(found: _Attention, costs: DeviceCosts) -> bool:
+def _fits(attention: _Attention, costs: DeviceCosts) -> bool:
     """Whether the op takes it, and the device may keep all pairs of known sizes."""
-    types = [x.type for x in (found.query, found.key, found.value)]
+    types = [x.type for x in (attention.query, attention.key, attention.value)]
     q, k, v = (t.shape for t in types)
     pairs = product((*q[:-1], k[-2]))
     if isinstance(pairs, int) and pairs * 4 > costs.temporary:
         return False  # made in blocks, by other rules
     # JAX's sums are of float32, in which a wider dtype would lose digits.
-    narrow = [t.dtype for t in types] + [b.dtype for b in found.logits.biases]
-    narrow.append(found.logits.products.dtype)
+    narrow = [t.dtype for t in types] + [b.dtype for b in attention.logits.biases]
+    narrow.append(attention.logits.products.dtype)
     if len({t.dtype for t in types}) > 1 or any(d.itemsize > 4 for d in narrow):
         return False
     if not all(is_float(d) for d in narrow) or not same_size(q[-1], v[-1]):
         return False
     if not len(q) == len(k) == len(v) or not _is_same(k[:-2], v[:-2]):
         return False
-    return _shared(q[:-2], k[:-2]) is not None and _adds_to(found, (*q[:-1], k[-2]))
+    return _shared(q[:-2], k[:-2]) is not None and _adds_to(attention, (*q[:-1], k[-2]))
 
 
 def _is_same(a: Sequence[Size], b: Sequence[Size]) -> bool:
@@ -277,9 +282,9 @@ def _shared(lead: Sequence[Size], of_key: Sequence[Size]) -> int | None:
     return count if all(map(is_one, of_key[count:])) else None
 
 
-def _adds_to(found: _Attention, shape: Sequence[Size]) -> bool:
+def _adds_to(attention: _Attention, shape: Sequence[Size]) -> bool:
     """Whether biases and masks have each axis of the logits, or 1 there."""
-    logits = found.logits
+    logits = attention.logits
     for value in (*logits.biases, *(mask for mask, _ in logits.masks)):
         along = zip(reversed(value.type.shape), reversed(shape), strict=False)
         if not all(is_one(n) or same_size(n, m) for n, m in along):
@@ -303,9 +308,9 @@ class _Heads(NamedTuple):
         """(..., rows, width) as (batch, rows, heads, width)."""
         shape = x.type.shape
         heads = product(shape[self.batch : -2])
-        wanted = product(shape[: self.batch]), shape[-2], heads, shape[-1]
-        found: Value = F.reshape(Arranged(x).transposed(self.forth).made(), wanted)
-        return found
+        target = product(shape[: self.batch]), shape[-2], heads, shape[-1]
+        arranged: Value = F.reshape(Arranged(x).transposed(self.forth).made(), target)
+        return arranged
 
     def parted(self, x: Value, order: Sequence[int]) -> Value:
         """(batch, rows, heads, width) with axes in the order that a result has."""
@@ -320,35 +325,35 @@ class _Heads(NamedTuple):
         """A bias or a mask as (batch, heads, rows, rows of the key), or 1 of them."""
         rank, last = len(self.shape), len(self.shape) - 2
         x = F.expand_dims(x, tuple(range(rank - x.type.rank)))
-        have, wanted = list(x.type.shape), list[Size]()
+        have, sizes = list(x.type.shape), list[Size]()
         for axes in (range(self.batch), range(self.batch, last)):
             if not all(is_one(have[a]) for a in axes):
                 for a in axes:
                     have[a] = self.shape[a]
-            wanted.append(product([have[a] for a in axes]))
+            sizes.append(product([have[a] for a in axes]))
         x = F.broadcast_to(x, tuple(have))
-        found: Value = F.reshape(x, (*wanted, *have[last:]))
-        return found
+        arranged: Value = F.reshape(x, (*sizes, *have[last:]))
+        return arranged
 
 
 def _fused(
-    found: _Attention, costs: DeviceCosts, known: Callable[[Value], Value]
+    attention: _Attention, costs: DeviceCosts, known: Callable[[Value], Value]
 ) -> Value:
     """The op, on what is `known` for its operands."""
-    q, k, v = (x.made(known) for x in (found.query, found.key, found.value))
+    q, k, v = (x.made(known) for x in (attention.query, attention.key, attention.value))
     lead = q.type.shape[:-2]
     shared = _shared(lead, k.type.shape[:-2])
     batch = 1 if shared and len(lead) else 0
     shape = (*q.type.shape[:-1], k.type.shape[-2])
     heads = _Heads(batch, shape)
-    logits = found.logits
+    logits = attention.logits
     bias = [heads.added(known(b)) for b in logits.biases]
     masks = [_shown(known(m), shows) for m, shows in logits.masks]
     mask = [heads.added(m) for m in masks]
     added = [reduce(F.add, bias)] if bias else []
     added += [reduce(F.logical_and, mask)] if mask else []
     pairs = product(shape)
-    made: Value = FUSED_ATTENTION(
+    result: Value = FUSED_ATTENTION(
         *(heads.joined(x) for x in (q, k, v)),
         *added,
         scale=logits.scale,
@@ -357,21 +362,21 @@ def _fused(
         most=0 if isinstance(pairs, int) else costs.temporary,
     )
     if logits.hidden == -math.inf and mask:
-        made = _undefined_without_keys(made, added, shape[-1])
-    return heads.parted(made, found.order)
+        result = _undefined_without_keys(result, added, shape[-1])
+    return heads.parted(result, attention.order)
 
 
 def _shown(mask: Value, shows: bool) -> Value:
-    found: Value = mask if shows else F.logical_not(mask)
-    return found
+    shown: Value = mask if shows else F.logical_not(mask)
+    return shown
 
 
-def _undefined_without_keys(made: Value, added: list[Value], keys: Size) -> Value:
+def _undefined_without_keys(attended: Value, added: list[Value], keys: Size) -> Value:
     """NaN for rows that see no key, as a softmax of logits of -inf gives it."""
     *bias, mask = added
     seen = reduce(F.logical_and, [mask, *(F.greater(b, HIDDEN) for b in bias)])
     rows = F.any(seen, axis=-1, keepdims=True)
     if not at_most(1, keys):
         rows = F.logical_or(rows, F.equal(size_value(keys), 0))
-    found: Value = F.where(F.transpose(rows, (0, 2, 1, 3)), made, math.nan)
-    return found
+    result: Value = F.where(F.transpose(rows, (0, 2, 1, 3)), attended, math.nan)
+    return result

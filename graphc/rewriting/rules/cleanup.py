@@ -185,8 +185,8 @@ def _fold(op: str) -> Any:
         if any(a is None or a.ndim for a in arrays) or y.type.weak:
             return None
         with np.errstate(all="ignore"):
-            found = function(*arrays)
-        return constant(found) if found.dtype == y.dtype else None
+            number = function(*arrays)
+        return constant(number) if number.dtype == y.dtype else None
 
     return rule
 

@@ -130,8 +130,8 @@ def diagonal_by(y: Value, full: Value, d: Value, i: Value, x: Value) -> Value | 
     """diag(d) @ x scales the rows of x."""
     if not _diagonal(full, d, i):
         return None
-    made = (d if x.type.rank == 1 else F.expand_dims(d, 1)) * x
-    return guarded(made, y.node)
+    scaled = (d if x.type.rank == 1 else F.expand_dims(d, 1)) * x
+    return guarded(scaled, y.node)
 
 
 @rewrite(v.y(p.matmul(v.x, _DIAGONAL)), exact=False, finite=True)
@@ -175,8 +175,8 @@ def kron_by(y: Value, k: Value, a: Value, b: Value, w: Value) -> Value | None:
     # One product with b, however many blocks: XLA is slow with many small ones.
     (c,) = columns
     turned = F.transpose(F.reshape(blocks, (m, s, c)), (0, 2, 1))
-    made = F.matmul(F.reshape(turned, (m * c, s)), F.transpose(b))
-    return F.reshape(F.transpose(F.reshape(made, (m, c, r)), (0, 2, 1)), (m * r, c))
+    products = F.matmul(F.reshape(turned, (m * c, s)), F.transpose(b))
+    return F.reshape(F.transpose(F.reshape(products, (m, c, r)), (0, 2, 1)), (m * r, c))
 
 
 @rewrite(
@@ -191,8 +191,8 @@ def row_by_column(
     rank = x.type.rank
     if rank < 2 or y.type.rank != rank or (row, column) != ((rank - 1,), (rank,)):
         return None
-    made = SUM(x * y, axes=(rank - 1,), keepdims=False)
-    return F.expand_dims(guarded(made, z.node), (rank - 1, rank))
+    total = SUM(x * y, axes=(rank - 1,), keepdims=False)
+    return F.expand_dims(guarded(total, z.node), (rank - 1, rank))
 
 
 _TAKEN_BOTH = {"axes": (0, 1), "inside": v.inside}
@@ -208,8 +208,8 @@ def diagonal_of_matmul(y: Value, a: Value, b: Value, i: Value) -> Value | None:
         return None
     rows = a if equal(n, a.type.shape[0]) else F._part(a, 0, 0, n)
     columns = b if equal(n, b.type.shape[1]) else F._part(b, 1, 0, n)
-    made = SUM(rows * F.transpose(columns), axes=(1,), keepdims=False)
-    return guarded(made, y.node)
+    diagonal = SUM(rows * F.transpose(columns), axes=(1,), keepdims=False)
+    return guarded(diagonal, y.node)
 
 
 @rewrite(p.matmul(once(p.inv(v.a)), v.b), exact=False, finite=True)
@@ -254,8 +254,8 @@ def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
         return None
     if _is_one_number(x) or _is_one_number(y):  # no work, unless it becomes a matrix
         return None
-    kept = tuple(a for a in range(rank) if a not in axes)
-    only_x, only_y, _ = split(x, y, rank, kept)
+    remaining_axes = tuple(a for a in range(rank) if a not in axes)
+    only_x, only_y, _ = split(x, y, rank, remaining_axes)
     if len(only_x) != 1 or len(only_y) != 1 or split(x, y, rank, axes).both != axes:
         return None
     if is_one(x.type.shape[axes[0]]):
@@ -263,8 +263,8 @@ def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     columns, rows = F.squeeze(x, only_y), F.squeeze(y, only_x)  # of a matrix each
     left = columns if only_x < axes else F.transpose(columns)
     right = F.transpose(rows) if only_y < axes else rows
-    made = F.matmul(left, right)
-    return made if only_x < only_y else F.transpose(made)
+    product_ = F.matmul(left, right)
+    return product_ if only_x < only_y else F.transpose(product_)
 
 
 def _is_one_number(x: Value) -> bool:
@@ -331,8 +331,8 @@ def sum_of_weighted_product(
     if axes != (s.type.rank - 1,) or s.type.rank < 2 or not is_wide(s.dtype):
         return None
     products = _factors(s, lambda x: _is_matmul(x, s)).above
-    found = (_by_known_mean(s, x, uses) for x in products if _is_matmul(x, s))
-    total = next((total for total in found if total is not None), None)
+    totals = (_by_known_mean(s, x, uses) for x in products if _is_matmul(x, s))
+    total = next((total for total in totals if total is not None), None)
     if total is None or keepdims:
         return total
     return F.squeeze(total, -1)

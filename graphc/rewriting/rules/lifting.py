@@ -112,21 +112,21 @@ class Move:
         if not values_in(shape) <= known:
             return None
         self.met.append(node)
-        made = _reshaped(x, shape, node)
-        if made is not x:
+        reshaped = _reshaped(x, shape, node)
+        if reshaped is not x:
             self.same = False
-            self.asked |= values_in(shape) & values_in(made.type.shape)
-        return made
+            self.asked |= values_in(shape) & values_in(reshaped.type.shape)
+        return reshaped
 
     def _elementwise(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         inputs = []
         for x in y.node.inputs:
-            made = self._operand(x, y, (lo, hi), sizes)
-            if made is None:
+            operand = self._operand(x, y, (lo, hi), sizes)
+            if operand is None:
                 return None
-            inputs.append(made)
-        found: Value = y.node.primitive(*inputs, **y.node.params)
-        return found
+            inputs.append(operand)
+        result: Value = y.node.primitive(*inputs, **y.node.params)
+        return result
 
     def _operand(
         self, x: Value, y: Value, span: tuple[int, int], sizes: Shape
@@ -136,28 +136,30 @@ class Move:
         lo, hi = (a - missing for a in span)
         if missing and hi <= 0:  # it has none of these axes
             return x
-        own = x.type.shape[max(lo, 0) : hi]
-        if lo >= 0 and same_shape(own, y.type.shape[slice(*span)]):
+        resized_axes = x.type.shape[max(lo, 0) : hi]
+        if lo >= 0 and same_shape(resized_axes, y.type.shape[slice(*span)]):
             return self.to(x, lo, hi, sizes)
-        if not all(map(is_one, own)):
+        if not all(map(is_one, resized_axes)):
             return None
         ones = (1,) * len(sizes) if lo >= 0 else ()
         return F.reshape(x, x.type.shape[: max(lo, 0)] + ones + x.type.shape[hi:])
 
     def _reduction(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         x, params = y.node.inputs[0], y.node.params
-        axes, kept = params["axes"], params["keepdims"]
-        places = [a for a in range(x.type.rank) if kept or a not in axes]
+        axes, keepdims = params["axes"], params["keepdims"]
+        places = [a for a in range(x.type.rank) if keepdims or a not in axes]
         span = _span(places[lo:hi])
         if span is None or set(axes) & set(range(*span)):
             return None
-        made = self.to(x, *span, sizes)
-        if made is None:
+        operand = self.to(x, *span, sizes)
+        if operand is None:
             return None
-        own = tuple(_shifted(a, span, sizes) for a in axes)
-        rest = y.node.inputs[1:]
-        found: Value = y.node.primitive(made, *rest, axes=own, keepdims=kept)
-        return found
+        reduced_axes = tuple(_shifted(a, span, sizes) for a in axes)
+        other_inputs = y.node.inputs[1:]
+        result: Value = y.node.primitive(
+            operand, *other_inputs, axes=reduced_axes, keepdims=keepdims
+        )
+        return result
 
     def _concatenation(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         axis, parts = y.node.params["axis"], []
@@ -165,23 +167,23 @@ class Move:
             return None
         for x in y.node.inputs:
             alike = same_shape(x.type.shape[lo:hi], y.type.shape[lo:hi])
-            made = self.to(x, lo, hi, sizes) if alike else None
-            if made is None:
+            part = self.to(x, lo, hi, sizes) if alike else None
+            if part is None:
                 return None
-            parts.append(made)
+            parts.append(part)
         return F.concatenate(parts, axis=_shifted(axis, (lo, hi), sizes))
 
     def _transposition(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         (x,), order = y.node.inputs, y.node.params["axes"]
         span = _span(order[lo:hi])
-        made = None if span is None else self.to(x, *span, sizes)
-        if span is None or made is None:
+        resized = None if span is None else self.to(x, *span, sizes)
+        if span is None or resized is None:
             return None
         first, last = order[:lo], order[hi:]
         ordered = [_shifted(a, span, sizes) for a in first]
         ordered += range(span[0], span[0] + len(sizes))
         ordered += [_shifted(a, span, sizes) for a in last]
-        return F.transpose(made, tuple(ordered))
+        return F.transpose(resized, tuple(ordered))
 
     def _index(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         (x,) = y.node.inputs
@@ -191,11 +193,11 @@ class Move:
         span = _span([a for a, item in enumerate(items) if item[0] != "i"][lo:hi])
         if span is None or any(item != FULL_ITEM for item in items[slice(*span)]):
             return None
-        made = self.to(x, *span, sizes)
-        if made is None:
+        resized = self.to(x, *span, sizes)
+        if resized is None:
             return None
         return basic(
-            made, (*items[: span[0]], *[FULL_ITEM] * len(sizes), *items[span[1] :])
+            resized, (*items[: span[0]], *[FULL_ITEM] * len(sizes), *items[span[1] :])
         )
 
 
@@ -222,12 +224,12 @@ def _reshaped(x: Value, shape: Shape, node: Node) -> Value:
         others = product(before + after)
         known_zero = isinstance(others, int) and others == 0
         if isinstance(n, Dim) and not known_zero and n is size // others:
-            made: Value = F.reshape(x, (*before, -1, *after))
-            derived = made.type.shape[i]
+            candidate: Value = F.reshape(x, (*before, -1, *after))
+            derived = candidate.type.shape[i]
             if not at_most(1, others) and not _same_number(derived, n, [node]):
                 continue
-            if made is x or values_in(made.type.shape) < values_in(shape):
-                return made
+            if candidate is x or values_in(candidate.type.shape) < values_in(shape):
+                return candidate
     return F.reshape(x, shape)
 
 
@@ -277,8 +279,8 @@ def _reshape(
     if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
         return None
     move = Move(x, uses, through)
-    made = move.to(x, lo, hi, y.type.shape[lo:end])
-    if made is None or not move.met or not move.alone():
+    moved = move.to(x, lo, hi, y.type.shape[lo:end])
+    if moved is None or not move.met or not move.alone():
         return None
     if not _asks_alike(move, x.type.shape, y.type.shape, lo, hi, end):
         return None
@@ -286,7 +288,7 @@ def _reshape(
     reshapes = all(node.primitive is OP.reshape for node in nodes)
     if not move.same and (move.asked or not reshapes):
         return None
-    return tested(made, move.met if move.same and reshapes else nodes)
+    return tested(moved, move.met if move.same and reshapes else nodes)
 
 
 def _of_elementwise(op: str) -> Rule:
@@ -346,17 +348,19 @@ def _of_reduction(op: str) -> Rule:
             return None
         if not _may_hold(x.type.shape[lo:hi], before[lo:end]):
             return None
-        made = move.to(x, lo, hi, before[lo:end])
-        if made is None or not move.alone():
+        moved = move.to(x, lo, hi, before[lo:end])
+        if moved is None or not move.alone():
             return None
         if not _asks_alike(move, x.type.shape, before, lo, hi, end):
             return None
         more = end - hi
-        own = (*(a for a in axes if a < lo), *range(lo, end))
-        own += tuple(a + more for a in axes if a >= hi)
-        found = y.node.primitive(made, *y.node.inputs[1:], axes=own, keepdims=False)
-        found = F.expand_dims(found, axes) if keepdims else found
-        return tested(found, move.met)
+        reduced_axes = (*(a for a in axes if a < lo), *range(lo, end))
+        reduced_axes += tuple(a + more for a in axes if a >= hi)
+        result = y.node.primitive(
+            moved, *y.node.inputs[1:], axes=reduced_axes, keepdims=False
+        )
+        result = F.expand_dims(result, axes) if keepdims else result
+        return tested(result, move.met)
 
     return rule
 
@@ -371,12 +375,12 @@ def elementwise_of_copies(y: Value) -> Value | None:
     """A function of elements is computed before these are copied."""
     if len(y.node.outputs) > 1 or asks_late(y.node):
         return None
-    made = y.node.primitive(*map(_thin, y.node.inputs), **y.node.params)
-    if made.dtype != y.dtype or made.type.weak != y.type.weak:
+    thin = y.node.primitive(*map(_thin, y.node.inputs), **y.node.params)
+    if thin.dtype != y.dtype or thin.type.weak != y.type.weak:
         return None
-    if not made.type.rank:
-        return F.full(y.type.shape, made)
-    return F.broadcast_to(made, y.type.shape)
+    if not thin.type.rank:
+        return F.full(y.type.shape, thin)
+    return F.broadcast_to(thin, y.type.shape)
 
 
 def _forgotten(y: Value, nodes: list[Node]) -> list[Node]:
@@ -395,8 +399,8 @@ def index_of_copies(x: Value, thin: Value, y: Value) -> Value | None:
     items = of_axes(y, x.type.rank)
     if items is None:
         return None
-    made = F.broadcast_to(share(thin, x, items), y.type.shape)
-    return tested(made, _forgotten(y, [y.node, x.node]))
+    copies = F.broadcast_to(share(thin, x, items), y.type.shape)
+    return tested(copies, _forgotten(y, [y.node, x.node]))
 
 
 def _extreme_of_copies(op: str) -> Rule:
@@ -425,12 +429,12 @@ def _extreme_of_copies(op: str) -> Rule:
         if not copies:
             return None
         less = tuple(1 if a in copies else n for a, n in enumerate(shape))
-        rest = tuple(a for a in axes if a not in copies)
-        made = F.broadcast_to(unsqueezed(thin, rank), less)
-        if rest:
-            made = y.node.primitive(made, axes=rest, keepdims=True)
-        made = made if keepdims else F.squeeze(made, axes)
-        return tested(made, _forgotten(y, [y.node, x.node]))
+        other_axes = tuple(a for a in axes if a not in copies)
+        result = F.broadcast_to(unsqueezed(thin, rank), less)
+        if other_axes:
+            result = y.node.primitive(result, axes=other_axes, keepdims=True)
+        result = result if keepdims else F.squeeze(result, axes)
+        return tested(result, _forgotten(y, [y.node, x.node]))
 
     return rule
 

@@ -111,10 +111,10 @@ def sum_within_rows(
         return None
     if not at_most(table.type.shape[0], looked_up):
         return None
-    made = GATHER(SUM(table, axes=within, keepdims=True), i, axes=(0,), inside=inside)
-    rest = tuple(a for a in axes if a < i.type.rank)
-    made = SUM(made, axes=rest, keepdims=True) if rest else made
-    return made if keepdims else F.squeeze(made, axes)
+    sums = GATHER(SUM(table, axes=within, keepdims=True), i, axes=(0,), inside=inside)
+    outer_axes = tuple(a for a in axes if a < i.type.rank)
+    sums = SUM(sums, axes=outer_axes, keepdims=True) if outer_axes else sums
+    return sums if keepdims else F.squeeze(sums, axes)
 
 
 @rewrite(p.matmul(once(_ROWS), v.w), exact=False)
@@ -155,11 +155,11 @@ def _sum_of_written(count: int) -> Rule:
             once_each = counts(i, a - count + i.type.rank, n)
             if a not in axes and not (once_each and same_size(points[a], n)):
                 return None
-        made = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
+        total = SUM(F.broadcast_to(w, points), axes=axes, keepdims=keepdims)
         for n in (shape[a] for a in axes if not at_most(1, shape[a])):
             # Nothing can be written to what has no element.
-            made = F.where(F.greater(size_value(n), 0), made, 0)
-        return guarded(made, node)
+            total = F.where(F.greater(size_value(n), 0), total, 0)
+        return guarded(total, node)
 
     return rule
 
@@ -202,9 +202,9 @@ def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
         if not counted(ids, n) or x.type.rank > 2:
             return None
         valid = F.logical_and(ids >= 0, ids < size_value(n.type.shape[0]))
-        found = GATHER(x, F.where(valid, ids, 0), axes=(0,), inside=(True,))
+        rows = GATHER(x, F.where(valid, ids, 0), axes=(0,), inside=(True,))
         shown = F.expand_dims(valid, 1) if x.type.rank == 2 else valid
-        return guarded(F.where(shown, found, 0), y.node)
+        return guarded(F.where(shown, rows, 0), y.node)
 
     return adds, takes
 

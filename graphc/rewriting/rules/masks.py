@@ -61,9 +61,9 @@ Taken = tuple[Selection, Value]  # and the array to select from
 
 def _taken(node: Node) -> Taken | None:
     """The selection that a node makes: `x[mask]`, `x[a:b]`, or `x[a:b][::-1]`."""
-    found = _masked(node) or _cut(node)
-    if found is not None:
-        return found, node.inputs[0]
+    selection = _masked(node) or _cut(node)
+    if selection is not None:
+        return selection, node.inputs[0]
     if node.primitive is not OP.basic_index:
         return None
     (x,) = node.inputs
@@ -111,13 +111,13 @@ def _masked(node: Node) -> Selection | None:
 
 
 def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
-    found = indices[0].node
-    if found.primitive is not OP.nonzero or indices != found.outputs:
+    source = indices[0].node
+    if source.primitive is not OP.nonzero or indices != source.outputs:
         return None
     if axes != tuple(range(len(axes))):
         return None
-    (mask,) = found.inputs
-    return Selection(mask, mask.type.shape, found.params["count"])
+    (mask,) = source.inputs
+    return Selection(mask, mask.type.shape, source.params["count"])
 
 
 def _cut(node: Node) -> Selection | None:
@@ -151,9 +151,9 @@ def _between(index: Value, first: Size | None, last: Size | None) -> Value:
     if first is not None and (last is None or not dims.equal(first, 0)):
         above = index >= size_value(first)
     if below is None or above is None:
-        found = above if below is None else below
-        assert found is not None
-        return found
+        only_bound = above if below is None else below
+        assert only_bound is not None
+        return only_bound
     return F.logical_and(above, below)
 
 
@@ -165,9 +165,9 @@ def _selection(value: Value) -> Selection | None:
     stack, seen = [value.node], {value.node}
     while stack and len(seen) <= MOST_OPS:
         node = stack.pop()
-        found = _taken(node)
-        if found is not None and dims.equal(found[0].count, size) is True:
-            return found[0]
+        taken = _taken(node)
+        if taken is not None and dims.equal(taken[0].count, size) is True:
+            return taken[0]
         for x in node.inputs:
             if x.node not in seen and x.type.rank and x.type.shape[0] is size:
                 seen.add(x.node)
@@ -188,18 +188,18 @@ class _Unselecting:
         if order is None:
             return None
         for each in order:
-            made = self._one(each)
-            if made is None:
+            result = self._one(each)
+            if result is None:
                 return None
-            self._made[each] = made
+            self._made[each] = result
         return self._made[value]
 
-    def are_wanted(self, value: Value, kept: IsKept) -> bool:
+    def are_wanted(self, value: Value, is_kept: IsKept) -> bool:
         """Whether selected elements, those that it is made of, are outputs too.
 
         Then they are selected in any case.
         """
-        return any(map(kept, self._order(value) or ()))
+        return any(map(is_kept, self._order(value) or ()))
 
     def _carries(self, value: Value) -> bool:
         """Whether the first axis is the selected one."""
@@ -225,12 +225,12 @@ class _Unselecting:
 
     def _source(self, value: Value) -> Value | None:
         """The array that a value is selected from."""
-        found = _taken(value.node)
-        if found is None:
+        taken = _taken(value.node)
+        if taken is None:
             return None
-        (own, x), whole = found, self._selection
-        alike = own.rank == whole.rank and own.turned == whole.turned
-        return x if alike and own.mask is whole.mask else None
+        (selection, x), whole = taken, self._selection
+        alike = selection.rank == whole.rank and selection.turned == whole.turned
+        return x if alike and selection.mask is whole.mask else None
 
     def _one(self, value: Value) -> Value | None:
         source = self._source(value)
@@ -246,8 +246,8 @@ class _Unselecting:
             return F.full(shape, node.inputs[0])
         if node.primitive in BEHIND:
             return self._behind(node)
-        kept = node.primitive.elementwise or node.primitive is OP.assert_
-        if not kept or len(node.outputs) > 1:
+        keeps_elements = node.primitive.elementwise or node.primitive is OP.assert_
+        if not keeps_elements or len(node.outputs) > 1:
             return None
         return self._elementwise(node, value.type.rank)
 
@@ -258,20 +258,20 @@ class _Unselecting:
         more = self._selection.rank - 1
         axes = tuple(a + more for a in node.params["axes"])
         x = self._made[node.inputs[0]]
-        found: Value = node.primitive(x, **{**node.params, "axes": axes})
-        return found
+        result: Value = node.primitive(x, **{**node.params, "axes": axes})
+        return result
 
     def _elementwise(self, node: Node, rank: int) -> Value | None:
         inputs = []
         for x in node.inputs:
             if self._carries(x) and x.type.rank != rank:
                 return None
-            made = self._made[x] if self._carries(x) else self._beside(x, rank)
-            if made is None:
+            operand = self._made[x] if self._carries(x) else self._beside(x, rank)
+            if operand is None:
                 return None
-            inputs.append(made)
-        found: Value = node.primitive(*inputs, **node.params)
-        return found
+            inputs.append(operand)
+        result: Value = node.primitive(*inputs, **node.params)
+        return result
 
     def _broadcast(self, node: Node) -> Value | None:
         (x,) = node.inputs
@@ -301,12 +301,12 @@ class _Unselecting:
         return F.expand_dims(value, tuple(range(more)))
 
 
-def _whole(selection: Selection | None, x: Value, kept: IsKept) -> Value | None:
+def _whole(selection: Selection | None, x: Value, is_kept: IsKept) -> Value | None:
     """The value on all elements; None where those selected are wanted besides."""
     if selection is None:
         return None
-    made = _Unselecting(selection)
-    return None if made.are_wanted(x, kept) else made.whole(x)
+    unselecting = _Unselecting(selection)
+    return None if unselecting.are_wanted(x, is_kept) else unselecting.whole(x)
 
 
 def _neutral(name: str, x: Value) -> Value | None:
@@ -335,9 +335,11 @@ def _reduction(name: str) -> Rule:
         masked = F.where(selection.spread(whole.type.rank), whole, fill)
         more = selection.rank - 1
         over = (*range(selection.rank), *(a + more for a in axes if a))
-        rest = y.node.inputs[1:]
-        made: Value = y.node.primitive(masked, *rest, axes=over, keepdims=keepdims)
-        return F.squeeze(made, tuple(range(more))) if keepdims and more else made
+        other_inputs = y.node.inputs[1:]
+        result: Value = y.node.primitive(
+            masked, *other_inputs, axes=over, keepdims=keepdims
+        )
+        return F.squeeze(result, tuple(range(more))) if keepdims and more else result
 
     replace.__doc__ = f"{name} of selected elements: of all, where the mask holds."
     pattern = v.y(root(*inputs, axes=v.axes, keepdims=v.keepdims))
@@ -371,9 +373,9 @@ def _nonempty(name: str) -> Rule:
         if _whole(selection, x, kept) is None:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
-        found = from_start(x, axis=axes, keepdims=keepdims, initial=start)
+        result = from_start(x, axis=axes, keepdims=keepdims, initial=start)
         message = f"{name}: axis 0 has no element to reduce: none is selected"
-        return asserted(found, F.any(selection.mask), message, "shape")
+        return asserted(result, F.any(selection.mask), message, "shape")
 
     replace.__doc__ = f"{name} of selected elements, after a test that there is one."
     pattern = getattr(p, name)(v.x, axes=v.axes, keepdims=v.keepdims)

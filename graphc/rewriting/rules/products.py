@@ -62,8 +62,8 @@ def _transposed(value: Value, order: tuple[int, ...]) -> Value:
     if value.node.primitive is OP.transpose:
         order = tuple(value.node.params["axes"][a] for a in order)
         value = value.node.inputs[0]
-    found: Value = F.transpose(value, order)
-    return found
+    transposed: Value = F.transpose(value, order)
+    return transposed
 
 
 class Product(NamedTuple):
@@ -123,8 +123,8 @@ def weighted_sum_of(node: Node) -> Iterator[Product]:
         column = [name for name in others if name not in weights]
         if len(column) != 1 or not row or sorted(out) != sorted([*lead, *row, *column]):
             continue
-        given = Arranged(node.inputs[1 - i])
-        other = _ordered(given, others, [*lead, *inner, *column], missing=lead)
+        operand = Arranged(node.inputs[1 - i])
+        other = _ordered(operand, others, [*lead, *inner, *column], missing=lead)
         if other is not None:
             standing = [*lead, *row, *column]
             order = tuple(standing.index(name) for name in out)
@@ -134,18 +134,18 @@ def weighted_sum_of(node: Node) -> Iterator[Product]:
 def _labels(node: Node) -> tuple[list[str], str] | None:
     """The labels of two operands and of the result, none of them twice in one."""
     terms, _, out = node.params["subscripts"].partition("->")
-    found = terms.split(",")
-    plain = all(len(set(term)) == len(term) for term in (*found, out))
-    return (found, out) if len(found) == 2 and plain else None
+    operands = terms.split(",")
+    plain = all(len(set(term)) == len(term) for term in (*operands, out))
+    return (operands, out) if len(operands) == 2 and plain else None
 
 
 def _ordered(
-    view: Arranged, labels: str, wanted: Sequence[str], missing: Sequence[str] = ()
+    view: Arranged, labels: str, order: Sequence[str], missing: Sequence[str] = ()
 ) -> Arranged | None:
     """An operand with its axes in the order that is wanted, 1 for what is missing."""
-    if not set(labels) <= set(wanted) <= {*labels, *missing}:
+    if not set(labels) <= set(order) <= {*labels, *missing}:
         return None
-    have = [name for name in wanted if name in labels]
+    have = [name for name in order if name in labels]
     view = view.transposed([labels.index(name) for name in have])
-    gaps = [i for i, name in enumerate(wanted) if name not in labels]
+    gaps = [i for i, name in enumerate(order) if name not in labels]
     return view.expanded(gaps) if gaps else view

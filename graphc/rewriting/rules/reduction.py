@@ -81,8 +81,8 @@ def sum_of_multiply(
     scaled = bool(only_x) and _is_finite(y)
     if not is_wide(x.dtype) or limited(s) or not (larger or scaled):
         return None
-    made = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
-    return without(reduced(_sum, made, rank, both), axes, keepdims)
+    sums = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
+    return without(reduced(_sum, sums, rank, both), axes, keepdims)
 
 
 @rewrite(p.sum(once(p.true_divide(v.x, v.y)), **REDUCED), exact=False)
@@ -92,8 +92,8 @@ def sum_of_true_divide(x: Value, y: Value, axes: Axes, keepdims: bool) -> Value 
     only_x, only_y, both = split(x, y, rank, axes)
     if not is_wide(x.dtype) or only_y or not only_x or not _is_finite(y):
         return None
-    made = reduced(_sum, x, rank, only_x) / y
-    return without(reduced(_sum, made, rank, both), axes, keepdims)
+    quotient = reduced(_sum, x, rank, only_x) / y
+    return without(reduced(_sum, quotient, rank, both), axes, keepdims)
 
 
 def _sum_of_terms(op: str) -> Rule:
@@ -110,8 +110,8 @@ def _sum_of_terms(op: str) -> Rule:
             return None
         of_x = repeated(reduced(_sum, x, rank, only_x), shape, only_y)
         of_y = repeated(reduced(_sum, y, rank, only_y), shape, only_x)
-        made = s.node.primitive(of_x, of_y)
-        return without(reduced(_sum, made, rank, both), axes, keepdims)
+        terms = s.node.primitive(of_x, of_y)
+        return without(reduced(_sum, terms, rank, both), axes, keepdims)
 
     return rule
 
@@ -135,11 +135,11 @@ def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
         size = count(_full_shape(x, rank), only_x, dtype)
         mean = reduced(_sum, x, rank, only_x) / F.maximum(size, 1)
         x, y, others = x - mean, y - mean, count(shape, only_y, dtype)
-        made = reduced(_sum, F.square(x), rank, only_x) * others
-        made = made + reduced(_sum, F.square(y), rank, only_y) * size
+        squares = reduced(_sum, F.square(x), rank, only_x) * others
+        squares = squares + reduced(_sum, F.square(y), rank, only_y) * size
         mixed = reduced(_sum, x, rank, only_x) * reduced(_sum, y, rank, only_y)
-        made = made - 2 * mixed
-        return without(reduced(_sum, made, rank, both), axes, keepdims)
+        squares = squares - 2 * mixed
+        return without(reduced(_sum, squares, rank, both), axes, keepdims)
 
     return rule
 
@@ -169,11 +169,13 @@ def sum_of_broadcast(s: Value, x: Value, axes: Axes, keepdims: bool) -> Value | 
         return None
     if limited(s) and not values_in(s.type.shape):
         return None
-    rest = tuple(a for a in axes if a not in stretched)
-    made = reduced(_sum, unsqueezed(x, rank), rank, rest)
-    made = repeated(made, s.type.shape, stretched)
-    kept = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
-    return without(tested(F.broadcast_to(made, kept), [s.node]), axes, keepdims)
+    other_axes = tuple(a for a in axes if a not in stretched)
+    total = reduced(_sum, unsqueezed(x, rank), rank, other_axes)
+    total = repeated(total, s.type.shape, stretched)
+    result_shape = tuple(1 if a in axes else n for a, n in enumerate(s.type.shape))
+    return without(
+        tested(F.broadcast_to(total, result_shape), [s.node]), axes, keepdims
+    )
 
 
 def _of_expanded(op: str) -> Rule:
@@ -187,11 +189,11 @@ def _of_expanded(op: str) -> Rule:
         rank, primitive = x.type.rank + len(new), y.node.primitive
         old = [a for a in range(rank) if a not in new]  # where the axes of x are
         within = tuple(i for i, a in enumerate(old) if a in axes)
-        made = primitive(x, axes=within, keepdims=False) if within else x
+        reduced_ = primitive(x, axes=within, keepdims=False) if within else x
         if keepdims:
-            return F.expand_dims(made, tuple(sorted({*new, *axes})))
+            return F.expand_dims(reduced_, tuple(sorted({*new, *axes})))
         left = [a for a in range(rank) if a not in axes]
-        return F.expand_dims(made, tuple(i for i, a in enumerate(left) if a in new))
+        return F.expand_dims(reduced_, tuple(i for i, a in enumerate(left) if a in new))
 
     return rule
 
@@ -200,11 +202,11 @@ def _of_expanded(op: str) -> Rule:
 def sum_of_transposed(x: Value, order: Axes, axes: Axes, keepdims: bool) -> Value:
     """The remaining axes are transposed after the sum."""
     summed = tuple(sorted(order[a] for a in axes))
-    made = SUM(x, axes=summed, keepdims=keepdims)
+    total = SUM(x, axes=summed, keepdims=keepdims)
     if keepdims:
-        return F.transpose(made, order)
+        return F.transpose(total, order)
     left = [a for a in order if a not in summed]
-    return F.transpose(made, tuple(sorted(left).index(a) for a in left))
+    return F.transpose(total, tuple(sorted(left).index(a) for a in left))
 
 
 @rewrite(
@@ -311,12 +313,12 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
 def _written_logsumexp() -> tuple[Any, ...]:
     """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
     terms = once(p.exp(once(p.subtract(v.s, v.peak))))
-    kept = p.sum(terms, axes=v.axes, keepdims=True)
+    unsqueezed_sum = p.sum(terms, axes=v.axes, keepdims=True)
     squeezed = p.squeeze(v.peak, axes=v.axes)
     return (
         p.add(p.log(p.sum(terms, axes=v.axes, keepdims=False)), squeezed),
-        p.add(p.log(p.squeeze(kept, axes=v.axes)), squeezed),
-        p.add(p.log(kept), v.peak),
+        p.add(p.log(p.squeeze(unsqueezed_sum, axes=v.axes)), squeezed),
+        p.add(p.log(unsqueezed_sum), v.peak),
     )
 
 
@@ -358,14 +360,14 @@ def _logsumexp_of_sum(number: int) -> Rule:
             return None
         rank = s.type.rank
         only_x, only_y, _ = split(x, y, rank, axes)
-        found = reduced(_logsumexp, x, rank, only_x)
-        found = found + reduced(_logsumexp, y, rank, only_y)
+        result = reduced(_logsumexp, x, rank, only_x)
+        result = result + reduced(_logsumexp, y, rank, only_y)
         clash = _clash(x, y, rank, only_x, only_y)
-        found = F.where(clash, float("nan"), found)
+        result = F.where(clash, float("nan"), result)
         pairs = product([s.type.shape[a] for a in axes])
         if not at_most(1, pairs):  # where one is empty, the other may hold NaN
-            found = F.where(F.greater(size_value(pairs), 0), found, -float("inf"))
-        return without(found, axes, keepdims)
+            result = F.where(F.greater(size_value(pairs), 0), result, -float("inf"))
+        return without(result, axes, keepdims)
 
     return rule
 
@@ -388,8 +390,8 @@ def _extreme_of_monotone(reduction: Primitive, op: str) -> Rule:
         """A function that grows is applied to the largest element alone."""
         if not is_inexact(x.dtype) or x.dtype.kind == "c":
             return None
-        found: Value = y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))
-        return found
+        result: Value = y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))
+        return result
 
     return rule
 

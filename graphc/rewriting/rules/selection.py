@@ -57,9 +57,9 @@ def index_new_axes(x: Value, y: Value) -> Value | None:
     items = _items(y)
     if all(item[0] != "n" for item in items):
         return None
-    made = basic(x, tuple(item for item in items if item[0] != "n"))
+    indexed = basic(x, tuple(item for item in items if item[0] != "n"))
     places = [item[0] for item in items if item[0] != "i"]
-    return F.expand_dims(made, tuple(i for i, k in enumerate(places) if k == "n"))
+    return F.expand_dims(indexed, tuple(i for i, k in enumerate(places) if k == "n"))
 
 
 @rewrite(v.y(p.convert(p.expand_dims(v.x, axes=v.new))), exact=True)
@@ -70,10 +70,10 @@ def convert_of_expanded(x: Value, new: Axes, y: Value) -> Value:
 
 def share(x: Value, whole: Value, items: Items) -> Value:
     """The same selection of an operand, which is broadcast to the whole."""
-    rank, own = x.type.rank, items[len(items) - x.type.rank :]
+    rank, own_items = x.type.rank, items[len(items) - x.type.rank :]
     taken = []
     for n, m, item in zip(
-        x.type.shape, whole.type.shape[len(items) - rank :], own, strict=True
+        x.type.shape, whole.type.shape[len(items) - rank :], own_items, strict=True
     ):
         stretched = is_one(n) and not is_one(m)
         taken.append((FIRST if item[0] == "i" else FULL_ITEM) if stretched else item)
@@ -87,8 +87,8 @@ def index_of_elementwise(x: Value, y: Value) -> Value | None:
     if not _is_elementwise(x) or asks_late(node) or items is None:
         return None
     shares = [share(z, x, items) for z in node.inputs]
-    made: Value = node.primitive(*shares, **node.params)
-    return made
+    result: Value = node.primitive(*shares, **node.params)
+    return result
 
 
 def _is_elementwise(x: Value) -> bool:
@@ -116,15 +116,17 @@ def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | N
     at = axes[0] - x.type.rank
     shares = []
     for z in x.node.inputs:
-        own = at + z.type.rank
-        if own < 0:
+        axis = at + z.type.rank
+        if axis < 0:
             shares.append(z)
-        elif is_one(z.type.shape[own]) and not is_one(x.type.shape[at]):
-            shares.append(z if i.type.rank else basic(z, (FULL_ITEM,) * own + (FIRST,)))
+        elif is_one(z.type.shape[axis]) and not is_one(x.type.shape[at]):
+            shares.append(
+                z if i.type.rank else basic(z, (FULL_ITEM,) * axis + (FIRST,))
+            )
         else:
-            shares.append(GATHER(z, i, axes=(own,), inside=y.node.params["inside"]))
-    made: Value = x.node.primitive(*shares, **x.node.params)
-    return made
+            shares.append(GATHER(z, i, axes=(axis,), inside=y.node.params["inside"]))
+    result: Value = x.node.primitive(*shares, **x.node.params)
+    return result
 
 
 def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
@@ -167,8 +169,8 @@ def gather_of_matmul(
 
 def _only(items: Items, axis: int) -> SelectionItem | None:
     """The item of an axis, if all of the other axes is taken."""
-    rest = items[:axis] + items[axis + 1 :]
-    return items[axis] if all(item == FULL_ITEM for item in rest) else None
+    others = items[:axis] + items[axis + 1 :]
+    return items[axis] if all(item == FULL_ITEM for item in others) else None
 
 
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
@@ -206,8 +208,8 @@ def _index_of_running(op: str) -> Rule:
         others = [FULL_ITEM if a == axis else item for a, item in enumerate(items)]
         left = axis - sum(item[0] == "i" for item in others[:axis])
         params = {**inner.node.params, "axis": left}
-        made = inner.node.primitive(basic(x, tuple(others)), **params)
-        return basic(made, (FULL_ITEM,) * left + (items[axis],))
+        running = inner.node.primitive(basic(x, tuple(others)), **params)
+        return basic(running, (FULL_ITEM,) * left + (items[axis],))
 
     return rule
 
@@ -224,8 +226,8 @@ def _last_of_running(op: str, reduction: str) -> Rule:
         item = None if items is None else _only(items, axis)
         if item is None or not same_item(item, ("i", reverse - 1, None, None)):
             return None
-        made = PRIMITIVES[reduction](x, axes=(axis,), keepdims=False)
-        return guarded(made, y.node)
+        last = PRIMITIVES[reduction](x, axes=(axis,), keepdims=False)
+        return guarded(last, y.node)
 
     return rule
 
@@ -234,11 +236,11 @@ def _sorted_ends(x: Value, axis: int, largest: bool) -> Value:
     """The first or last element in order: NaN comes last."""
     reduction = MAX if largest else MIN
     if largest or is_integer(x.dtype):
-        found: Value = reduction(x, axes=(axis,), keepdims=False)
-        return found
+        extreme: Value = reduction(x, axes=(axis,), keepdims=False)
+        return extreme
     missing = F.isnan(x)
-    found = reduction(F.where(missing, float("inf"), x), axes=(axis,), keepdims=False)
-    return F.where(F.all(missing, axis=axis), float("nan"), found)
+    extreme = reduction(F.where(missing, float("inf"), x), axes=(axis,), keepdims=False)
+    return F.where(F.all(missing, axis=axis), float("nan"), extreme)
 
 
 def _has_order(x: Value) -> bool:
@@ -279,21 +281,21 @@ _GROWING = (
 
 def _underlying(y: Value, axis: int) -> Value:
     """The operand whose largest element along an axis is where `y` is largest."""
-    found, deep = y, 0
+    underlying, deep = y, 0
     while is_float(y.dtype):
         op, inputs = y.node.primitive, y.node.inputs
         if op in _GROWING:
             y = inputs[0]
-            found, deep = y, deep + 1
+            underlying, deep = y, deep + 1
         elif op is OP.subtract and _is_constant(inputs[1], y, axis):
             y = inputs[0]
-            found = y if deep else found
+            underlying = y if deep else underlying
         elif op is OP.true_divide and _is_total(inputs[1], y, axis):
             y = inputs[0]
         else:
             break
-    same = found.type.rank == y.type.rank and found.dtype == y.dtype
-    return found if same else y
+    same = underlying.type.rank == y.type.rank and underlying.dtype == y.dtype
+    return underlying if same else y
 
 
 def _is_constant(z: Value, y: Value, axis: int) -> bool:
@@ -337,22 +339,24 @@ def squeeze_of_elementwise(x: Value, axes: Axes) -> Value | None:
         return None
     shares = []
     for z in x.node.inputs:
-        own = _own(axes, x.type.rank, z)
-        shares.append(F.squeeze(z, own) if own else z)
-    made: Value = x.node.primitive(*shares, **x.node.params)
-    return made
+        own_axes = _own(axes, x.type.rank, z)
+        shares.append(F.squeeze(z, own_axes) if own_axes else z)
+    result: Value = x.node.primitive(*shares, **x.node.params)
+    return result
 
 
 def _squeeze_of_reduction(op: str, *more: Any) -> Rule:
-    kept = getattr(p, op)(v.x, *more, axes=v.axes, keepdims=True)
+    unsqueezed = getattr(p, op)(v.x, *more, axes=v.axes, keepdims=True)
 
     @rewrite(
-        p.squeeze(v.r(once(kept)), axes=v.axes), exact=True, name=f"squeeze_of_{op}"
+        p.squeeze(v.r(once(unsqueezed)), axes=v.axes),
+        exact=True,
+        name=f"squeeze_of_{op}",
     )
     def rule(r: Value, axes: Axes) -> Value | None:
         """Axes are not kept that are taken out at once."""
-        made: Value = r.node.primitive(*r.node.inputs, axes=axes, keepdims=False)
-        return made
+        result: Value = r.node.primitive(*r.node.inputs, axes=axes, keepdims=False)
+        return result
 
     return rule
 

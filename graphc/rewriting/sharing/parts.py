@@ -92,14 +92,14 @@ def has_marks(nodes: Iterable[Node]) -> bool:
 def _kinds(nodes: Iterable[Node]) -> dict[Node, int]:
     """Equal numbers for nodes that do the same, of those that can be in a part."""
     numbers: dict[Any, int] = {}
-    found: dict[Node, int] = {}
+    kinds: dict[Node, int] = {}
     for node in nodes:
         if _can_be_inside(node):
             types = tuple([v.type for v in (*node.inputs, *node.outputs)])
             fixed = tuple([v if _is_fixed(v) else None for v in node.inputs])
             key = node.primitive, params_structure(node), types, fixed
-            found[node] = numbers.setdefault(key, len(numbers))
-    return found
+            kinds[node] = numbers.setdefault(key, len(numbers))
+    return kinds
 
 
 def _can_be_inside(node: Node) -> bool:
@@ -170,8 +170,8 @@ class _PartSearch:
         tried = sorted(tried, key=lambda pair: -pair[1].saved)[:MOST_CHECKED]
         often = sorted(tried, key=lambda pair: (pair[1].size < BIG, -pair[1].count))
         orders = (tried,) if often == tried else (tried, often)
-        found = [self._chosen(pairs, worth) for pairs in orders]
-        return max(found, key=lambda all: sum(parts.saved for parts in all))
+        choices = [self._chosen(pairs, worth) for pairs in orders]
+        return max(choices, key=lambda all: sum(parts.saved for parts in all))
 
     def _chosen(
         self, tried: Sequence[tuple[Row, AlikeParts]], worth: Callable[..., bool]
@@ -180,13 +180,13 @@ class _PartSearch:
 
         Where all can be put in order, so can be the first of them alone.
         """
-        found = self._apart(tried, worth, lambda some: True)
-        if in_order(self.nodes, found) is None:
-            found = self._apart(tried, worth, self._have_order)
-        return found
+        chosen = self._apart(tried, worth, lambda some: True)
+        if in_order(self.nodes, chosen) is None:
+            chosen = self._apart(tried, worth, self._have_order)
+        return chosen
 
-    def _have_order(self, found: list[AlikeParts]) -> bool:
-        return in_order(self.nodes, found) is not None
+    def _have_order(self, chosen: list[AlikeParts]) -> bool:
+        return in_order(self.nodes, chosen) is not None
 
     def _apart(
         self,
@@ -195,7 +195,7 @@ class _PartSearch:
         fit: Callable[[list[AlikeParts]], bool],
     ) -> list[AlikeParts]:
         """As `_chosen`, of parts that fit together with those before."""
-        found: list[AlikeParts] = []
+        chosen: list[AlikeParts] = []
         self.taken = set()
         for ends, whole in tried:
             parts: AlikeParts | None = whole
@@ -203,10 +203,10 @@ class _PartSearch:
                 parts = self._parts(tuple([n for n in ends if n not in self.taken]))
             if parts is None or not worth(parts):
                 continue
-            if fit([*found, parts]):
-                found.append(parts)
+            if fit([*chosen, parts]):
+                chosen.append(parts)
                 self.taken.update(n for row in parts.rows for n in row)
-        return found
+        return chosen
 
     def _tried(self) -> Iterator[tuple[Row, AlikeParts]]:
         """Parts by their last nodes, each as if there were no others.
@@ -251,10 +251,10 @@ class _PartSearch:
             if len(ends) < 2:
                 return None
             walk = _Walk(ends, self)
-            kept = walk.run()
-            if kept is None:
+            places = walk.run()
+            if places is None:
                 return walk.extended()
-            ends = tuple([ends[i] for i in kept])
+            ends = tuple([ends[i] for i in places])
         return None
 
 
@@ -275,9 +275,9 @@ class _Walk:
         """Find the parts; None, or the parts that had better be walked alone."""
         while self._heap:
             row = heapq.heappop(self._heap)[-1]
-            kept = self._visit(row)
-            if kept is not None:
-                return kept
+            better = self._visit(row)
+            if better is not None:
+                return better
         return None
 
     def _push(self, row: Counterparts) -> None:
@@ -295,9 +295,9 @@ class _Walk:
         kinds = [self._search.kinds.get(n, -1) for n in nodes]
         placed = any(n in self._place for n in nodes)
         if not placed and any(k != kinds[0] for k in kinds):
-            kept = self._majority(kinds)
-            if kept is not None:
-                return kept
+            majority = self._majority(kinds)
+            if majority is not None:
+                return majority
         if placed and any(self._own_row(n, i) >= 0 for i, n in enumerate(nodes)):
             return self._agreeing(nodes)
         same = all(v.index == row[0].index for v in row)
@@ -311,10 +311,10 @@ class _Walk:
     def _majority(self, kinds: Sequence[int]) -> list[int] | None:
         """The parts that do the same here, where little is lost with the others."""
         best = max(dict.fromkeys(kinds), key=lambda k: (k >= 0, kinds.count(k)))
-        kept = [i for i, kind in enumerate(kinds) if kind == best]
-        lost = self._count - len(kept)
-        few = 2 * len(kept) > self._count and lost * len(self._rows) <= self._count
-        return kept if few and best >= 0 and len(kept) > 1 else None
+        alike = [i for i, kind in enumerate(kinds) if kind == best]
+        lost = self._count - len(alike)
+        few = 2 * len(alike) > self._count and lost * len(self._rows) <= self._count
+        return alike if few and best >= 0 and len(alike) > 1 else None
 
     def _own_row(self, node: Node, part: int) -> int:
         """The row of a node of this part, -1 if it is none."""
@@ -325,8 +325,8 @@ class _Walk:
         """Most of the parts, where some take here what they compute, but not others."""
         rows = [self._own_row(node, i) for i, node in enumerate(nodes)]
         best = max(dict.fromkeys(rows), key=rows.count)
-        kept = [i for i, row in enumerate(rows) if row == best]
-        return kept if len(kept) < len(nodes) else []
+        agreeing = [i for i, row in enumerate(rows) if row == best]
+        return agreeing if len(agreeing) < len(nodes) else []
 
     def _is_inside(self, row: Counterparts) -> bool:
         """Whether counterparts are computed by nodes of the parts."""
@@ -368,12 +368,12 @@ class _Walk:
         for nodes in self._rows:  # which grow
             for value in nodes[0].outputs:
                 for user in self._search.users.get(value, ()):
-                    found = self._counterparts(user, value, nodes, firsts)
-                    if found is not None:
+                    counterparts = self._counterparts(user, value, nodes, firsts)
+                    if counterparts is not None:
                         number = len(self._rows)
-                        self._rows.append(found)
+                        self._rows.append(counterparts)
                         self._place.update(
-                            (n, (number, i)) for i, n in enumerate(found)
+                            (n, (number, i)) for i, n in enumerate(counterparts)
                         )
         rank = self._search.rank
         rows = sorted(self._rows, key=lambda row: rank[row[0]])
@@ -387,17 +387,17 @@ class _Walk:
         kind = self._search.kinds.get(first)
         if kind is None or not self._does_same(first, first, 0, firsts):
             return None
-        found = [first]
+        alike = [first]
         for i, node in enumerate(nodes[1:], 1):
             self._search.visits -= 1
             for user in self._search.users.get(node.outputs[value.index], ()):
-                alike = self._search.kinds.get(user) == kind
-                if alike and self._does_same(first, user, i, firsts):
-                    found.append(user)
+                is_alike = self._search.kinds.get(user) == kind
+                if is_alike and self._does_same(first, user, i, firsts):
+                    alike.append(user)
                     break
             else:
                 return None
-        return tuple(found) if len(set(found)) == len(found) else None
+        return tuple(alike) if len(set(alike)) == len(alike) else None
 
     def _does_same(
         self, first: Node, user: Node, part: int, firsts: Sequence[int]
@@ -462,7 +462,9 @@ def _symbols(node: Node) -> frozenset[Symbol]:
 Item = Node | tuple[AlikeParts, int]
 
 
-def in_order(nodes: Sequence[Node], found: Sequence[AlikeParts]) -> list[Item] | None:
+def in_order(
+    nodes: Sequence[Node], all_parts: Sequence[AlikeParts]
+) -> list[Item] | None:
     """Nodes and whole parts, each after what it depends on; None if that is a circle.
 
     A part stands where its last node does, if it can.
@@ -470,7 +472,7 @@ def in_order(nodes: Sequence[Node], found: Sequence[AlikeParts]) -> list[Item] |
     rank = {node: i for i, node in enumerate(nodes)}
     items: dict[int, Item] = dict(enumerate(nodes))
     at = dict(rank)
-    for parts in found:
+    for parts in all_parts:
         for i in range(parts.count):
             last = max(rank[node] for node in parts.part(i))
             at.update(dict.fromkeys(parts.part(i), last))
@@ -478,12 +480,12 @@ def in_order(nodes: Sequence[Node], found: Sequence[AlikeParts]) -> list[Item] |
     before: dict[int, set[int]] = {at[node]: set() for node in nodes}
     after: dict[int, list[int]] = {i: [] for i in before}
     for node in nodes:
-        own = at[node]
+        place = at[node]
         for value in operands(node):
             other = at[value.node]
-            if other != own and other not in before[own]:
-                before[own].add(other)
-                after[other].append(own)
+            if other != place and other not in before[place]:
+                before[place].add(other)
+                after[other].append(place)
     waiting = {i: len(others) for i, others in before.items()}
     ready = [i for i, count in waiting.items() if not count]
     heapq.heapify(ready)

@@ -53,25 +53,25 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
     small = not pays(2, len(nodes)) and not has_marks(nodes)
     if small or any(n.primitive is CALL for n in nodes):  # then it is done
         return None
-    found = [parts for parts in alike_parts(nodes, pays) if _take_alike(parts)]
-    users = _users(nodes) if found else {}
-    functions = {id(parts): _Function(parts, users, graph.outputs) for parts in found}
-    found = [parts for parts in found if functions[id(parts)].closed]
-    items = in_order(nodes, found) if found else None
+    alike = [parts for parts in alike_parts(nodes, pays) if _take_alike(parts)]
+    users = _users(nodes) if alike else {}
+    functions = {id(parts): _Function(parts, users, graph.outputs) for parts in alike}
+    alike = [parts for parts in alike if functions[id(parts)].closed]
+    items = in_order(nodes, alike) if alike else None
     if items is None:
         return None
-    made: dict[Value, Value] = {}
+    replacements: dict[Value, Value] = {}
     pairs = []
     for item in items:
         if isinstance(item, tuple):
             parts, i = item
-            values = functions[id(parts)].called(i, made)
-            made |= values
+            values = functions[id(parts)].called(i, replacements)
+            replacements |= values
             pairs.append(next(iter(values.items())))
-        elif any(v in made for v in operands(item)):
-            fresh = renewed(item, made, item.place)
-            made.update(zip(item.outputs, fresh.outputs, strict=True))
-    outputs = [made.get(v, v) for v in graph.outputs]
+        elif any(v in replacements for v in operands(item)):
+            fresh = renewed(item, replacements, item.place)
+            replacements.update(zip(item.outputs, fresh.outputs, strict=True))
+    outputs = [replacements.get(v, v) for v in graph.outputs]
     return graph.giving(outputs), pairs
 
 
@@ -120,8 +120,8 @@ class _Function:
             values = tuple([known.get(row, row[0]) for row in takes])
             with standing_at(nodes[0].place):
                 fresh = rebuild(nodes[0], values, nodes[0].params)
-            made = zip(*(node.outputs for node in nodes), strict=True)
-            known.update(zip(made, fresh.outputs, strict=True))
+            outputs = zip(*(node.outputs for node in nodes), strict=True)
+            known.update(zip(outputs, fresh.outputs, strict=True))
         return close([known[row] for row in self._shown], inputs, "call")
 
     def called(self, i: int, replacements: dict[Value, Value]) -> dict[Value, Value]:
@@ -151,9 +151,9 @@ def _take_alike(parts: AlikeParts) -> bool:
 
 def _given(parts: AlikeParts) -> list[Counterparts]:
     """The counterparts that parts take from outside, but for those that are one."""
-    taken, own = dict.fromkeys(row for t in parts.takes for row in t), _own(parts)
+    taken, inside = dict.fromkeys(row for t in parts.takes for row in t), _own(parts)
     same = {row for row in taken if all(v is row[0] for v in row)}
-    return [row for row in taken if row not in own and row not in same]
+    return [row for row in taken if row not in inside and row not in same]
 
 
 def _name(parts: AlikeParts) -> str:

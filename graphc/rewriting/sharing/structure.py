@@ -50,8 +50,8 @@ class _Reading:
         takes = tuple([self._values[v] for v in node.inputs])
         params = tuple([(k, self._param(p)) for k, p in node.params.items()])
         guards = tuple([self._size(n) for g in node.guards for n in (g.left, g.right)])
-        made = tuple([self._made(v) for v in node.outputs])
-        return node.primitive, takes, params, guards, made
+        outputs = tuple([self._made(v) for v in node.outputs])
+        return node.primitive, takes, params, guards, outputs
 
     def _made(self, value: Value) -> Hashable:
         self._values[value] = len(self._values)

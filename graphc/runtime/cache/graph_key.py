@@ -17,8 +17,9 @@ import numpy as np
 
 from graphc.analysis.cost import DeviceCosts
 from graphc.errors import OWN_FILES, GraphError, SourceLocation, graph_error
+from graphc.ir.config import config
 from graphc.ir.graph.bodies import Body
-from graphc.ir.graph.build import Data, as_size, config
+from graphc.ir.graph.build import Data, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.params.kinds import Text

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphc.ir.graph.build import config
-from graphc.runtime.cache.program_cache import EXECUTABLES, usable
+from graphc.ir.config import config
+from graphc.runtime.cache.program_cache import EXECUTABLES, make_room, usable
 
 _PUBLIC = "jax.experimental.compilation_cache.compilation_cache"
 _ALL = {  # nothing is too small, or compiled too quickly
@@ -51,6 +51,8 @@ class Executables:
         undo, _OWN.undo = _OWN.undo, None
         if undo is not None:
             undo.close()
+            if config.cache_dir is not None:
+                make_room(config.cache_dir)
 
     @contextmanager
     def kept(self) -> Iterator[None]:

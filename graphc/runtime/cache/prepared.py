@@ -75,6 +75,11 @@ class Prepared:
         return self._both()[0]
 
     @property
+    def value_names(self) -> Mapping[Value, str]:
+        """The names of values in the text."""
+        return self._both()[1].values
+
+    @property
     def sizes(self) -> dict[str, Symbol]:
         """Sizes by the names that they have in the text.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from graphc.errors import CacheWarning, user_level
+from graphc.runtime.cache import cache_room
 from graphc.runtime.cache.prepared import ProgramFacts
 from graphc.runtime.cache.whole_files import write_whole
 
@@ -36,7 +37,9 @@ def read(directory: str, key: str) -> ProgramFacts | None:
     path = Path(directory, PROGRAMS, f"{key}.json")
     try:
         require_own(os.stat(path.parent), "the directory")
-        return _parsed(_bytes_of(path), key)
+        facts = _parsed(_bytes_of(path), key)
+        cache_room.touch(path)
+        return facts
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -109,6 +112,12 @@ def write(directory: str, key: str, facts: ProgramFacts) -> None:
         write_whole(path, head + body, private=True)
     except OSError as error:
         _tell(path.parent, f"it cannot be written: {error.strerror}")
+    make_room(directory)
+
+
+def make_room(directory: str) -> None:
+    """Remove what was not used for longest, where there is too much."""
+    cache_room.clear(directory, (PROGRAMS, EXECUTABLES))
 
 
 def own_folder(path: Path) -> None:

@@ -14,7 +14,7 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.ir.graph.build import Casting
+from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import INT64, DType
 from graphc_serving.arguments import Refusal, admitted, copy

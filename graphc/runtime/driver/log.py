@@ -5,9 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.progress import ProgressLine, begun, logger
+from graphc.runtime.driver.stance import begins
 from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import asked_by
 
@@ -37,6 +40,14 @@ class Stats:
     changes: list[str] = field(default_factory=list)
     numpy_calls: int = 0
 
+    def __repr__(self) -> str:
+        seconds = sum(c.seconds for c in self.compilations)
+        counts = f"{self.calls} calls, {len(self.compilations)} compilations"
+        return f"<graphc.Stats: {counts} in {seconds:.1f} s>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
     def __str__(self) -> str:
         lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
         if self.numpy_calls:
@@ -65,16 +76,32 @@ class Announcements:
         self.pending: list[_Pending] = []
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
         self.executables = Executables()
+        self.told = _told  # a segment and its sizes, in words
+        self._line: ProgressLine | None = None
 
     def compiling(self, segment: int, **sizes: int) -> None:
         """A segment is being traced for these sizes."""
         if not self.traces():
             return
+        begins(self, segment, sizes)
         now = time.perf_counter()
         if self.pending:
             self.pending[-1].ended = now
         self.executables.enter()
+        self.over()
         self.pending.append(_Pending(segment, sizes, now))
+        self._line = begun(f"compiling {self.told(segment, sizes)}")
+
+    def over(self) -> None:
+        """The compilation at hand has ended, however it has."""
+        if self._line is not None:
+            self._line.end()
+        self._line = None
+
+
+def _told(segment: int, sizes: Mapping[str, int]) -> str:
+    shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+    return f"segment {segment}" + (f" for {shown}" if shown else "")
 
 
 class Log:
@@ -89,14 +116,15 @@ class Log:
         self._prepared = prepared
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
-        self._announced = announced
+        self.announced = announced
+        announced.told = self._in_words
         self.done: list[Compilation] = []
         self._told = 0
 
     @property
     def is_pending(self) -> bool:
         """Whether a compilation has begun that is not settled."""
-        return bool(self._announced.pending)
+        return bool(self.announced.pending)
 
     def settle(self, events: Iterable[Event] = ()) -> list[Compilation]:
         """End the call and its last compilation, and return the new compilations.
@@ -105,7 +133,7 @@ class Log:
         traced before is compiled again for an argument that is placed elsewhere.
         """
         self._finish()
-        self._announced.executables.leave()
+        self.announced.executables.leave()
         traced = Counter(c.segment for c in self.done[self._told :])
         for event in events:
             found = _SEGMENT.fullmatch(event.name)
@@ -123,20 +151,48 @@ class Log:
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""
-        pending = self._announced.pending
-        self._announced.executables.leave()
+        pending = self.announced.pending
+        self.announced.executables.leave()
         if pending and f"segment_{pending[-1].segment}" in running:
             pending.pop()
         self._finish()
 
+    def interrupt(self) -> None:
+        """The user has ended the call: a compilation at hand is none, nor its time."""
+        pending = self.announced.pending
+        self.announced.executables.leave()
+        if pending and pending[-1].ended is None:
+            pending.pop()
+        self._finish()
+
+    def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
+        """A segment with the first of the user's lines in it, and its sizes."""
+        place = self._prepared.plan.segments[segment].nodes[0].place
+        named = {self._called(name): n for name, n in sizes.items()}
+        return f"{_told(segment, named)} at {place}"
+
     def _finish(self) -> None:
-        now, items = time.perf_counter(), self._announced.pending[:]
-        del self._announced.pending[: len(items)]
+        self.announced.over()
+        now, items = time.perf_counter(), self.announced.pending[:]
+        del self.announced.pending[: len(items)]
         for item in items:
             seconds = (item.ended or now) - item.started
             reason = self._reason(item.segment, item.sizes)
             self._seen.setdefault(item.segment, []).append(item.sizes)
             self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
+            told = self._in_words(item.segment, item.sizes)
+            logger.info("compiled %s in %.2f s", told, seconds)
+
+    def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
+        """The reason of a compilation that is not made."""
+        if segment is None:
+            return "an argument has another placement"
+        if self._seen.get(segment):
+            return self._reason(segment, sizes)
+        new = ", ".join(f"{self._called(name)} = {n}" for name, n in sizes.items())
+        asking = next((self._asked_by(segment, name) for name in sizes), "")
+        start = f"segment {segment} is not compiled yet"
+        return f"{start}: {new}{asking}" if new else start
 
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)

@@ -10,7 +10,10 @@ from functools import cache, lru_cache
 from threading import get_ident
 from typing import Any, NamedTuple
 
+from graphc.runtime.driver.stance import lowered
+
 COMPILED = "/jax/core/compile/backend_compile_duration"
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 PUT = ["aval", "sharding", "xs", "devices", "committed"]
 _TYPES = 1024  # of arrays that are remembered
 LONG = "<graphc long "  # how names of files of long programs begin
@@ -58,6 +61,8 @@ def skip_long_programs() -> None:
 def _note(event: str, seconds: float, fun_name: str = "", **_: Any) -> None:
     if event == COMPILED:
         EVENTS.append(Event(get_ident(), fun_name, seconds))
+    elif event == LOWERED:
+        lowered(fun_name)
 
 
 def since(start: int) -> list[Event]:

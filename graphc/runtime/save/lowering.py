@@ -46,7 +46,7 @@ class Lowering(Stages):
         op: str,
     ) -> None:
         """Arguments of rank 0 are numbers of Python, where `kinds` has their kind."""
-        super().__init__(jax, plan, _driver_of(plan, op), module, target)
+        super().__init__(jax, plan, driver_of(plan, op), module, target)
         self.wide = wide
         self.constants = arrays_of(plan)
         self.lowered: dict[StageKey, Any] = {}
@@ -132,7 +132,7 @@ def executables_of(jax: Any, lowered: Sequence[Any], threads: int | None) -> lis
         return list(pool.map(compile, lowered))
 
 
-def _driver_of(plan: Plan, op: str) -> Driver:
+def driver_of(plan: Plan, op: str) -> Driver:
     """The driver of a plan as steps, of which all checks are taken to hold.
 
     Raises GraphError where it does more.

@@ -116,6 +116,11 @@ class Adapter:
         self._refused: set[tuple[Symbol, int]] = set()  # for so many segments
         self._originals: dict[Symbol, Symbol] = {}
 
+    @property
+    def policies(self) -> Mapping[Symbol, Policy]:
+        """The policies that sizes have now."""
+        return self._policies
+
     def took(self, sizes: Mapping[str, int]) -> None:
         """Record sizes, by name, that calls had for which there was another program."""
         for name, size in sizes.items():
@@ -133,8 +138,19 @@ class Adapter:
 
         `plan` is that of the program so far.
         """
+        self._stand_at(plan)
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
         self._seen.add(new, names)
+        return self._change(calls, plan)
+
+    def vary(
+        self, sizes: Sequence[Mapping[str, int]], calls: int, plan: Plan
+    ) -> Change | None:
+        """The program to compile for all of these sizes, which are told to vary."""
+        for one in sizes:
+            for name, size in one.items():
+                for symbol in self._seen.named(name):
+                    self._seen.note(symbol, size, float(calls + 1))
         return self._change(calls, plan)
 
     def foresee(
@@ -160,6 +176,7 @@ class Adapter:
 
     def _change(self, calls: int, plan: Plan) -> Change | None:
         """The program to go on with, by the sizes seen."""
+        self._stand_at(plan)
         found = self._taken(self._varying(1, calls), 1)
         segments = len(plan.segments)
         if found is None and segments > 1:
@@ -169,13 +186,16 @@ class Adapter:
         if found is None:
             return None
         told, plan, source = found
-        if plan.padded is not None:
-            self._originals = plan.padded.originals
         reasons = list(map(self._told, told))
         segments = len(plan.segments)
         price = "1 compilation" if segments == 1 else f"{segments} compilations"
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
         return plan, source, why
+
+    def _stand_at(self, plan: Plan) -> None:
+        """Sizes are told by the names that they have in this plan."""
+        if plan.padded is not None:
+            self._originals = plan.padded.originals
 
     def _keys(self, segment: Segment) -> set[Symbol]:
         """The sizes that a segment is compiled for."""

@@ -27,7 +27,7 @@ class Generation:
     def __init__(
         self, prepared: Prepared, program: Program, run: Callable[..., Any], log: Log
     ) -> None:
-        self._prepared = prepared
+        self.prepared = prepared
         self.program = program
         self.run = run
         self.log = log
@@ -35,17 +35,17 @@ class Generation:
 
     @cached_property
     def _parts(self) -> list[tuple[str, PartRunner]]:
-        return parts_of(self._prepared)
+        return parts_of(self.prepared)
 
     @property
     def is_open(self) -> bool:
         """Whether arguments have sizes that are not padded."""
-        inputs, facts = self._prepared.inputs, self._prepared.facts
+        inputs, facts = self.prepared.inputs, self.prepared.facts
         axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
         symbols = {s for n in axes for s in n.symbols}
         given = [v for i, v in enumerate(inputs) if i in facts.statics]
         symbols |= {v._symbol for v in given if v._symbol is not None}
-        padded = self._prepared.plan.padded if facts.padded else None
+        padded = self.prepared.plan.padded if facts.padded else None
         return bool(symbols.difference(padded.policies if padded else ()))
 
     def key(self, args: tuple[Any, ...]) -> Key:
@@ -60,6 +60,10 @@ class Generation:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
+    def leave(self, args: tuple[Any, ...]) -> None:
+        """Arguments of these sizes are for the newest program from now on."""
+        self.seen.discard(self.key(args))
+
     def noting(
         self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
     ) -> Callable[..., Any]:
@@ -68,7 +72,7 @@ class Generation:
         Where the sizes are new, `instead` is asked for another function to run.
         """
 
-        told_by, known = shapes_and_numbers(self._prepared), set[Key]()
+        told_by, known = shapes_and_numbers(self.prepared), set[Key]()
 
         def noted(*args: Any) -> Any:
             try:
@@ -107,16 +111,25 @@ class Generations:
 
         def run(*args: Any) -> Any:
             self.running = None
-            for one in self.older:
-                try:
-                    key = one.key(args)
-                except (AttributeError, TypeError):  # as of an argument that is traced
-                    break
-                if key in one.seen:
-                    return self._on_older(one, key, args)
-            return newest(*args)
+            found = self._compiled_for(args)
+            return self._on_older(*found, args) if found else newest(*args)
 
         return run
+
+    def serve(self, args: tuple[Any, ...]) -> bool:
+        """Whether an older program runs calls of these sizes."""
+        return self._compiled_for(args) is not None
+
+    def _compiled_for(self, args: tuple[Any, ...]) -> tuple[Generation, Key] | None:
+        """The older program that is compiled for the sizes of these arguments."""
+        for one in self.older:
+            try:
+                key = one.key(args)
+            except (AttributeError, TypeError):  # as of an argument that is traced
+                return None
+            if key in one.seen:
+                return one, key
+        return None
 
     def _on_older(self, one: Generation, key: Key, args: tuple[Any, ...]) -> Any:
         start = len(EVENTS)

@@ -12,7 +12,7 @@ is compiled for each, a key that was switched to JAX goes on compiling for them.
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -29,6 +29,8 @@ from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.log import Announcements
+from graphc.runtime.driver.stance import refusing
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
 
@@ -76,6 +78,11 @@ class Costs:
             return False
         due = not found.settled and found.seconds * self._lost > self._price
         return found.compiled or due
+
+    def is_compiled(self, key: SizesKey) -> bool:
+        """Whether calls of the key run compiled."""
+        found = self.visits.get(key)
+        return found is not None and found.compiled
 
     def on_numpy(self, key: SizesKey, seconds: float) -> None:
         """A call ran on NumPy."""
@@ -143,12 +150,14 @@ class Tiers:
         self.calls = 0  # on NumPy
 
     def around(
-        self, prepared: Prepared, jax: Callable[..., Any], pending: Sequence[Any]
+        self, prepared: Prepared, jax: Callable[..., Any], announced: Announcements
     ) -> Callable[..., Any]:
         """The function that chooses between the NumPy program and the prepared one.
 
-        `pending` is not empty after a call of `jax` for which something was compiled.
+        `announced` are the compilations of the latter. Where there are to be none, a
+        key that is not compiled stays on NumPy.
         """
+        pending = announced.pending
         parts = parts_of(prepared)
         self.costs.forget()
 
@@ -156,7 +165,8 @@ class Tiers:
             if any(map(_is_traced, args)):
                 return jax(*args)
             key = tuple([part(args) for _, part in parts])
-            if not self.costs.pays(key):
+            pays = self.costs.pays(key)
+            if not pays or (not self.costs.is_compiled(key) and refusing(announced)):
                 return self._on_numpy(key, args)
             start = self.clock()
             result = owned(jax(*args), self._outputs)

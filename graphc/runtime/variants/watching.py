@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Adapter, Change
 from graphc.runtime.variants.advice import Advisor, Overseer
+from graphc.transform.policies import Policy
 
 Watcher = Adapter | Advisor | Overseer
 
@@ -22,6 +24,12 @@ class Watching:
         self._watcher: Watcher | None = None
         self._held: list[Compilation] = []
         self._taken: list[Mapping[str, int]] = []
+
+    @property
+    def policies(self) -> Mapping[Symbol, Policy]:
+        """The policies that sizes have come to."""
+        watcher = self._made()
+        return watcher.policies if isinstance(watcher, Adapter) else {}
 
     def took(self, sizes: Mapping[str, int]) -> None:
         """Sizes, by name, that calls had for which there was another program."""
@@ -53,6 +61,16 @@ class Watching:
             return None
         change = self._told(watcher, prepared, calls) if self._held else None
         return change or watcher.foresee(sizes, calls, prepared.plan)
+
+    def vary(
+        self, sizes: Sequence[Mapping[str, int]], prepared: Prepared, calls: int
+    ) -> Change | None:
+        """The program to go on with where all of these sizes are to come."""
+        watcher = self._made()
+        if not isinstance(watcher, Adapter):
+            return None
+        change = self._told(watcher, prepared, calls) if self._held else None
+        return change or watcher.vary(sizes, calls, prepared.plan)
 
     def _told(
         self, watcher: Watcher, prepared: Prepared, calls: int

@@ -135,8 +135,8 @@ class CustomVjp:
         ) -> Any:
             assert forward is not None and backward is not None
             _, residuals = forward(*unflatten(form, arguments))
-            found = backward(residuals, unflatten(like, cotangents))
-            return _fitted(found, form, arguments)
+            slopes = backward(residuals, unflatten(like, cotangents))
+            return _fitted(slopes, form, arguments)
 
         return rule
 

@@ -23,17 +23,17 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
 from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.effects.foreign import FOREIGN
+from graphc.ops.effects.host_calls import CALLS
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
 
 
-def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
+def _agreeing(results: list[list[Value]], index: Value, op: str) -> list[list[Value]]:
     """Outputs of branches in one type each, of the size of the branch that is taken.
 
     Python numbers adapt.
     """
     columns = []
-    for k, column in enumerate(zip(*made, strict=True)):
+    for k, column in enumerate(zip(*results, strict=True)):
         strong_ones = [v for v in column if not v.type.weak]
         like = (
             strong_ones[0] if strong_ones else cast(column[0], common_dtype([*column]))
@@ -52,12 +52,12 @@ def _agreeing(made: list[list[Value]], index: Value, op: str) -> list[list[Value
         axes = zip(*(v.type.shape for v in cast_to), strict=True)
         shape = tuple([size_of_branch(index, sizes) for sizes in axes])
         columns.append([fit(v, shape) for v in cast_to])
-    return [list(row) for row in zip(*columns, strict=True)] if columns else made
+    return [list(row) for row in zip(*columns, strict=True)] if columns else results
 
 
-def _as_made(results: Sequence[Value], made: list[list[Value]]) -> list[Value]:
+def _as_made(results: Sequence[Value], outputs: list[list[Value]]) -> list[Value]:
     """Results of a choice: a Python number, where all branches give one."""
-    columns = zip(results, zip(*made, strict=True), strict=True)
+    columns = zip(results, zip(*outputs, strict=True), strict=True)
     return [
         cast(v, max((w.dtype for w in column), key=_kind), True)
         if all(w.type.weak for w in column)
@@ -103,16 +103,31 @@ def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Valu
     """The captures of branches, chosen so that values computed from them stay inside.
 
     Sizes are needed outside, so the nodes that they depend on are `staying` there. A
-    foreign function may raise an error: it stays inside, of literals only as well.
+    function of the user may raise an error: it stays inside, of literals only as well.
     """
     inside = {n for n in within if n not in staying and n.inputs}
     used = [v for n in within if n in inside for v in n.inputs]
     found = [v for v in used if v.node not in inside and v not in own]
     literal = {v for v in found if v.node.primitive.inline and not v.node.inputs}
-    for node in within:
-        if node.primitive is FOREIGN and literal.issuperset(node.inputs):
-            literal -= set(node.inputs)
+    literal -= _fed_to_calls(within, inside, literal, {*found, *own} - literal)
     return [v for v in dict.fromkeys(found) if v not in literal]
+
+
+def _fed_to_calls(
+    within: list[Node], inside: set[Node], literal: set[Value], variables: set[Value]
+) -> set[Value]:
+    """The literals that functions of the user are called on, where nothing else is."""
+    constants: dict[Node, set[Value]] = {}  # nodes inside that depend on literals alone
+    fed: set[Value] = set()
+    for node in within:
+        if node not in inside or not variables.isdisjoint(node.inputs):
+            continue
+        if all(v in literal or v.node in constants for v in node.inputs):
+            parts = (constants.get(v.node, {v}) for v in node.inputs)
+            constants[node] = set().union(*parts)
+            if node.primitive in CALLS:
+                fed |= constants[node]
+    return fed
 
 
 def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Branch:

@@ -19,6 +19,8 @@ from graphc.ir.graph.build import as_size, as_value, at_least
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, bounds, maximum
+from graphc.ops.common.batching import Batched
+from graphc.ops.effects.host_calls import HOST_CALL
 from graphc.transform.derivatives.vectorize import vmap
 from graphc.transform.loops.checkpointing.nested import in_chunks
 from graphc.transform.loops.scan_api import length_of, scan
@@ -48,10 +50,10 @@ def fori_loop(
     numbers, like = numbers_and_parts(init)
     length: Size | None
     length = maximum(as_size(upper, "upper") - as_size(lower, "lower"), 0)
-    kept = kept_carries(checkpoint, length, "fori_loop")
+    remembered = kept_carries(checkpoint, length, "fori_loop")
     count: Value | None = None
     # A number that only the program knows, and need not print.
-    whole = not in_chunks_of(kept.chunk)
+    whole = not in_chunks_of(remembered.chunk)
     if whole and origins(length):
         count, length = as_value(F.size_value(length)), None
 
@@ -59,24 +61,24 @@ def fori_loop(
         return ask(body, [i, unflatten(like, carry)], "fori_loop")
 
     def trial(carry: list[Value]) -> StepResult:
-        i, *own = carry
-        return [i + 1, *after_step(like, asked(i, own), "fori_loop")], []
+        i, *carries = carry
+        return [i + 1, *after_step(like, asked(i, carries), "fori_loop")], []
 
     def step(carry: list[Value], _: list[Value]) -> StepResult:
         at_least(carry[0], least)
-        i, *own = start.seen(carry)
-        after = as_before(like, carry[1:], asked(i, own), "fori_loop")
+        i, *carries = start.seen(carry)
+        after = as_before(like, carry[1:], asked(i, carries), "fori_loop")
         return [carry[0] + 1, *after], []
 
     start = started([as_value(lower), *numbers], trial)
     carry = start.carries
     least = bounds(as_size(lower))[0]
     if whole:
-        options = kept._asdict()
+        options = remembered._asdict()
         ends, _ = run_scan(step, carry, [], length, False, count=count, **options)
     else:
-        assert length is not None and kept.chunk is not None
-        ends, _ = in_chunks(step, carry, [], length, kept.chunk)
+        assert length is not None and remembered.chunk is not None
+        ends, _ = in_chunks(step, carry, [], length, remembered.chunk)
     return unflatten(like, start.results(ends)[1:])
 
 
@@ -113,11 +115,11 @@ def _applied(f: Callable[[Any], Any], x: Any) -> Any:
 def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
-    given: list[Any] = []
+    forms: list[Any] = []
 
     def one(*row: Value) -> list[Value]:
         outputs, like = parts(_applied(f, unflatten(form, list(row))))
-        given.append(like)
+        forms.append(like)
         return outputs
 
     def step(_: list[Value], batches: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -133,8 +135,22 @@ def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
     whole = [F.reshape(v, (done, *v.type.shape[2:])) for v in stacked]
     last = vmap(one)(*[F._part(v, 0, done, length) for v in rows])
     pairs = zip(whole, last, strict=True)
-    found = [
+    joined = [
         F.specify_shape(F.concatenate([a, b]), (length, *a.type.shape[1:]))
         for a, b in pairs
     ]
-    return unflatten(given[0], found)
+    return unflatten(forms[0], joined)
+
+
+@HOST_CALL.batch
+def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+    """One call after another, as of one example each."""
+
+    def one(rows: list[Value]) -> list[Value]:
+        remaining = iter(rows)
+        pairs = zip(values, batched, strict=True)
+        arguments = tuple(next(remaining) if each else v for v, each in pairs)
+        return list(HOST_CALL.bind(arguments, params).outputs)
+
+    many = [v for v, each in zip(values, batched, strict=True) if each]
+    return tuple(map_(one, many))

@@ -79,8 +79,8 @@ def scan(
     count = length_of(rows, length, user_op("scan"))
     steps = _Steps(body, like, form, until)
     start = steps.started(numbers, rows)
-    kept = kept_carries(checkpoint, count, "scan")
-    loop = _loop(steps.last if until else None, kept, _unroll(unroll))
+    remembered = kept_carries(checkpoint, count, "scan")
+    loop = _loop(steps.last if until else None, remembered, _unroll(unroll))
     ends, stacked = loop(steps.step, start.carries, rows, count, bool(reverse))
     return unflatten(like, start.results(ends)), unflatten(steps.given, stacked)
 
@@ -111,8 +111,8 @@ class _Steps:
         return self._start
 
     def _asked(self, carry: list[Value], row: list[Value]) -> tuple[Any, list[Value]]:
-        own = [unflatten(self._like, carry), unflatten(self._form, row)]
-        after, y = both_of(ask(self._body, own, "scan"), "scan")
+        arguments = [unflatten(self._like, carry), unflatten(self._form, row)]
+        after, y = both_of(ask(self._body, arguments, "scan"), "scan")
         outputs, self.given = parts(y)
         return after, outputs
 
@@ -124,17 +124,17 @@ class _Steps:
     def last(self, after: list[Value], outputs: list[Value]) -> Value:
         """Whether a step is the last one."""
         carry = self._start.seen(after)
-        own = [unflatten(self._like, carry), unflatten(self.given, outputs)]
-        return condition(ask(self._until, own, "scan", "`until`"), "scan")
+        arguments = [unflatten(self._like, carry), unflatten(self.given, outputs)]
+        return condition(ask(self._until, arguments, "scan", "`until`"), "scan")
 
 
 def _loop(
-    last: Last | None, kept: Kept, unroll: int | bool
+    last: Last | None, remembered: Kept, unroll: int | bool
 ) -> Callable[..., StepResult]:
     """The function that runs the steps: all, all in chunks, or up to the last."""
     if last is not None:
-        return partial(_run_until, last, kept)
-    return partial(run_scan, unroll=unroll, **kept._asdict())
+        return partial(_run_until, last, remembered)
+    return partial(run_scan, unroll=unroll, **remembered._asdict())
 
 
 def run_stopping(
@@ -142,20 +142,20 @@ def run_stopping(
     first: Sequence[Value],
     rows: Sequence[Value],
     length: Size | None,
-    kept: Kept,
+    remembered: Kept,
     going: Value,
 ) -> StepResult:
-    """A forward scan with early exit; `kept` are the carries that a gradient keeps."""
-    chunk = kept.chunk
+    """A forward scan with early exit; a gradient keeps the carries `remembered`."""
+    chunk = remembered.chunk
     if chunk is not None and in_chunks_of(chunk) and length is None:
         return stopping_in_chunks(step, first, chunk=chunk, going=going)
-    options = kept._asdict()
+    options = remembered._asdict()
     return run_scan(step, first, rows, length, False, going=going, **options)
 
 
 def _run_until(
     last: Last,
-    kept: Kept,
+    remembered: Kept,
     step: StepFunction,
     first: Sequence[Value],
     rows: Sequence[Value],
@@ -170,7 +170,7 @@ def _run_until(
 
     rows = [F.flip(v, 0) for v in rows] if reverse else rows
     going = as_value(True)
-    ends, stacked = run_stopping(stopping, first, rows, length, kept, going)
+    ends, stacked = run_stopping(stopping, first, rows, length, remembered, going)
     done = first_steps(stacked, length)
     return ends, [F.flip(v, 0) for v in done] if reverse else done
 

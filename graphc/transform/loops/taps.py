@@ -32,17 +32,17 @@ class _Tapped:
         """The number of steps that an output is looked back."""
         return -min(self.taps)
 
-    def taken(self, kept: Value) -> list[Value]:
+    def taken(self, past: Value) -> list[Value]:
         """The values that a step takes of the kept values of an output."""
         if self.depth == 1:
-            return [kept] * len(self.taps)
-        return [kept[self.depth + tap] for tap in self.taps]
+            return [past] * len(self.taps)
+        return [past[self.depth + tap] for tap in self.taps]
 
-    def moved(self, kept: Value, new: Any) -> Any:
+    def moved(self, past: Value, new: Any) -> Any:
         """The values kept after a step."""
         if self.depth == 1:
             return new
-        return F.concatenate([kept[1:], F.expand_dims(new, 0)])
+        return F.concatenate([past[1:], F.expand_dims(new, 0)])
 
 
 @public()
@@ -86,21 +86,25 @@ def scan_taps(
     fed = [o for o in made_of if o is not None]
 
     def step(carry: list[Value], row: list[Value]) -> tuple[list[Value], list[Any]]:
-        past = [v for o, kept in zip(fed, carry, strict=True) for v in o.taken(kept)]
-        made = _made(f(*row, *past), len(made_of), several)
-        back = [y for y, o in zip(made, made_of, strict=True) if o is not None]
+        past = [
+            v
+            for o, remembered in zip(fed, carry, strict=True)
+            for v in o.taken(remembered)
+        ]
+        results = _made(f(*row, *past), len(made_of), several)
+        back = [y for y, o in zip(results, made_of, strict=True) if o is not None]
         triples = zip(fed, carry, back, strict=True)
-        return [o.moved(kept, y) for o, kept, y in triples], made
+        return [o.moved(remembered, y) for o, remembered, y in triples], results
 
     test = None if until is None else (lambda _, made: until(*made))
     rows = _rows([_sequence(s) for s in _listed(sequences)])
     start = [o.value for o in fed]
-    _, found = scan(step, start, rows, length, reverse, until=test)
-    return found if several else found[0]
+    _, stacked = scan(step, start, rows, length, reverse, until=test)
+    return stacked if several else stacked[0]
 
 
-def _listed(given: Any) -> Sequence[Any]:
-    return given if isinstance(given, (list, tuple)) else [given]
+def _listed(one_or_more: Any) -> Sequence[Any]:
+    return one_or_more if isinstance(one_or_more, (list, tuple)) else [one_or_more]
 
 
 def _made(result: Any, count: int, several: bool) -> list[Any]:
@@ -114,53 +118,53 @@ def _made(result: Any, count: int, several: bool) -> list[Any]:
     return list(result)
 
 
-def _taps(given: Any) -> tuple[int, ...]:
-    taps = tuple(_listed(given))
+def _taps(declared: Any) -> tuple[int, ...]:
+    taps = tuple(_listed(declared))
     plain = all(isinstance(t, (int, np.integer)) for t in taps)
     if not taps or not plain or any(isinstance(t, bool) for t in taps):
         problem = "taps are integers, at least one"
-        raise graph_error(problem, op=_OP, got=f"taps {given!r}")
+        raise graph_error(problem, op=_OP, got=f"taps {declared!r}")
     return tuple(map(int, taps))
 
 
-def _output(given: Any) -> _Tapped | None:
-    if given is None:
+def _output(declared: Any) -> _Tapped | None:
+    if declared is None:
         return None
-    if not isinstance(given, dict):
-        return _Tapped(as_value(given), (-1,))
-    _require_keys(given, "initial")
-    taps, value = _taps(given.get("taps", -1)), as_value(given["initial"])
+    if not isinstance(declared, dict):
+        return _Tapped(as_value(declared), (-1,))
+    _require_keys(declared, "initial")
+    taps, value = _taps(declared.get("taps", -1)), as_value(declared["initial"])
     if max(taps) > -1:
         hint = "-1 is the step before; an output that is not fed back is None"
         problem = "the taps of an output are negative"
         raise graph_error(problem, op=_OP, got=f"taps {list(taps)}", hint=hint)
-    found = _Tapped(value, taps)
-    if found.depth > 1:
-        if not value.type.rank or equal(value.type.shape[0], found.depth) is False:
+    tapped = _Tapped(value, taps)
+    if tapped.depth > 1:
+        if not value.type.rank or equal(value.type.shape[0], tapped.depth) is False:
             raise graph_error(
-                f"taps {list(taps)} look back {found.depth} steps",
+                f"taps {list(taps)} look back {tapped.depth} steps",
                 op=_OP,
                 got=f"an initial {value.type}",
-                expected=f"{found.depth} values along the first axis, the latest last",
+                expected=f"{tapped.depth} values along the first axis, the latest last",
             )
-        shape = (found.depth, *value.type.shape[1:])
+        shape = (tapped.depth, *value.type.shape[1:])
         return _Tapped(F.specify_shape(value, shape), taps)
-    return found
+    return tapped
 
 
-def _sequence(given: Any) -> _Tapped:
-    if not isinstance(given, dict):
-        return _Tapped(value_of(given), (0,))
-    _require_keys(given, "input")
-    return _Tapped(value_of(given["input"]), _taps(given.get("taps", 0)))
+def _sequence(declared: Any) -> _Tapped:
+    if not isinstance(declared, dict):
+        return _Tapped(value_of(declared), (0,))
+    _require_keys(declared, "input")
+    return _Tapped(value_of(declared["input"]), _taps(declared.get("taps", 0)))
 
 
-def _require_keys(given: dict[Any, Any], needed: str) -> None:
-    if needed not in given or not given.keys() <= {needed, "taps"}:
+def _require_keys(declared: dict[Any, Any], needed: str) -> None:
+    if needed not in declared or not declared.keys() <= {needed, "taps"}:
         raise graph_error(
             "not a sequence or output with taps",
             op=_OP,
-            got=f"a dict of {', '.join(map(repr, given)) or 'nothing'}",
+            got=f"a dict of {', '.join(map(repr, declared)) or 'nothing'}",
             expected=f"a dict of {needed!r} and 'taps'",
         )
 
@@ -169,7 +173,7 @@ def _rows(sequences: Sequence[_Tapped]) -> list[Value]:
     """The elements of each tap, from the first time at which there are all."""
     taps = [tap for s in sequences for tap in s.taps]
     first, last = -min([0, *taps]), max([0, *taps])
-    found = []
+    rows = []
     for s in sequences:
         if not s.value.type.rank:
             got = str(s.value.type)
@@ -180,5 +184,5 @@ def _rows(sequences: Sequence[_Tapped]) -> list[Value]:
             if first or last:
                 row = F._part(row, 0, first + tap, first + tap + steps)
                 row = F.specify_shape(row, (steps, *row.type.shape[1:]))
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows

@@ -65,8 +65,8 @@ def while_loop(
     """
     _check(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")
-    kept = kept_carries(checkpoint, most, "while_loop")
-    loop = _Loop(cond, body, init, collect, kept)
+    remembered = kept_carries(checkpoint, most, "while_loop")
+    loop = _Loop(cond, body, init, collect, remembered)
     ends, stacked = loop.run(most)
     if most is None:
         return loop.result(ends, stacked)
@@ -104,9 +104,9 @@ class _Loop:
         body: Callable[[Any], Any],
         init: Any,
         collect: bool,
-        kept: Kept,
+        remembered: Kept,
     ) -> None:
-        self._kept = kept
+        self._kept = remembered
         self._cond, self._body, self._collect = cond, body, collect
         numbers, self._like = numbers_and_parts(init)
         self._given: Any = None
@@ -114,17 +114,17 @@ class _Loop:
 
     def _trial(self, carry: list[Value]) -> StepResult:
         after, outputs = self._asked(carry)
-        own = after_step(self._like, after, "while_loop")
-        return own, [self._tested(carry), *outputs]
+        carries = after_step(self._like, after, "while_loop")
+        return carries, [self._tested(carry), *outputs]
 
     def _tested(self, carry: list[Value]) -> Value:
-        own = [unflatten(self._like, carry)]
-        test = ask(self._cond, own, "while_loop", "the condition")
+        arguments = [unflatten(self._like, carry)]
+        test = ask(self._cond, arguments, "while_loop", "the condition")
         return condition(test, "while_loop")
 
     def _asked(self, carry: list[Value]) -> tuple[Any, list[Value]]:
-        own, outputs = [unflatten(self._like, carry)], list[Value]()
-        after = ask(self._body, own, "while_loop")
+        arguments, outputs = [unflatten(self._like, carry)], list[Value]()
+        after = ask(self._body, arguments, "while_loop")
         if self._collect:
             after, y = both_of(after, "while_loop")
             outputs, self._given = parts(y)
@@ -144,8 +144,8 @@ class _Loop:
         return after, [F.logical_not(self.test(after)), *outputs]
 
     def _counting(self, carry: list[Value], row: list[Value]) -> StepResult:
-        after, given = self._stopping(carry, row)
-        return after, given[:1]
+        after, flags = self._stopping(carry, row)
+        return after, flags[:1]
 
     def run(self, most: Size | None) -> StepResult:
         """The final carry, and the collected outputs."""
@@ -156,15 +156,15 @@ class _Loop:
             ends, stacked = run_stopping(step, first, [], most, self._kept, going)
             return ends, first_steps(stacked, most) if self._collect else []
         step = self._counting
-        kept = Kept() if self._collect else self._kept
-        ends, (steps,) = run_stopping(step, first, [], None, kept, going)
+        remembered = Kept() if self._collect else self._kept
+        ends, (steps,) = run_stopping(step, first, [], None, remembered, going)
         if not self._collect:
             return ends, []
         return self._steps(steps_size(steps, None))
 
     def _steps(self, length: Size) -> StepResult:
-        kept = self._kept._asdict()
-        return run_scan(self.step, self._start.carries, [], length, False, **kept)
+        options = self._kept._asdict()
+        return run_scan(self.step, self._start.carries, [], length, False, **options)
 
     def result(self, ends: list[Value], stacked: list[Value]) -> Any:
         """The results in the user's structure."""

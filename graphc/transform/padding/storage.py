@@ -298,7 +298,9 @@ class Storage:
         high = stored if grown and UNKNOWN not in within else None
         high = largest(size, self._range) if high is None else high
         if high is not None:
-            return (dims.maximum(0, high) if within else high), True
+            # A body that runs has sizes of at least their bounds, whatever is outside.
+            least = max(dims.bounds(size)[0] or 0, 0)
+            return (dims.maximum(least, high) if within else high), True
         if grown:
             return stored, True
         pads = [self.policies.get(s) for s in ragged]
@@ -311,6 +313,10 @@ class Storage:
     def _rounded(self, size: Size, pad: Pad) -> Size:
         """The capacity of a size that need not grow with those it depends on."""
         capacities = pad.of_computed.capacities
+        # One capacity where the axes have one: sizes of both kinds would multiply.
+        pairs = self.lengths.items()
+        stored = {v.symbol: symbol_dim(self.capacities[s]) for s, v in pairs}
+        size = dims.maximum(size, substitute(size, stored))
         bucket = as_size(bucketed(as_value(size_value(size)), capacities))
         self.storage_symbols.update(symbols_in(bucket))
         return bucket

@@ -15,7 +15,7 @@ from typing import Any
 from graphc.errors import GraphError, at_its_caller, graph_error, shortened
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Symbol, evaluate
+from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
 from graphc.ir.sizes.names import shown_name
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.pad import Cut, PaddedGraph
@@ -170,15 +170,31 @@ def _computed_sizes(
         if not isinstance(origin, Value) or origin.node.primitive is not BUCKET:
             continue
         size = as_size(origin.node.inputs[0])
-        old = {s: plan.padded.originals.get(s, s) for s in symbols_in(size)}
-        if not old or not all(isinstance(policies.get(s), Pad) for s in old.values()):
+        old = _originals_in(size, plan.padded)
+        origins = tuple(dict.fromkeys(old.values()))
+        if not old or not all(isinstance(policies.get(s), Pad) for s in origins):
             continue
-        few = [sorted(set(_expected(s, budget))) for s in old.values()]
+        few = [sorted(set(_expected(s, budget))) for s in origins]
         few = [[sizes[i] for i in _spread(len(sizes))] for sizes in few]
-        calls = (dict(zip(old, one, strict=True)) for one in product(*few))
-        values = {evaluate(size, call) for call in calls}
-        found[symbol] = _ComputedSize(values, tuple(old.values()))
+        calls = (dict(zip(origins, one, strict=True)) for one in product(*few))
+        values = {evaluate(size, {s: c[o] for s, o in old.items()}) for c in calls}
+        found[symbol] = _ComputedSize(values, origins)
     return found
+
+
+def _originals_in(size: Size, padded: PaddedGraph) -> dict[Symbol, Symbol]:
+    """The sizes that those in a computed one are of; capacities are some of them."""
+    known = padded.stored_as | padded.originals
+    return {s: known.get(s, s) for s in symbols_in(size)}
+
+
+def _at_true_sizes(size: Size, padded: PaddedGraph | None) -> Size:
+    """A computed size as users know it, without the capacities that it is tied to."""
+    if padded is None or not isinstance(size, Dim):
+        return size
+    true = {old: symbol_dim(new) for new, old in padded.originals.items()}
+    stored = {s: padded.stored_as.get(s) for s in size.symbols}
+    return substitute(size, {s: true[o] for s, o in stored.items() if o in true})
 
 
 def _spread(count: int) -> list[int]:
@@ -230,7 +246,7 @@ def _too_many(
         segment = next(one for one in plan.segments if symbol in one.keys)
         node, origin = asked_by(segment, symbol), symbol.origin
         assert isinstance(origin, Value)
-        size = as_size(origin.node.inputs[0])
+        size = _at_true_sizes(as_size(origin.node.inputs[0]), plan.padded)
         name = shown_name(symbols_in(size)[0])
         why = f": {node.reported} has the size {size}, of {computed[symbol]} capacities"
         hint = f"list the sizes that you expect: Budget(sizes={{{name!r}: [...]}})"

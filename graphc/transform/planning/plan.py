@@ -1,10 +1,12 @@
 """The compilation plan as data: segments, glue, and why each of them is there."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from graphc.errors import ErrorKind, SourceLocation
-from graphc.ir.graph.build import Casting
+from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
+from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Symbol
@@ -121,10 +123,25 @@ def needs_device(step: "Glue") -> bool:
 
 Glue = Read | HostNode | Check | PythonLoop
 Rehearsal = Callable[[Mapping[str, SizesGiven]], Forecast]
+
+
+class PlanPicture(Protocol):
+    """The picture of a plan: see `graphc.show`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its data."""
+
+    def to_svg(self) -> str:
+        """It, for papers."""
+
+    def summary_html(self) -> str:
+        """A few lines of it, for notebooks."""
+
+
 PlanStep = Segment | Read | HostNode | Check | PythonLoop
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """Steps in the order of execution.
 
@@ -133,7 +150,7 @@ class Plan:
     `originals` maps symbols to the symbols that they replace. `casting` says which
     arguments the program takes in other dtypes, `budget` how many compilations the
     policies were chosen for, or which sizes they leave alone. `rehearse` forecasts for
-    functions that change their plans.
+    functions that change their plans, and `picture` draws the plan of a function.
     """
 
     graph: Graph
@@ -144,7 +161,8 @@ class Plan:
     originals: dict[Symbol, Symbol] = field(default_factory=dict)
     casting: Casting = "safe"
     budget: str = ""
-    rehearse: Rehearsal | None = field(default=None, repr=False, compare=False)
+    rehearse: Rehearsal | None = field(default=None, compare=False)
+    picture: Callable[[], PlanPicture] | None = field(default=None, compare=False)
 
     @property
     def called(self) -> Graph:
@@ -203,6 +221,41 @@ class Plan:
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
         return self.aliases.get(value, value)
+
+    def __repr__(self) -> str:
+        named = zip(self.called.input_names, self.called.inputs, strict=True)
+        inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
+        segments, glue = len(self.segments), len(self.glue)
+        counted = f"{segments} segment{'s' * (segments != 1)}, {glue} glue"
+        return f"<graphc.Plan of ({shortened(inputs)}): {counted}>"
+
+    def _repr_html_(self) -> str | None:
+        return None if self.picture is None else self.picture().summary_html()
+
+    def _pictured(self) -> PlanPicture:
+        if self.picture is None:
+            hint = "ask the plan of a compiled function: f.plan"
+            raise graph_error("this plan is that of no function", op="plan", hint=hint)
+        return self.picture()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The data of its picture: see docs/show.md for the fields."""
+        return self._pictured().to_dict()
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The same as JSON.
+
+        >>> import graphc, json, graphc.tensor as gt
+        >>> f = graphc.function([x := gt.vector("x", size="n")], gt.tanh(x))
+        >>> [program] = json.loads(f.plan.to_json())["programs"]
+        >>> [step["kind"] for step in program["steps"]]
+        ['segment']
+        """
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def to_svg(self) -> str:
+        """Its picture as an SVG, for papers."""
+        return self._pictured().to_svg()
 
 
 def own_names(

@@ -3,6 +3,7 @@
 import pytest
 
 import graphc
+from graphc.importers.jax.call import traced_family
 
 
 @pytest.fixture
@@ -15,3 +16,9 @@ def graph_of():
         return graphc.function(inputs, outputs, unused="ignore")(*arrays)
 
     return run
+
+
+@pytest.fixture
+def without_audit(monkeypatch):
+    """Traces are as many as without `GRAPHC_AUDIT`, which adds one for each size."""
+    monkeypatch.setattr(traced_family, "AUDITS", False)

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import math
+import operator
 import subprocess
 import sys
 import threading
@@ -143,6 +144,39 @@ SHAPES = {
 }
 
 
+def struct(n):
+    return jax.ShapeDtypeStruct((n,), np.float32)
+
+
+def is_of_twelve(x):
+    expected = jax.core.ShapedArray((12,), x.dtype)
+    return jax.core.ShapedArray(x.shape, x.dtype) is expected
+
+
+HOLDERS = {
+    "a type": is_of_twelve,
+    "equal": lambda x: struct(x.shape[0]) == struct(12),
+    "not equal": lambda x: jax.typeof(x) != jax.typeof(jnp.zeros(12)),
+    "a key": lambda x: struct(x.shape[0]) in {struct(12): 1},
+    "a result": lambda x: [jax.eval_shape(jnp.sin, x)].count(struct(12)),
+    "a text": lambda x: str(jax.typeof(x)) == "float32[12]",
+    "a text of another": lambda x: "12" in f"{struct(x.shape[0])}",
+    "a tree": lambda x: jax.tree.all(jax.tree.map(operator.eq, x.shape, (12,))),
+    "a tree of types": lambda x: jax.tree.map(struct, x.shape) == (struct(12),),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_what_holds_sizes_is_asked(name):
+    ours = agrees(lambda x: x * (2 if HOLDERS[name](x) else 1), (5, 6, 7, 9, 12, 13))
+    assert ours.stats().fallbacks == []
+
+
+def test_elements_that_are_compared_ask_for_no_size():
+    ours = agrees(lambda x: x * (x == x[::-1]) + (x != 0), (5, 6, 7, 9, 12))
+    assert "is traced" not in ours.explain() and not ours.stats().decisions
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_results_of_each_size_have_its_types(name):
     agrees(SHAPES[name])
@@ -191,6 +225,7 @@ def test_decisions_about_two_sizes():
     assert "x.shape[0] == y.shape[0] (test_decisions.py:" in ours.explain()
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_a_program_for_each_answer_and_a_trace_for_each_program():
     traces = []
 
@@ -205,6 +240,7 @@ def test_a_program_for_each_answer_and_a_trace_for_each_program():
     assert len(traces) <= 13 + 2 + 1 + 2 * 3  # of jax.jit, programs, the first, checks
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_traces_without_decisions():
     traces = []
 
@@ -232,6 +268,11 @@ def test_decisions_are_told_with_their_lines_and_calls():
     }
     assert ours.stats().decisions == decisions
     assert f"where x.shape[0] < 8 ({place}), in 2 calls:" in ours.explain()
+    swapped = agrees(lambda x: x if 8 > x.shape[0] else 2 * x, (5, 6, 9))  # noqa: SIM300
+    assert [told.split(" (")[0] for told in swapped.stats().decisions] == [
+        "x.shape[0] < 8",
+        "x.shape[0] >= 8",
+    ]
     said = agrees(function, (5, 9), shapes="rows")
     assert f"rows >= 8 ({place})" in said.stats().decisions
 
@@ -252,9 +293,10 @@ def test_what_cannot_be_recorded_is_told():
         return x * len(str(x.shape[0]))
 
     ours = agrees(function, (5, 6, 7))
-    assert f"for test_decisions.py:{function.__code__.co_firstlineno + 1}\n" in (
-        ours.explain()
-    )
+    place = f"test_decisions.py:{function.__code__.co_firstlineno + 1}"
+    assert f"for {place}\n" in ours.explain()
+    asked = "the text, the hash, the number or the identity of a size"
+    assert ours.stats().decisions == {f"{asked} ({place})": 2}
 
 
 def test_too_many_programs_are_a_warning_once():
@@ -271,7 +313,9 @@ def test_too_many_programs_are_a_warning_once():
             same(ours(vector(n)), jax.jit(function)(vector(n)))
     (text,) = {str(w.message) for w in told}
     assert f"has {MOST_PROGRAMS} programs" in text
-    assert f"test_decisions.py:{line})" in text
+    assert f"test_decisions.py:{line})" in text and "compute with the size" in text
+    assert ours.explain().count("compiled exactly for") == 5
+    assert "more, the last for (59,): as JAX traces it" in ours.explain()
 
 
 def test_too_many_programs_name_the_line_that_asks_for_more():
@@ -285,13 +329,29 @@ def test_too_many_programs_name_the_line_that_asks_for_more():
             same(ours(vector(n)), jax.jit(function)(vector(n)))
 
 
-def test_sizes_that_are_told_by_types_alone():
-    def function(x):
-        return x * (2.0 if type(x.shape[0]) is int else 1.0)
+class Asking:
+    def __call__(self, n):
+        return type(n) in (int, np.int64) and n % 12 == 0
 
+
+asking = Asking()
+BY_IDENTITY = {  # in texts, since Python warns where these are compiled
+    "a number": "n is 12",
+    "a number, swapped": "12 is not n",
+    "a type": "type(n) is int and n > 9",
+    "a type, in an object": "asking(n)",
+    "a type alone": "type(n) is int",
+}
+
+
+@pytest.mark.parametrize("name", BY_IDENTITY)
+def test_sizes_that_are_told_by_what_they_are(name):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", graphc.FallbackWarning)
-        agrees(function, (5, 6, 7, 8, 9, 10, 11))
+        warnings.simplefilter("ignore", SyntaxWarning)
+        decide = eval(f"lambda n: {BY_IDENTITY[name]}", globals())
+    ours = agrees(lambda x: x * (2.0 if decide(x.shape[0]) else 1.0))
+    assert "or the identity of a size" in ours.explain()
+    assert ours.stats().fallbacks == []
 
 
 def test_examples_of_ragged_calls_decide_for_themselves():
@@ -346,7 +406,7 @@ def test_an_audit_compares_each_size(monkeypatch):
     limit = []
 
     def function(x):
-        return x * (2.0 if limit and type(x.shape[0]) is int else 1.0)
+        return x * (2.0 if limit else 1.0)
 
     ours = graphc.jit(function)
     for n in range(5, 12):

@@ -80,6 +80,7 @@ def test_rules_of_functions_decide_where_graphs_are_differentiated(name):
             same(ours(vector(n)), exact(vector(n)))
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_rules_of_functions_are_traced_once_for_a_trace():
     traces = []
 

@@ -66,6 +66,7 @@ def test_whatever_is_raised_while_tracing(error, way):
         assert history(graphc.jit(checked, **WAYS[way]), fails, error) == wanted
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_an_interrupt_while_traces_are_compared():
     at = []
 

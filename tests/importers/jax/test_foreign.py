@@ -118,41 +118,6 @@ def test_side_effects_are_those_of_jax(capfd):
     assert capfd.readouterr().out.split() == ["sum", "3.0", "sum", "6.0"]
 
 
-def test_a_function_that_raises_is_called_in_its_branch_only():
-    def fails(_):
-        raise RuntimeError("called")
-
-    def guarded(x):
-        """As libraries check values: what is called is given no argument."""
-        kind = jax.ShapeDtypeStruct((), x.dtype)
-        return lax.cond(
-            x[0] > x[-1],
-            lambda: jax.pure_callback(fails, kind, jnp.int32(0)),
-            lambda: x[0],
-        )
-
-    ours, theirs = graphc.jit(guarded), jax.jit(guarded)
-    assert len(agree(ours, theirs)) == 1
-    assert not any("(4,)" in text for text in ours.stats().compilations)
-    with pytest.raises(jax.errors.JaxRuntimeError):
-        jax.block_until_ready(ours(-vector(4)))
-
-
-def test_functions_of_the_user_are_called_with_true_values_only():
-    seen = []
-
-    def noted(v):
-        seen.append(v.tolist())
-        return v
-
-    def function(x):
-        kind = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        return jax.pure_callback(noted, kind, x) * x.shape[0]
-
-    agree(graphc.jit(function), function)
-    assert sorted(seen) == sorted(2 * [vector(n).tolist() for n in (3, 4, 6)])
-
-
 def test_an_equation_without_results_does_nothing():
     silent = jax.extend.core.Primitive("silent")
     silent.multiple_results = True

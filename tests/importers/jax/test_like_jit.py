@@ -259,7 +259,7 @@ def test_a_function_is_applied_to_elements(name):
 def unsaid(x):
     if x.shape[0] not in {3: 1, 4: 1, 5: 1, 6: 1}:
         raise AssertionError  # as `assert`, which pytest rewrites
-    return x * sum(range(x.shape[0]))
+    return sum((x * k for k in range(x.shape[0])), x)
 
 
 def test_an_error_without_words_is_told_by_its_line():

@@ -1,6 +1,7 @@
 """Functions that need sizes as numbers have one program all the same."""
 
 import math
+import re
 import warnings
 
 import jax
@@ -115,6 +116,64 @@ def test_one_size_that_is_another_program_is_noticed():
                 ours(vector(n)), function(vector(n)), rtol=1e-6
             )
         assert ours.stats().fallbacks == []
+
+
+BY_NUMBERS = {
+    "a root": lambda n: math.sqrt(n) > 3.2,
+    "bits": lambda n: n & 3 == 1,
+    "a quotient": lambda n: n / 4 > 3.0,
+    "an index": lambda n: (0, 1, 1, 0)[n % 4],
+}
+
+
+@pytest.mark.parametrize("name", BY_NUMBERS)
+def test_decisions_by_numbers_have_a_program_each(name):
+    traces = []
+
+    def function(x):
+        traces.append(x.shape)
+        return jnp.cumsum(x) if BY_NUMBERS[name](x.shape[0]) else x
+
+    ours, theirs = graphc.jit(function, dims="pad"), jax.jit(function)
+    sizes = (5, 9, 12, 6, 13, 17, 21, 18, 33, 24)
+    for n in sizes:
+        np.testing.assert_array_equal(ours(vector(n)), theirs(vector(n)))
+    assert ours.stats().fallbacks == []
+    assert len(traces) <= 3 * len(sizes)
+    told = ours.explain()
+    counts = re.findall(r"n that are traced alike, in (\d+) calls?:", told)
+    assert len(counts) == 2 and sum(map(int, counts)) == len(sizes) - 1
+    at = function.__code__.co_firstlineno + 2, BY_NUMBERS[name].__code__.co_firstlineno
+    lines = re.findall(r"traced and compared, for test_template.py:(\d+)\n", told)
+    assert len(lines) == 2 and set(map(int, lines)) <= set(at)
+
+
+def test_sizes_that_were_decided_otherwise_spoil_no_formula():
+    """At five, the steps are those of six, but no size is."""
+
+    def function(x):
+        return jnp.convolve(x, jnp.ones(4), "full" if int(len(x)) == 5 else "same")
+
+    ours, theirs = graphc.jit(function), jax.jit(function)
+    for n in (5, 6, 8, 9, 7):
+        np.testing.assert_array_equal(ours(vector(n)), theirs(vector(n)))
+    assert ours.stats().fallbacks == []
+
+
+def test_a_function_that_does_something_else_at_each_size_is_traced_few_times():
+    traces = []
+
+    def function(x):
+        traces.append(x.shape)
+        return sum((jnp.sin(x) * k for k in range(int(x.shape[0]) // 3)), x)
+
+    ours = graphc.jit(function, shapes="n")
+    sizes = range(5, 13)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for n in sizes:
+            np.testing.assert_allclose(ours(vector(n)), function(vector(n)), rtol=1e-5)
+    assert len(traces) <= 4 * len(sizes)
 
 
 @given(st.data())

@@ -73,6 +73,7 @@ def test_explain_says_that_nothing_reads_the_size():
     )
 
 
+@pytest.mark.usefixtures("without_audit")
 def test_the_function_is_traced_no_more_often_than_for_a_program_of_all_sizes():
     traces = []
 

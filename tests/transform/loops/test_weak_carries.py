@@ -10,7 +10,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import GraphError
-from graphc.ir.graph.build import default_float
+from graphc.ir.config import default_float
 
 DTYPES = ("int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32")
 DTYPES += ("float64", "complex64", "complex128")

@@ -20,6 +20,7 @@ from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction, inputs_of, traced
+from graphc.rewriting.default import NONE
 from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
@@ -99,6 +100,24 @@ def exact(
     if not gains:
         return Exact(found, None, (), "")
     return Exact(found, made, source.captured, "", source.foreign)
+
+
+def as_graph(
+    subject: Subject, found: TracedFunction, names: Sequence[str]
+) -> Function:
+    """The function of the graph of a trace, as it is written; nothing is compiled.
+
+    Raises Unsupported, or GraphError, where there is none.
+    """
+    with reading():
+        graph = subject.graph(found, {}, inputs_of(found, {}, names)).graph
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        jit=False,
+        rewrites=NONE,
+        unused="ignore",
+    )
 
 
 def _may_gain(eqn: Any) -> bool:

@@ -13,6 +13,7 @@ import jax.dtypes
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
+from graphc.importers.jax.call.ahead import sizes_of_examples
 from graphc.importers.jax.call.exact_export import Asked, one_by_one, require_dtypes
 from graphc.importers.jax.call.program import FunctionRead, read_for
 from graphc.importers.jax.read.jaxprs import is_key, words_of
@@ -94,16 +95,6 @@ def jax_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
         narrow = spec.dtype if wide else jax.dtypes.canonicalize_dtype(spec.dtype)
         specs.append(replace(spec, dtype=narrow))
     return specs
-
-
-def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, int]:
-    """The sizes that arguments have, by the names that words give them."""
-    found: dict[str, int] = {}
-    for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
-        for name, n in zip(names, np.shape(leaf), strict=True):
-            if isinstance(name, str) and isinstance(n, int):
-                found.setdefault(name, n)
-    return found
 
 
 def contents(

@@ -13,10 +13,17 @@ from jax.extend.core.primitives import convert_element_type_p
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.call.alike import alike
 from graphc.importers.jax.call.known_calls import OnLeaves
+from graphc.importers.jax.read.callbacks import sharing
 from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
-from graphc.importers.jax.read.unsupported import Unsupported, raised, reading
+from graphc.importers.jax.read.unsupported import (
+    Unsupported,
+    raised,
+    reading,
+    users_place,
+)
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
-from graphc.importers.jax.sizes.template import Template, template
+from graphc.importers.jax.sizes.samples import Sample, sampled, template_of
+from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
 from graphc.importers.jax.trace.choices import Options, dims_of
 from graphc.importers.jax.trace.decisions import Decisions
@@ -36,6 +43,7 @@ from graphc.ir.sizes.polynomials import Symbol
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
+from graphc.runtime.variants.decided import starting
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,12 @@ class FunctionRead:
             return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
 
         try:
-            with recording(self.recorder):  # rules of derivatives are called again
+            is_shared = self.decisions.opaque is None
+            # Rules of derivatives are called again.
+            with recording(self.recorder), sharing(is_shared) as verdicts:
                 own = read(traced, sizes)
-            other = read(direct, {})
+            with sharing(is_shared, verdicts):
+                other = read(direct, {})
         except (GraphError, Unsupported):
             return False
         same = _same_arrays(own.captured, other.captured)
@@ -273,7 +284,8 @@ def read_for(
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
         # Rules of derivatives are called while it is read.
-        with reading(), recording(recorder):
+        is_shared = not recorder.is_opaque
+        with reading(), recording(recorder), sharing(is_shared):
             source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     except (GraphError, Unsupported):
         raise
@@ -283,7 +295,8 @@ def read_for(
 
 
 def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
-    return Unsupported(f"it cannot be traced at sizes {pattern}: {raised(error)}")
+    reason = f"it cannot be traced at sizes {pattern}: {raised(error)}"
+    return Unsupported(reason, users_place(error) if str(error) else None)
 
 
 def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
@@ -296,35 +309,30 @@ def program_of_samples(
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
-    samples: Sequence[Mapping[str, int]],
+    samples: Sequence[Sample],
+    asking: SourceLocation | None,
 ) -> JaxProgram:
-    """A program for all sizes of a pattern, by traces at some: see `template`."""
+    """A program for sizes of a pattern, by traces at some: see `template`.
+
+    A line is `asking` for the number of a size, where one is known.
+    """
     own = pattern.specs(specs)
-    traces = [_sampled(subject, [s.at(sizes) for s in own]) for sizes in samples]
     symbols = symbols_of(pattern.names, pattern.least)
     with reading():
-        made = template([t.jaxpr for t in traces], samples, symbols)
-    again = retracing(partial(_sampled, subject), own)
-    found = TracedFunction(made.jaxpr, traces[0].tree, again, True, made.fed)
+        made = template_of(samples, symbols)
+    again = retracing(partial(sampled, subject), own)
+    tree = samples[0].trace.tree
+    found = TracedFunction(made.jaxpr, tree, again, True, made.fed)
     known = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     with reading():
         source = subject.graph(found, sizes, inputs_of(found, sizes, names))
     program = compiled(source, options, pattern.names)
-    recorder = Recorder(samples[0])
-    decisions = Decisions(known)  # each trace is compared
+    recorder = Recorder(samples[0].sizes)
+    decisions = Decisions(known, opaque=asking)  # each trace is compared
     read = FunctionRead(subject, found, source, decisions, recorder)
     results = results_of(read, pattern, specs)
     return JaxProgram(pattern, read, results, program, made)
-
-
-def _sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
-    try:
-        return subject.read(specs)
-    except Exception as error:  # whatever Python code does with a size
-        shown = ", ".join(str(s.shape) for s in specs)
-        reason = f"it cannot be traced for {shown}: {raised(error)}"
-        raise Unsupported(reason) from error
 
 
 def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:
@@ -356,4 +364,5 @@ def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
         backend=options.backend,
         unused="ignore",
         casting="exact",
+        decisions=starting(graph, options.decided),
     )

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from graphc.importers.jax.sizes.family import ManySizes, SizeFamily
-from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
+from graphc.importers.jax.sizes.pattern import MOST_SHOWN, shown
+from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.runtime.function import Function
 
 
@@ -16,7 +18,8 @@ class JitStats:
     `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`:
     what JAX runs inside of these programs, at true sizes, and why. `decisions` are the
     facts about sizes by which Python code, the user's or JAX's, decides what the
-    program is, each with its line, and how many calls it was so in.
+    program is, each with its line, and how many calls it was so in; a line that asks
+    for what is no fact, as the text of a size, is among them.
     """
 
     calls: int = 0
@@ -26,20 +29,37 @@ class JitStats:
     foreign: list[str] = field(default_factory=list)
     decisions: dict[str, int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        counts = f"{self.calls} calls, {len(self.compilations)} compilations"
+        return f"<graphc.JitStats: {counts}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        lines += [f"  {one}" for one in self.compilations]
+        lines += [f"  {change}" for change in self.changes]
+        lines += [f"  compiled once for each size: {why}" for why in self.fallbacks]
+        lines += [f"  run by JAX: {why}" for why in self.foreign]
+        told = self.decisions.items()
+        lines += [f"  where {fact}, in {calls} calls" for fact, calls in told]
+        return "\n".join(lines)
+
 
 def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     """The calls and compilations of these kinds of calls."""
     stats = JitStats(calls)
     for family in families:
         for sizes, one in family.compiled.items():
-            start = f"exactly {_shown(sizes)}"
+            start = f"exactly {shown(sizes)}"
             texts = one.compilations()
             stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
         stats.fallbacks.extend(filter(None, [family.refused, *family.left]))
         for program in family.programs:
             own = program.compiled.stats()
             stats.foreign.extend(program.foreign)
-            for fact in program.facts:
+            for fact in (*program.facts, *_opaque(program)):
                 calls_so_far = stats.decisions.get(fact, 0)
                 stats.decisions[fact] = calls_so_far + own.calls
             stats.changes.extend(own.changes)
@@ -49,12 +69,10 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     return stats
 
 
-def _shown(sizes: ShapesOfCall) -> str:
-    first, last = sizes[:MOST_SHOWN], sizes[MOST_SHOWN:][-1:]
-    shown = list(map(str, (*first, *last)))
-    if len(sizes) > len(shown):
-        shown.insert(MOST_SHOWN, "...")
-    return ", ".join(shown) or "without arrays"
+def _opaque(program: ManySizes) -> list[str]:
+    """The question to a program that is no fact, with its line, if there is one."""
+    place = program.opaque
+    return [] if place is None else [f"{OPAQUE} of a size ({place})"]
 
 
 def explained(
@@ -69,13 +87,7 @@ def explained(
 
 
 def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
-    for sizes, one in family.compiled.items():
-        first, *more = one.told(full)
-        yield f"compiled exactly for {_shown(sizes)}: {first}"
-        yield from (f"  where {fact}" for fact in family.pinned.get(sizes, ()))
-        for pattern in family.also_for.get(sizes, ()):
-            yield f"  and run for sizes {pattern}: nothing reads those that differ"
-        yield from more
+    yield from _exact_lines(family, full)
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
@@ -85,15 +97,40 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
         yield f"compiled for all sizes {program.pattern}{_limits(program)}:"
         if program.opaque is not None:
             yield f"  each new size is traced and compared, for {program.opaque}"
-            yield "  asks for the text, the hash or the number of a size"
+            yield f"  asks for {OPAQUE} of a size"
         yield from (f"  run by JAX in it: {reason}" for reason in program.foreign)
         yield program.compiled.explain(full)
 
 
+def _exact_lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
+    """The programs of single sizes, each with its reasons; those without, together."""
+    plain: dict[str, list[str]] = {}
+    for sizes, one in family.compiled.items():
+        first, *more = one.told(full)
+        reasons = [f"  where {fact}" for fact in family.pinned.get(sizes, ())]
+        reasons += [
+            f"  and run for sizes {pattern}: nothing reads those that differ"
+            for pattern in family.also_for.get(sizes, ())
+        ]
+        described, reasons = shown(sizes), reasons + more
+        if reasons or full:
+            yield f"compiled exactly for {described}: {first}"
+            yield from reasons
+        else:
+            plain.setdefault(first, []).append(described)
+    for first, each in plain.items():
+        for described in each[:MOST_SHOWN]:
+            yield f"compiled exactly for {described}: {first}"
+        if len(each) > MOST_SHOWN:
+            others = f"{len(each) - MOST_SHOWN} more, the last for {each[-1]}"
+            yield f"compiled exactly for {others}: {first}"
+
+
 def _limits(program: ManySizes) -> str:
-    if not program.facts:
-        return ""
-    return f" where {', '.join(program.facts)}, in {_counted(program.compiled)}"
+    calls = _counted(program.compiled)
+    alike = " that are traced alike" if program.opaque is not None else ""
+    facts = f" where {', '.join(program.facts)}" if program.facts else ""
+    return f"{alike}{facts}, in {calls}" if alike or facts else ""
 
 
 def _counted(compiled: Function) -> str:

@@ -1,30 +1,40 @@
 """Functions that are compiled when they are called, for their sizes or for many."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, Generic, TypeVar
 
 from jax.export import default_export_platform
 
+from graphc.errors import NoCompileError
 from graphc.importers.decorated import Decorated
+from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
+from graphc.importers.jax.call.pictured import picture_of
 from graphc.importers.jax.call.report import JitStats, explained, source_of, stats_of
+from graphc.importers.jax.sizes.decided import decisions_in, name_of
 from graphc.importers.jax.sizes.family import SizeFamily
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.graph.nodes import Graph
 from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.driver.stance import Refused, lifted, refusing
 from graphc.runtime.save.export import Contents, written
 from graphc.runtime.save.exporter import platforms_of
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.show.picture import Picture
+from graphc.show.showing import Showing
 from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
 
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
-class SizedFunction(Decorated, Generic[FamilyT]):
+class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     """A function that is compiled when it is called.
 
     Calls that differ in sizes alone are of one family, and may share a program.
@@ -41,6 +51,8 @@ class SizedFunction(Decorated, Generic[FamilyT]):
         self._function = function
         self._arguments = arguments
         self._shapes, self._options = shapes, options
+        if options.decisions is not None:
+            options.decisions.require_function(name_of(function))
         self._families: dict[Hashable, FamilyT] = {}
         self._calls = 0
 
@@ -67,9 +79,98 @@ class SizedFunction(Decorated, Generic[FamilyT]):
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         return stats_of(self._calls, self._families.values())
 
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, for other processes; see `jit`."""
+        return decisions_in(self._families.values())
+
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its programs for many sizes, that in use last."""
+        families = self._families.values()
+        return tuple([p.compiled.plan for family in families for p in family.programs])
+
+    def _picture(self) -> Picture:
+        families = list(self._families.values())
+        return picture_of(self._function, families, self.stats().calls)
+
+    def compiles(self, owner: object) -> bool:
+        """Whether what announces a compilation is this function, or a part of it."""
+        return owner is self or any(
+            function.compiles(owner)
+            for family in self._families.values()
+            for function in family.functions()
+        )
+
+    def _program_at(self, family: FamilyT, sizes: ShapesOfCall) -> Any:
+        """The program for many sizes that does a call of these; None for one alone."""
+        if not family.wants_program(sizes):
+            return None
+        limit = refusing(self)
+        if limit is not None:
+            family.require_ready(sizes, limit)
+        return family.program_at(sizes)
+
+    def _refused(
+        self,
+        error: Refused | NoCompileError,
+        args: tuple[Any, ...],
+        named: Mapping[str, Any],
+    ) -> NoCompileError:
+        """The error of a call that needs a compilation, where there is to be none."""
+        return refusal_of(error, self._function, args, named)
+
+    def compile(
+        self,
+        /,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        **named: Any,
+    ) -> list[str]:
+        """Compile for calls with such arguments now, so that no call has to wait.
+
+        The arguments are as for a call, or their types (`jax.ShapeDtypeStruct`). With
+        `sizes`, it is for all of these, as `{"n": range(1, 1000)}`, by the names that
+        `shapes=` gives to axes, or that a type has: `jax.ShapeDtypeStruct((n,), ...)`
+        where `n, = jax.export.symbolic_shape("n")`. Where there are several, one
+        program serves them as far as that is possible, padded unless `dims` says
+        something else. Sizes that depend on data are given so too, by their names.
+        Returns what was compiled, as in `stats()`.
+        """
+        before = len(self.stats().compilations)
+        call = self._arguments.call(args, named)
+        specs = self._specs_ahead(call)
+        ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
+        with lifted():
+            for one in self._ahead(ahead.calls):
+                one.compile(ahead.others)
+        return self.stats().compilations[before:]
+
+    def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Iterable[SizesAhead]:
+        """The programs for calls, and their sizes; what JAX has is compiled now."""
+        programs: dict[int, SizesAhead] = {}
+        family = self._family(*calls[0])
+        if len(calls) > 1:
+            family.expect(shapes_of(calls[0][1]))
+        for call, specs in (*calls[1:], calls[0]):
+            program = self._program_at(family, shapes_of(specs))
+            program = program or self._exactly(family, call, specs)
+            if program is not None:
+                new = SizesAhead(program.compiled)
+                programs.setdefault(id(program), new).add(call.leaves)
+        return programs.values()
+
+    @abstractmethod
+    def _specs_ahead(self, call: JaxCall) -> list[Spec]:
+        """The types of the leaves of a call, which may be types themselves."""
+
+    @abstractmethod
+    def _exactly(self, family: FamilyT, call: JaxCall, specs: list[Spec]) -> Any:
+        """The program for a call of these sizes alone; None where JAX has it now."""
 
     @abstractmethod
     def _contents(

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 
-from graphc.importers.jax.call.exact import Exact, exact
+from graphc.errors import SourceLocation
+from graphc.importers.jax.call.exact import Exact, as_graph, exact
+from graphc.importers.jax.call.identities import identity_asked
 from graphc.importers.jax.call.program import (
     JaxProgram,
     Pinned,
@@ -21,14 +23,19 @@ from graphc.importers.jax.call.unread import FirstExact
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.sizes.samples import UNLIKE, Sample, samples_like
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import require_names
+from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction
+from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
 MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+FEWER = "Let it treat fewer of them otherwise, or compute with the size as a number."
+MOST_UNLIKE = 3  # sizes for which others are sought in vain that are traced alike
 AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
 
@@ -42,6 +49,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     withheld: str = ""
     keeps: bool = False  # arguments that are donated, which is told once
     has_many: bool = False  # programs, so that other sizes are exact
+    unlike: int = 0  # sizes whose traces are like those of no others
+    asking: SourceLocation | None = None  # for the number of a size
     direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
     first: FirstExact | None = None
     otherwise = ", as by jax.jit"
@@ -50,6 +59,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def subject(self) -> Subject:
         """The function of the leaves of its arguments."""
         return Subject(self.function, self.call)
+
+    def looked_at(self, one: Exact) -> tuple[Function, str]:
+        """The function of the graph of a program, as far as that can be read."""
+        if one.rewritten is not None:
+            return one.rewritten, "rewritten, then compiled by JAX as one"
+        graph = as_graph(self.subject, one.traced, self.names())
+        return graph, "JAX compiles its own trace, of which this is the graph"
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""
@@ -169,6 +185,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 return None
             except Unsupported as error:
                 reasons.append(error)
+                self.asking = self.asking or error.place
         first = self.shapes is not None and not self.programs
         said = pattern.names if first else []
         fixed = self._of_fixed_axes(pattern, sizes, said)
@@ -193,10 +210,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
         places = [p.opaque for p in siblings if p.opaque is not None]
         if places and not why:
-            why = f" {places[0]} asks for the text, the hash or the number of a size."
+            why = f" {places[0]} asks for {OPAQUE} of a size."
         self._warn(
             f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
-            f"such sizes are compiled once each{self.otherwise}.{why}"
+            f"such sizes are compiled once each{self.otherwise}.{why} {FEWER}"
         )
 
     def _with_fixed_axes(
@@ -263,27 +280,39 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
     ) -> Recorder:
         words = {} if self.shapes is not None else pattern.axes(self.names())
-        return Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+        recorder = Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
+        place = identity_asked(self.function)
+        if place is not None:
+            recorder.observe(lambda: place)
+        return recorder
 
     def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
-        names, options = self.names(), self.options
+        names, options = self.names(), self.options_for(pattern)
         return program_for(self.subject, pattern, self.specs, names, options, recorder)
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by traces at single sizes: of this call, of others, and twice."""
-        self.subject.read(self.specs_at(sizes))  # an error of its own is the user's
-        own = pattern.sizes(sizes) or {}
-        samples = [own, *({**own, name: 2 * n} for name, n in own.items())]
-        for seen in self.seen[-SAMPLED:]:
-            known = pattern.sizes(seen)
-            if known and known not in samples and pattern.has(seen):
-                samples.append(known)
-        subject, names, how = self.subject, self.names(), self.options
-        return program_of_samples(subject, pattern, self.specs, names, how, samples)
+        first = Sample(pattern.sizes(sizes) or {}, self._direct(sizes))
+        if self.unlike == MOST_UNLIKE:
+            raise Unsupported(UNLIKE)
+        seen = [pattern.sizes(s) or {} for s in self.seen[-SAMPLED:] if pattern.has(s)]
+        subject, names = self.subject, self.names()
+        how = self.options_for(pattern)
+        try:
+            samples = samples_like(subject, pattern.specs(self.specs), first, seen)
+            return program_of_samples(
+                subject, pattern, self.specs, names, how, samples, self.asking
+            )
+        except Unsupported:
+            self.unlike += 1
+            raise
 
     def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
-        """Check a program at these sizes, and at those seen that it should serve."""
-        if program.decisions.opaque is not None:
+        """Check a program at these sizes, and at those seen that it should serve.
+
+        Where it may be another for each size, it is compared when these are called.
+        """
+        if program.template is not None or program.decisions.opaque is not None:
             self._check(program, sizes)
             return
         for known in dict.fromkeys((*self.seen, sizes)):
@@ -303,7 +332,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return
         if program.template is not None:
             if not self._admits(program, sizes):
-                raise Unsupported("its steps depend on the sizes")
+                raise Unsupported(UNLIKE)
         elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
             shown = program.pattern.shown(sizes)
-            raise Unsupported(f"JAX traces something else for {shown}")
+            reason = f"JAX traces something else for {shown}"
+            raise Unsupported(reason, program.decisions.opaque)

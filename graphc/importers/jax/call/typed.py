@@ -1,12 +1,16 @@
 """The types of decorated functions, for type checkers: those of the functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from graphc.importers.jax.call.report import JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.plan import Plan
 
 P = ParamSpec("P")
 Rest = ParamSpec("Rest")
@@ -23,6 +27,7 @@ class Choices(TypedDict, total=False):
     static_argnames: StaticNames
     rewrites: Rules
     backend: Backend
+    decisions: Any
     donate_argnums: Any
     donate_argnames: Any
     keep_unused: bool
@@ -61,8 +66,31 @@ class SizedCallable(Protocol[P, R]):
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         ...
 
+    def compile(
+        self,
+        *args: Any,
+        sizes: Mapping[str, SizesGiven] | None = None,
+        **named: Any,
+    ) -> list[str]:
+        """Compile for calls with such arguments now, so that no call has to wait."""
+        ...
+
+    @property
+    def decisions(self) -> SavedDecisions:
+        """The decisions about sizes so far, for other processes; see `jit`."""
+        ...
+
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
+        ...
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans of its programs for many sizes, that in use last."""
+        ...
+
+    def show(self, path: Any = None, open: bool = True) -> Path:
+        """Write the plans as a page, and open it in a browser; the path of the file."""
         ...
 
 

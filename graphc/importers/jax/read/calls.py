@@ -184,7 +184,6 @@ PRIMITIVES.refuse(
     *("after_all", "create_token", "get", "swap", "addupdate"),
     *("debug_callback", "debug_print", "io_callback"),
 )
-PRIMITIVES.refuse("it calls a function of Python", "pure_callback")
 PRIMITIVES.refuse(
     "it is for transformations of JAX in progress",
     *("call", "custom_lin", "eval_jaxpr"),

@@ -32,8 +32,8 @@ def _real_keys(x: Value) -> list[Value]:
 @PRIMITIVES.define("top_k")
 def _top_k(eqn: Equation, x: Value) -> list[Value]:
     """The largest elements, and where they are."""
-    axis = eqn.params.get("axis", eqn.params.get("dimension", -1))
-    values, places = F.top_k(x, F.size_value(eqn.size(eqn.params["k"])), axis)
+    count = F.size_value(eqn.size(eqn.params["k"]))
+    values, places = F.top_k(x, count, eqn.params["axis"])
     return [values, cast(places, eqn.results[1].dtype)]
 
 
@@ -51,10 +51,8 @@ def _fft(eqn: Equation, x: Value) -> Value:
 
 
 @PRIMITIVES.define("cholesky")
-def _cholesky(eqn: Equation, x: Value) -> Value:
+def _cholesky(_: Equation, x: Value) -> Value:
     """The lower triangular factor."""
-    if eqn.params.get("symmetrize_input"):
-        x = (x + F.conjugate(x.mT)) / F.asarray(2, x.dtype)
     return LINALG.cholesky(x)
 
 

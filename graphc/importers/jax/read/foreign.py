@@ -46,12 +46,15 @@ class JaxFunction(ForeignFunction):
             return [np.asarray(x) for x in self.run(sizes, [*map(jnp.asarray, arrays)])]
 
     def pulled(
-        self, inputs: Sequence[TensorType], wanted: Sequence[bool]
+        self, inputs: Sequence[TensorType], needed: Sequence[bool]
     ) -> "JaxFunction":
         """From inputs, then cotangents of float results, to those of wanted inputs."""
-        own = [type for type, w in zip(inputs, wanted, strict=True) if w]
-        dtypes, ranks = tuple(t.dtype for t in own), tuple(t.rank for t in own)
-        return _Pulled(f"{self.name}_vjp", dtypes, ranks, self, tuple(wanted))
+        needed_types = [type for type, w in zip(inputs, needed, strict=True) if w]
+        dtypes, ranks = (
+            tuple(t.dtype for t in needed_types),
+            tuple(t.rank for t in needed_types),
+        )
+        return _Pulled(f"{self.name}_vjp", dtypes, ranks, self, tuple(needed))
 
     def batched(self, axes: Sequence[bool]) -> "JaxFunction":
         """The function for each element of the first axis of some inputs."""

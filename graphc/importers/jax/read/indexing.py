@@ -82,11 +82,14 @@ class Indexing:
         """The axes of the array that are there in the windows too."""
         return tuple(a for a in range(self.x.type.rank) if a not in self.dropped)
 
-    def is_whole(self, axis: int) -> bool:
-        """Whether all of an axis is taken, whatever its index says."""
-        return axis not in self.dropped and bool(
-            equal(self.sizes[axis], self.x.type.shape[axis])
-        )
+    def is_whole(self, axis: int, mode: Any) -> bool:
+        """Whether all of an axis is taken, whatever its index says.
+
+        Where windows that stick out are dropped, an index of 1 drops the whole axis.
+        """
+        if axis in self.dropped or (mode is DROPPED and axis in self.starts):
+            return False
+        return bool(equal(self.sizes[axis], self.x.type.shape[axis]))
 
     def start(self, axis: int) -> Value:
         """The index of an axis, per point."""
@@ -113,14 +116,14 @@ class Indexing:
 
     def places(self, mode: Any) -> Places:
         """All positions, the starts clipped to where the windows fit."""
-        axes = [a for a in range(self.x.type.rank) if not self.is_whole(a)]
+        axes = [a for a in range(self.x.type.rank) if not self.is_whole(a, mode)]
         windows = tuple(a for a in axes if a not in self.dropped)
         rank, arrays, held = self.points + len(windows), [], []
         for axis in axes:
             start = self.start(axis)
             if axis in self.starts and mode is not PROMISED:
                 last = F.size_value(self.x.type.shape[axis] - self.sizes[axis])
-                wide = cast(start, INT64) if start.dtype.kind == "i" else start
+                wide = cast(start, INT64) if start.dtype.kind == "i" else _wide(start)
                 start = F.clip(wide, _like(0, wide), cast(as_value(last), wide.dtype))
                 held.append(F.equal(wide, start))
             if axis in windows:
@@ -136,6 +139,11 @@ class Indexing:
 
 def _like(number: int, x: Value) -> Value:
     return number_constant(number, x.dtype)
+
+
+def _wide(index: Value) -> Value:
+    """An index of a dtype that the size of an axis fits."""
+    return cast(index, INT64) if index.dtype.itemsize < 4 else index
 
 
 def _on_axis(x: Value, axis: int, rank: int) -> Value:
@@ -257,7 +265,7 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
     single = [a for a in axes if equal(sizes[a], 1)] if len(axes) == 1 else []
     if single:
         (axis,) = axes
-        start = starts[axis]
+        start = _wide(starts[axis])
         last = F.size_value(shape[axis] - 1)
         at = F.clip(start, _like(0, start), cast(as_value(last), start.dtype))
         row = F.squeeze(v, (axis,))

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 
 from graphc.importers.jax.read.calls import called_of, struct_of, with_own_rule
-from graphc.importers.jax.read.foreign import calls_python
 from graphc.importers.jax.read.jaxprs import equations
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
@@ -70,7 +69,7 @@ def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 def _computed(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
     """The results of the function of JAX that a primitive is lowered by.
 
-    Raises Unsupported where it is no such function, or calls one of Python.
+    Raises Unsupported where it is no such function.
     """
     primitive: Any = eqn.eqn.primitive
     given = [struct_of(atom.aval) for atom in eqn.eqn.invars]
@@ -80,6 +79,6 @@ def _computed(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unsupported(f"{primitive.name}: {line}") from None
     within = list(equations(made))
-    if any(e.primitive is primitive or calls_python(e) for e in within):
+    if any(e.primitive is primitive for e in within):
         raise Unsupported(f"{primitive.name}: it calls what is no function of JAX")
     return eqn.body(made, inputs)

@@ -31,6 +31,16 @@ def raised(error: Exception) -> str:
     return " at ".join([name, *shown])
 
 
+def users_place(error: Exception) -> SourceLocation | None:
+    """The innermost line of the user's that an exception came from."""
+    lines = [
+        SourceLocation(frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if is_user_file(frame.f_code.co_filename)
+    ]
+    return lines[-1] if lines else None
+
+
 def _shown(frame: traceback.FrameSummary) -> str:
     return f"{PurePath(frame.filename).name}:{frame.lineno} ({frame.line})"
 

@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import jax
@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import GraphError, SourceLocation, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.decided import known_pattern
 from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
@@ -27,6 +28,7 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import CallersError, Options
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
 
 CHECKED = 3  # sizes at which programs are compared with what is said, or traced
@@ -116,6 +118,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     pinned: dict[ShapesOfCall, list[str]] = field(default_factory=dict)
     also_for: dict[ShapesOfCall, dict[str, None]] = field(default_factory=dict)
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
+    started: SizePattern | None = None  # what other processes know to vary
     otherwise = ""  # how that is done, in a warning
 
     @property
@@ -127,15 +130,33 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """Whether a call of these sizes is one for a program for many."""
         if sizes in self.exactly:
             return False
-        if self.shapes is not None and not self.seen:
+        if self.shapes is not None and not self.seen and not self._starts_at(sizes):
             self.seen.append(sizes)
-        first = not self.seen
+        first = not self.seen and not self._starts_at(sizes)
         chosen = not (first or self.refused or self._is_small(sizes))
         if first:
             self.seen.append(sizes)
         if not chosen:
             self.exactly.add(sizes)
         return chosen
+
+    def _starts_at(self, sizes: ShapesOfCall) -> bool:
+        """Whether other processes tell what varies in calls of these sizes."""
+        decisions = self.options.decisions
+        self.started, policies = known_pattern(
+            decisions, self.names(), self.specs, sizes
+        )
+        if self.started is None:
+            return False
+        self.options = replace(self.options, decided=policies)
+        self.seen.append(sizes)
+        return True
+
+    def options_for(self, pattern: SizePattern) -> Options:
+        """The options of a program: decisions are about the pattern that they name."""
+        if pattern == self.started:
+            return self.options
+        return replace(self.options, decided={})
 
     def _is_small(self, sizes: ShapesOfCall) -> bool:
         """Whether an axis that varies has no more than one element."""
@@ -172,6 +193,22 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def names(self) -> list[str]:
         """The names of the inputs of graphs, after the parameters of the function."""
         return self.call.names(self.function)
+
+    def functions(self) -> list[Function]:
+        """The functions that run programs for many sizes."""
+        return [program.compiled for program in self.programs]
+
+    def expect(self, sizes: ShapesOfCall) -> None:
+        """Calls of these sizes and of others will come."""
+        if not self.seen and self.shapes is None:
+            self.seen.append(sizes)
+
+    def require_ready(self, sizes: ShapesOfCall, limit: CompilationLimit) -> None:
+        """Raise Refused unless there is a program for calls of these sizes."""
+        if sizes in self.served:
+            return
+        if not any(self._serves(known, sizes) for known in self._siblings(sizes)):
+            raise Refused(limit)
 
     def program_at(self, sizes: ShapesOfCall) -> ManyT | None:
         """The program for a call of these sizes; None where it is to be exact."""
@@ -213,6 +250,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             pattern = siblings[0].pattern
         elif self.shapes is not None:
             pattern = self._said(sizes)
+        elif self.started is not None and self.started.has(sizes):
+            pattern = self.started
         else:
             self.seen.append(sizes)
             pattern = generalised(self.seen)
@@ -240,6 +279,13 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     @abstractmethod
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT | None:
         """The program for a pattern, for these sizes and others; None for no others.
+
+        Raises Unsupported, or GraphError, where there is none.
+        """
+
+    @abstractmethod
+    def looked_at(self, one: OneT) -> tuple[Function, str]:
+        """The function of the graph of a program for single sizes, and a remark.
 
         Raises Unsupported, or GraphError, where there is none.
         """

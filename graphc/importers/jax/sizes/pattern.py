@@ -184,3 +184,12 @@ def varying(given: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
             if any(other[i][j] != n for other in seen):
                 found.append(n)
     return found
+
+
+def shown(sizes: ShapesOfCall) -> str:
+    """The shapes of a call, of many arrays the first and the last."""
+    first, last = sizes[:MOST_SHOWN], sizes[MOST_SHOWN:][-1:]
+    texts = list(map(str, (*first, *last)))
+    if len(sizes) > len(texts):
+        texts.insert(MOST_SHOWN, "...")
+    return ", ".join(texts) or "without arrays"

@@ -167,6 +167,11 @@ def _copied(number: Any) -> Any:
     return number.copy()
 
 
+def steps_of(jaxpr: Any) -> list[Hashable]:
+    """The steps of a jaxpr: all but the sizes and the numbers in it."""
+    return _apart(jaxpr).form
+
+
 @dataclass(frozen=True)
 class Template:
     """The traces of a function at all sizes, as far as is known from some.
@@ -226,12 +231,11 @@ def template(
 ) -> Template:
     """The template of jaxprs at several sizes; `symbols` are those of JAX, by name.
 
-    Raises Unsupported where they differ in more than sizes and numbers.
+    They differ in sizes and numbers only. Raises Unsupported where sizes follow no
+    formula.
     """
     parts = [_apart(trace) for trace in traces]
     first = parts[0]
-    if any(p.form != first.form for p in parts):
-        raise Unsupported("its steps depend on the sizes")
     columns = list(zip(*(p.sizes for p in parts), strict=True))
     known = {column: fitted(column, samples) for column in dict.fromkeys(columns)}
     formulas = tuple(known[column] for column in columns)

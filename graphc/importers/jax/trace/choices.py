@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -13,7 +13,8 @@ from graphc.ir.sizes.names import CAPACITY
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options
-from graphc.transform.policies import NAMED, Bound
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.policies import NAMED, Bound, Policy
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _NAMES = 'shapes="n _" names axes: a word for each, of each array'
@@ -26,6 +27,8 @@ class Options:
     dims: Any
     rewrites: Rules
     backend: Backend
+    decisions: SavedDecisions | None = None  # of other processes
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
 
 
 class CallersError(Exception):
@@ -34,6 +37,13 @@ class CallersError(Exception):
     def __init__(self, error: GraphError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def check_frontend(frontend: object) -> None:
+    """Raise GraphError for what says not by whose names a function is written."""
+    if frontend not in ("jax", "numpy"):
+        problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
+        raise graph_error(problem, op="jit", expected=expected)
 
 
 def check_choices(options: Options, shapes: Any, counts: bool) -> None:

@@ -6,8 +6,8 @@ for the sizes of the call that is traced, and recorded with the line that asks: 
 `recorder`.
 
 Code that asks for the text, the hash or the number of a size may do anything with it,
-so no list of questions describes it. Such a trace is opaque: it has to be compared with
-a trace of each new size.
+so no list of questions describes it, and nothing sees that its identity is asked for.
+Such a trace is opaque: it has to be compared with a trace of each new size.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,9 @@ from graphc.ir.sizes.dims import Dim, Size, evaluate, expression
 from graphc.ir.sizes.polynomials import Symbol, polynomial
 
 Relation = Literal["==", ">="]
+OPAQUE = "the text, the hash, the number or the identity"  # of a size
 _NEGATED = {"==": "!=", ">=": "<"}
+_SWAPPED = {"==": "==", "!=": "!=", ">=": "<=", "<": ">"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,12 @@ class Decision:
     def text(self, words: Mapping[Symbol, str]) -> str:
         """The fact, with words for symbols: `x.shape[0] % 4 == 0`."""
         relation = self.relation if self.answer else _NEGATED[self.relation]
+        sides = self.left, self.right
+        if isinstance(self.left, int):
+            relation, sides = _SWAPPED[relation], sides[::-1]
         left, right = (
             expression(side, lambda symbol: words.get(symbol, symbol.name))
-            for side in (self.left, self.right)
+            for side in sides
         )
         return f"{left} {relation} {right}"
 

@@ -109,6 +109,29 @@ def _is_written(frame: FrameType) -> bool:
     return dis.opname[code.co_code[frame.f_lasti]] in ("COMPARE_OP", "CONTAINS_OP")
 
 
+# Methods of objects of JAX that hold sizes, and that tell something of these.
+_OF_HOLDERS = frozenset({"__eq__", "__ne__", "__hash__", "<genexpr>", "<listcomp>"})
+_OF_TEXTS = frozenset({"__str__", "__repr__", "__format__", "str_short"})
+
+
+def _asking(frame: FrameType) -> FrameType:
+    """The frame that asks: the user's where it asks a holder of sizes, as an aval."""
+    asking: FrameType | None = frame
+    while asking is not None and not is_users(asking):
+        if asking.f_code.co_name not in _OF_HOLDERS:
+            return frame
+        asking = asking.f_back
+    return asking or frame
+
+
+def _asks_for_text(frame: FrameType) -> bool:
+    """Whether the user's code asks for the text of something that holds sizes."""
+    entered, asking = frame, frame.f_back
+    while asking is not None and not is_users(asking):
+        entered, asking = asking, asking.f_back
+    return asking is not None and entered.f_code.co_name in _OF_TEXTS
+
+
 @dataclass(slots=True)
 class _MethodCall:
     """A call of a method of a dimension of JAX while a recorder watches."""
@@ -137,7 +160,7 @@ def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any
             return original(self, *args)
         THREAD.is_answering = True
         try:
-            call = _MethodCall(recorder, original, sys._getframe(1))
+            call = _MethodCall(recorder, original, _asking(sys._getframe(1)))
             return answer(call, self, *args)
         finally:
             THREAD.is_answering = False
@@ -223,7 +246,8 @@ def _is_true(call: _MethodCall, size: Any) -> bool:
 
 def _written(call: _MethodCall, size: Any, *args: Any) -> Any:
     """The text of a size: for the user's code, that of the number."""
-    if not (call.is_users and call.recorder.sizes):
+    by_user = call.is_users or _asks_for_text(call.frame)
+    if not (by_user and call.recorder.sizes):
         return call.original(size, *args)
     call.recorder.observe()
     return format(call.recorder.number(size), *args)

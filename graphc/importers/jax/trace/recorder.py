@@ -80,6 +80,11 @@ class Recorder:
         if self._opaque is None:
             self._opaque = place()
 
+    @property
+    def is_opaque(self) -> bool:
+        """Whether something was asked that cannot be recorded."""
+        return self._opaque is not None
+
     def decisions(self, symbols: Mapping[str, Symbol]) -> Decisions:
         """The decisions by the symbols of a graph, but for those that these decide."""
         sizes = JaxSizes({name: symbol_dim(symbol) for name, symbol in symbols.items()})

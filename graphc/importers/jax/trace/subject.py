@@ -10,6 +10,7 @@ from typing import Any
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.associative import for_many_sizes
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.tracing import (
     Imported,
@@ -49,7 +50,8 @@ class Subject:
         """The trace that the graph is made of: of the cost, where there is one."""
         how = self.differentiated
         read = self.flat if how is None else self._of_leaves(how.function)
-        return traced(read, specs, least, recorder)
+        with for_many_sizes():
+            return traced(read, specs, least, recorder)
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that tells the results, at sizes that are numbers."""

@@ -11,6 +11,7 @@ import numpy as np
 from jax.extend.core import Jaxpr
 
 from graphc.importers.jax.read import (
+    callbacks,
     calls,
     control,
     decompositions,
@@ -28,6 +29,7 @@ from graphc.importers.jax.read.reader import PulledRules, Reader
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.trace.associative import for_many_sizes
 from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.ir.graph.build import variable
@@ -35,7 +37,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
 
 FAMILIES = (
-    *(calls, control, decompositions, elementwise, indexing),
+    *(callbacks, calls, control, decompositions, elementwise, indexing),
     *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
@@ -58,6 +60,13 @@ class Spec:
         if not is_array_type(aval):  # a token, or a reference to memory
             return cls((), str(aval))
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
+
+    @property
+    def struct(self) -> Any:
+        """The same as a type of JAX."""
+        make: Any = jax.ShapeDtypeStruct
+        sizes = tuple(map(int, self.shape))
+        return make(sizes, self.dtype, weak_type=self.weak)
 
     def at(self, numbers: Mapping[str, int]) -> "Spec":
         """The spec where the symbols are these numbers."""
@@ -140,7 +149,7 @@ def retracing(
     wide = is_wide()
 
     def again(numbers: Mapping[str, int]) -> Any:
-        with jax.enable_x64(wide):
+        with jax.enable_x64(wide), for_many_sizes():
             return trace([s.at(numbers) for s in specs]).jaxpr
 
     return again

@@ -27,8 +27,8 @@ class Tile(NamedTuple):
     def numbers(self) -> Value:
         """The numbers of the positions."""
         assert self.first is not None
-        found: Value = F.arange(size_value(self.size), dtype="int32") + self.first
-        return found
+        numbers: Value = F.arange(size_value(self.size), dtype="int32") + self.first
+        return numbers
 
 
 class Slice(NamedTuple):
@@ -109,28 +109,28 @@ def written(node: Node, axis: int) -> Written | None:
     region: Value = PRIMITIVES["basic_index"](x, **items)
     extra = region.type.rank - update.type.rank
     if axis >= sum(kind != "n" for kind in node.params["kinds"]):
-        made = axis + region.type.rank - x.type.rank
-        place = made - extra if made >= extra else None
+        region_axis = axis + region.type.rank - x.type.rank
+        place = region_axis - extra if region_axis >= extra else None
         return Written(None, None, x.type.shape[axis], place, items)
     at = picked(region.node, axis)
-    i, made = _item_at(node, axis)
+    i, region_axis = _item_at(node, axis)
     left = without_item(node, i)
     if at is not None:
         return Written(None, at, 1, None, left)
-    part = sliced(region.node, made)
+    part = sliced(region.node, region_axis)
     if part is None:
         return None
-    place = made - extra if made >= extra else None
-    return Written(part, None, region.type.shape[made], place, left)
+    place = region_axis - extra if region_axis >= extra else None
+    return Written(part, None, region.type.shape[region_axis], place, left)
 
 
 def _item_at(node: Node, axis: int) -> tuple[int, int]:
     """The item that indexes an axis, and the axis of the result that the item makes."""
-    made = taken = 0
+    result_axis = taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if taken == axis and kind != "n":
-            return i, made
-        made += kind != "i"
+            return i, result_axis
+        result_axis += kind != "i"
         taken += kind != "n"
     raise AssertionError("no item indexes this axis")
 
@@ -160,12 +160,12 @@ def without_item(node: Node, i: int) -> dict[str, Any]:
 
 def item_of(node: Node, axis: int) -> tuple[int, int] | None:
     """The item that makes an axis of the result, and the input axis that it indexes."""
-    made = taken = 0
+    result_axis = taken = 0
     for i, kind in enumerate(node.params["kinds"]):
         if kind != "i":
-            if made == axis:
+            if result_axis == axis:
                 return i, taken
-            made += 1
+            result_axis += 1
         taken += kind != "n"
     return None
 
@@ -179,5 +179,5 @@ def resized(
     shape: Sequence[SizeT], axis: int, tile: Tile | None
 ) -> tuple[SizeT | Size, ...]:
     """The shape of a tile along an axis; None: of a slice."""
-    kept = () if tile is None else (tile.size,)
-    return (*shape[:axis], *kept, *shape[axis + 1 :])
+    tile_axis = () if tile is None else (tile.size,)
+    return (*shape[:axis], *tile_axis, *shape[axis + 1 :])

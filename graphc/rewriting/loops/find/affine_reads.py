@@ -71,8 +71,8 @@ class View(NamedTuple):
         """The positions of this view, out of `rows` for all iterations on axis 0."""
         if self.covers(length):
             return rows
-        found: Value = F._part(rows, 0, *self._steps())
-        return F.flip(found, 0) if self.step < 0 else found
+        rows_of_view: Value = F._part(rows, 0, *self._steps())
+        return F.flip(rows_of_view, 0) if self.step < 0 else rows_of_view
 
     def behind(self, other: "View", reverse: bool) -> int | None:
         """How many iterations a position comes after the same position of another view.
@@ -106,15 +106,15 @@ class View(NamedTuple):
 
     def position(self, place: Value) -> Value:
         """The position that belongs to an iteration, if there is one."""
-        found = F.subtract(place, _number(self.start))
-        return found if self.step == 1 else F.floor_divide(found, self.step)
+        offset = F.subtract(place, _number(self.start))
+        return offset if self.step == 1 else F.floor_divide(offset, self.step)
 
     def holds(self, place: Value, length: Size) -> Value | None:
         """Whether a position belongs to an iteration; None if one belongs to each."""
         if self.covers(length):
             return None
-        found = self.position(place)
-        tests = [found >= 0, found < _number(self.size)]
+        position = self.position(place)
+        tests = [position >= 0, position < _number(self.size)]
         if abs(self.step) > 1:
             apart = F.subtract(place, _number(self.start))
             tests.append(F.equal(F.remainder(apart, abs(self.step)), 0))
@@ -143,8 +143,8 @@ class View(NamedTuple):
         if _is_zero(before) and _is_zero(behind):
             return rows
         widths = ((size_value(before), size_value(behind)), *none)
-        found: Value = F.pad(rows, widths)
-        return found
+        padded: Value = F.pad(rows, widths)
+        return padded
 
 
 def _is_zero(size: Size) -> bool:
@@ -186,9 +186,9 @@ def derived(
     if node.primitive is OP.slice_update and not tiled:
         same = x is node.inputs[0] and view.axis == axis
         return view if same else None
-    found = operand_axes(node, axis, tiled)
-    if found is not None:
-        pairs = zip(node.inputs, found, strict=True)
+    axes = operand_axes(node, axis, tiled)
+    if axes is not None:
+        pairs = zip(node.inputs, axes, strict=True)
         same = any(v is x and a == view.axis for v, a in pairs)
         return view.along(axis) if same else None
     part = None if tiled else sliced(node, axis)
@@ -205,9 +205,9 @@ def parents(node: Node, view: View, tiled: bool = False) -> "list[View | None] |
     """
     if node.primitive is OP.slice_update and not tiled:
         return _of_written(node, view)
-    found = operand_axes(node, view.axis, tiled)
-    if found is not None:
-        return [None if a is None else view.along(a) for a in found]
+    axes = operand_axes(node, view.axis, tiled)
+    if axes is not None:
+        return [None if a is None else view.along(a) for a in axes]
     if tiled:
         return None
     part = sliced(node, view.axis)
@@ -242,13 +242,13 @@ def updated(
     assert write is not None
     old, new = rows
     if write.items["kinds"]:
-        found = same_op(node, rows, **write.items)
+        update = same_op(node, rows, **write.items)
     elif node.params["how"] == "add":
-        found = F.add(old, new)
+        update = F.add(old, new)
     else:
-        found = F.broadcast_to(new, old.type.shape)
+        update = F.broadcast_to(new, old.type.shape)
     held = _places(write, view).holds(place, length)
-    chosen: Value = found if held is None else F.where(held, found, old)
+    chosen: Value = update if held is None else F.where(held, update, old)
     return chosen
 
 
@@ -266,7 +266,7 @@ def whole_of(node: Node, view: View, length: Size) -> View | None:
     """The view of a slice's input, if its positions are the iterations in order."""
     if node.primitive is not OP.basic_index or sliced(node, view.axis) is None:
         return None
-    found = parents(node, view)
-    before = found[0] if found else None
+    views = parents(node, view)
+    before = views[0] if views else None
     covers = before is not None and before.covers(length)
     return before if covers else None

@@ -46,12 +46,12 @@ def part_of_gathered(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
     """Gather from one slice, or from a tile."""
-    found = of_gathered(node, axis)
-    assert found is not None and found[0] is not None
+    axes = of_gathered(node, axis)
+    assert axes is not None and axes[0] is not None
     if tile is not None:
-        return _counted(node, 1, found[0], parts, tile.size)
-    own = _own_rows(node.inputs[1:], parts[1:], _behind(node, axis))
-    return _without(node, found[0], [parts[0], *own], 1)
+        return _counted(node, 1, axes[0], parts, tile.size)
+    own_rows = _own_rows(node.inputs[1:], parts[1:], _behind(node, axis))
+    return _without(node, axes[0], [parts[0], *own_rows], 1)
 
 
 def _counted(
@@ -68,13 +68,13 @@ def _own_rows(
     values: Sequence[Value], rows: Sequence[Value], behind: int
 ) -> list[Value]:
     """Slices, with the axis of size 1 dropped from values that have one for all."""
-    found = []
+    slices = []
     for value, row in zip(values, rows, strict=True):
         at = value.type.rank - behind
         whole = row.type.rank == value.type.rank and at >= 0
         thin = whole and is_one(value.type.shape[at])
-        found.append(F.squeeze(row, at) if thin else row)
-    return found
+        slices.append(F.squeeze(row, at) if thin else row)
+    return slices
 
 
 def of_scattered(node: Node, axis: int) -> list[int | None] | None:
@@ -118,17 +118,17 @@ def _written(node: Node, axis: int, parts: Sequence[Value], tile: Tile) -> Value
     count = size_value(tile.size)
     index = normal(parts[2 + i], node.inputs[0].type.shape[axis], tile.first)
     held = F.logical_and(index >= 0, index < count)
-    own = F.where(held, index, count)
+    inside_index = F.where(held, index, count)
     inside = (*node.params["inside"][:i], False, *node.params["inside"][i + 1 :])
-    inputs = [*parts[: 2 + i], own, *parts[3 + i :]]
+    inputs = [*parts[: 2 + i], inside_index, *parts[3 + i :]]
     return same_op(node, inputs, inside=inside)
 
 
 def normal(index: Value, size: Size, first: Value) -> Value:
     """Indices of an axis of `size` as those of a tile, from its first position on."""
     wide = cast(index, INT64)
-    own = F.where(wide < 0, wide + size_value(size), wide)
-    return F.subtract(own, cast(first, INT64))
+    positive = F.where(wide < 0, wide + size_value(size), wide)
+    return F.subtract(positive, cast(first, INT64))
 
 
 def _behind_counting(node: Node, axis: int) -> int | None:
@@ -161,9 +161,9 @@ def part_of_scattered(
     _, update, *indices = node.inputs
     behind = _behind_counting(node, axis)
     assert behind is not None
-    own = _own_rows([update], parts[1:2], behind + _after(node))
-    own += _own_rows(indices, parts[2:], behind)
-    return _without(node, axis, [parts[0], *own], 2)
+    own_rows = _own_rows([update], parts[1:2], behind + _after(node))
+    own_rows += _own_rows(indices, parts[2:], behind)
+    return _without(node, axis, [parts[0], *own_rows], 2)
 
 
 def _along(index: Value, behind: int) -> int | None:
@@ -226,8 +226,8 @@ def _counter(index: Value, numbers: Value) -> Value:
     for rank, added in reversed(shapes):
         at = [a for a in range(rank) if a not in added][at]
     others = tuple(a for a in range(index.type.rank) if a != at)
-    found: Value = F.expand_dims(numbers, others) if others else numbers
-    return found
+    counter: Value = F.expand_dims(numbers, others) if others else numbers
+    return counter
 
 
 def plain(value: Value) -> Value:
@@ -242,11 +242,11 @@ def _without(node: Node, axis: int, rows: Sequence[Value], before: int) -> Value
     axes, inside = node.params["axes"], node.params["inside"]
     i = axes.index(axis)
     left = tuple(a - (a > axis) for a in axes if a != axis)
-    kept = inside[:i] + inside[i + 1 :]
+    others_inside = inside[:i] + inside[i + 1 :]
     inputs = [*rows[: before + i], *rows[before + i + 1 :]]
     if left:
-        return same_op(node, inputs, axes=left, inside=kept)
+        return same_op(node, inputs, axes=left, inside=others_inside)
     if before == 1:
         return rows[0]
-    found: Value = F.add(*rows[:2]) if node.params["how"] == "add" else rows[1]
-    return found
+    result: Value = F.add(*rows[:2]) if node.params["how"] == "add" else rows[1]
+    return result

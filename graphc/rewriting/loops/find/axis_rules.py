@@ -69,9 +69,9 @@ def operand_axes(node: Node, axis: int, tiled: bool = False) -> OperandAxes:
     None for an operand that all parts share; None for all of them if one part of the
     result needs more than one part of an operand.
     """
-    own = TILE_AXES.find(node.primitive) if tiled else None
-    if own is not None:
-        return own(node, axis)
+    tile_rule = TILE_AXES.find(node.primitive) if tiled else None
+    if tile_rule is not None:
+        return tile_rule(node, axis)
     if len(node.outputs) > 1:
         return None
     if node.primitive.elementwise:
@@ -258,9 +258,9 @@ def _none(node: Node, axis: int) -> OperandAxes:
 
 def _own_axis(node: Node, axis: int) -> int:
     """The axis of the first operand that an axis of the result belongs to."""
-    found = operand_axes(node, axis)
-    assert found is not None and found[0] is not None
-    return found[0]
+    axes = operand_axes(node, axis)
+    assert axes is not None and axes[0] is not None
+    return axes[0]
 
 
 def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
@@ -271,16 +271,16 @@ def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
 def _broadcast(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
-    found: Value = F.broadcast_to(parts[0], resized(node.params["shape"], axis, tile))
-    return found
+    result: Value = F.broadcast_to(parts[0], resized(node.params["shape"], axis, tile))
+    return result
 
 
 def _reshaped(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
     shape = resized(node.outputs[0].type.shape, axis, tile)
-    found: Value = F.reshape(parts[0], shape)
-    return found
+    result: Value = F.reshape(parts[0], shape)
+    return result
 
 
 def _resized(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -> Value:
@@ -299,8 +299,8 @@ def _updated(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -
     held = F.expand_dims(F.equal(tile.numbers(), size_value(at)), others)
     if node.params["how"] == "add":
         row = F.add(old, row)
-    found: Value = F.where(held, row, old)
-    return found
+    result: Value = F.where(held, row, old)
+    return result
 
 
 def is_placed_tile(node: Node, axis: int) -> bool:
@@ -313,8 +313,8 @@ def is_placed_tile(node: Node, axis: int) -> bool:
 @_sliced
 def _transposed(node: Node, axis: int, parts: Sequence[Value]) -> Value:
     axes = node.params["axes"]
-    found: Value = F.transpose(parts[0], _without(axes, axes[axis]))
-    return found
+    result: Value = F.transpose(parts[0], _without(axes, axes[axis]))
+    return result
 
 
 @_sliced

@@ -67,13 +67,13 @@ def _is_batched(node: Node) -> bool:
 def _reads_once(node: Node) -> bool:
     """Whether a batched product is one of a vector and a matrix in each batch."""
     x, y = node.inputs
-    own = 1 if node.primitive is OP.vecdot else 2
+    matrix_axes = 1 if node.primitive is OP.vecdot else 2
     if x.type.rank != y.type.rank:
         return False
-    outer = zip(x.type.shape[:-own], y.type.shape[:-own], strict=True)
+    outer = zip(x.type.shape[:-matrix_axes], y.type.shape[:-matrix_axes], strict=True)
     if not all(equal(a, b) is True for a, b in outer):
         return False
-    return own == 1 or is_one(x.type.shape[-2]) or is_one(y.type.shape[-1])
+    return matrix_axes == 1 or is_one(x.type.shape[-2]) or is_one(y.type.shape[-1])
 
 
 def product_of_parts(node: Node, i: int, parts: Sequence[Value], tiled: bool) -> Value:
@@ -84,8 +84,8 @@ def product_of_parts(node: Node, i: int, parts: Sequence[Value], tiled: bool) ->
     if _is_batched(node):
         tiles = zip(parts, pairs[i], strict=True)
         return same_op(node, [F.expand_dims(x, axis) for x, axis in tiles])
-    rest = pairs[:i] + pairs[i + 1 :]
-    sides = (tuple(p[k] - (p[k] > pairs[i][k]) for p in rest) for k in (0, 1))
+    other_pairs = pairs[:i] + pairs[i + 1 :]
+    sides = (tuple(p[k] - (p[k] > pairs[i][k]) for p in other_pairs) for k in (0, 1))
     x, y = parts
-    found: Value = F.tensordot(x, y, axes=tuple(sides))
-    return found
+    result: Value = F.tensordot(x, y, axes=tuple(sides))
+    return result

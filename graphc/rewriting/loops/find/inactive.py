@@ -71,10 +71,10 @@ class InactiveSteps:
         """How much less than the trip count a number is, clipped at 0, or None."""
         sizes = known_sizes(plain(value))
         size: Any = 0 if sizes is None else sizes[()]
-        for made in origins(size):
-            if not self._are_done(made):
+        for origin in origins(size):
+            if not self._are_done(origin):
                 continue
-            done = symbol_dim(made.symbol)
+            done = symbol_dim(origin.symbol)
             tried = range(FARTHEST + 1)
             return next((k for k in tried if size is maximum(0, done - k)), None)
         return None
@@ -88,12 +88,12 @@ class InactiveSteps:
                 continue
             sizes = known_sizes(plain(value))
             size: Any = 0 if sizes is None else sizes[()]
-            made = origins(size)
-            if len(made) != 1 or made[0] is value:
+            sources = origins(size)
+            if len(sources) != 1 or sources[0] is value:
                 return False
-            if size is not symbol_dim(made[0].symbol):
+            if size is not symbol_dim(sources[0].symbol):
                 return False
-            (value,) = made
+            (value,) = sources
         return True
 
     def visit(self, node: Node, view: View) -> None:
@@ -126,8 +126,8 @@ class InactiveSteps:
     def _of(self, value: Value, said: Size) -> Any:
         """The element of all inactive slices from `said` on, or None."""
         if value in self._fills:
-            fill, own = self._fills[value]
-            return fill if same_size(own, said) else None
+            fill, start = self._fills[value]
+            return fill if same_size(start, said) else None
         literal = literal_of(value)
         return None if literal is None or literal.size != 1 else literal.flat[0]
 

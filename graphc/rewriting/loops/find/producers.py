@@ -74,14 +74,14 @@ def _after_users(
     needed: Callable[[PartPlace], list[PartPlace | None]],
 ) -> None:
     """Visit places and all that they need, each after the places that need it."""
-    found: dict[PartPlace, None] = dict.fromkeys(places)
-    heap = [(-p[0].node.serial, i, p) for i, p in enumerate(found)]
+    visited: dict[PartPlace, None] = dict.fromkeys(places)
+    heap = [(-p[0].node.serial, i, p) for i, p in enumerate(visited)]
     heapq.heapify(heap)
     while heap:
         for place in needed(heapq.heappop(heap)[-1]):
-            if place is not None and place not in found:
-                found[place] = None
-                heapq.heappush(heap, (-place[0].node.serial, len(found), place))
+            if place is not None and place not in visited:
+                visited[place] = None
+                heapq.heappush(heap, (-place[0].node.serial, len(visited), place))
 
 
 def _itself(value: Value) -> Value:
@@ -135,11 +135,11 @@ class Producers:
 
     def outside(self) -> list[Value]:
         """The values from outside the loop that the parts are computed from."""
-        found = [v for v, _ in [*self.given, *self._fixed]]
+        values = [v for v, _ in [*self.given, *self._fixed]]
         for place in self.made:
             parents = zip(place[0].node.inputs, self._parents[place], strict=True)
-            found += [x for x, of in parents if of is None]
-        return found
+            values += [x for x, of in parents if of is None]
+        return values
 
     @property
     def placed(self) -> bool:
@@ -151,27 +151,27 @@ class Producers:
     @property
     def _kept(self) -> dict[PartPlace, int]:
         """The number of slices to carry of each place that later iterations read."""
-        found: dict[PartPlace, int] = {}
+        counts: dict[PartPlace, int] = {}
         for place, behind in self._earlier.values():
-            found[place] = max(behind, found.get(place, 0))
-        return found
+            counts[place] = max(behind, counts.get(place, 0))
+        return counts
 
     def first_kept(self) -> list[Value]:
         """The init of the carried slices: zeros before the first iteration."""
-        found = []
+        zeros = []
         for (value, view), count in self._kept.items():
             shape = resized(value.type.shape, view.axis, None)
-            found += [F.zeros(shape, value.dtype)] * count
-        return found
+            zeros += [F.zeros(shape, value.dtype)] * count
+        return zeros
 
     def next_kept(
-        self, kept: Sequence[Value], rows: Mapping[PartPlace, Value]
+        self, remembered: Sequence[Value], rows: Mapping[PartPlace, Value]
     ) -> list[Value]:
         """The slices carried after an iteration, the latest of each place first."""
-        rest, found = iter(kept), list[Value]()
+        earlier, carried = iter(remembered), list[Value]()
         for place, count in self._kept.items():
-            found += [rows[place], *[next(rest) for _ in range(count)][:-1]]
-        return found
+            carried += [rows[place], *[next(earlier) for _ in range(count)][:-1]]
+        return carried
 
     def collect(self, places: Iterable[PartPlace], ends: Iterable[Node]) -> None:
         """Collect the producers of these parts, which nodes `ends` use."""
@@ -182,17 +182,17 @@ class Producers:
     def _needed(self, place: PartPlace, inside: set[Node]) -> list[PartPlace | None]:
         """The places that the part at a place is computed from."""
         value, view = place
-        own = self._own_place(place)
-        if own is not None and own[1] and not _is_moved(value.node, view):
-            self._earlier[place] = own
-            return [own[0]]
+        own_place = self._own_place(place)
+        if own_place is not None and own_place[1] and not _is_moved(value.node, view):
+            self._earlier[place] = own_place
+            return [own_place[0]]
         if value in self._has:
             self.had[place] = value
             return []
         if view is ALL:
             self._fixed[place] = value
             return []
-        if own is None and is_one(value.type.shape[view.axis]):
+        if own_place is None and is_one(value.type.shape[view.axis]):
             tiled = self._stream.tiled
             self._fixed[place] = value if tiled else F.squeeze(value, view.axis)
             return []
@@ -227,22 +227,25 @@ class Producers:
         before = None if tiled else whole_of(node, view, self._stream.length)
         return None if before is None else [before]
 
-    def _of_kept(self, kept: Sequence[Value]) -> dict[PartPlace, Value]:
+    def _of_kept(self, remembered: Sequence[Value]) -> dict[PartPlace, Value]:
         """The slices of iterations before, from the carries."""
         starts, start = dict[PartPlace, int](), 0
         for place, count in self._kept.items():
             starts[place] = start
             start += count
         pairs = self._earlier.items()
-        return {place: kept[starts[own] + b - 1] for place, (own, b) in pairs}
+        return {place: remembered[starts[at] + b - 1] for place, (at, b) in pairs}
 
     def slices(
-        self, row_of: Mapping[Value, Value], number: Value, kept: Sequence[Value] = ()
+        self,
+        row_of: Mapping[Value, Value],
+        number: Value,
+        remembered: Sequence[Value] = (),
     ) -> dict[PartPlace, Value]:
         """The slices at an iteration, from slices of `has` and of `sequences`."""
         known = {**self.had, **self.given}
         read = {place: row_of[value] for place, value in known.items()}
-        return self.computed({**self._of_kept(kept), **read}, number)
+        return self.computed({**self._of_kept(remembered), **read}, number)
 
     def computed(
         self,
@@ -255,19 +258,19 @@ class Producers:
 
         `known` maps a value that all parts share to its replacement.
         """
-        found = {place: known(value) for place, value in self._fixed.items()}
-        found |= parts
+        part_at = {place: known(value) for place, value in self._fixed.items()}
+        part_at |= parts
         for place in self.made:
             view, node = place[1], place[0].node
             pairs = zip(node.inputs, self._parents[place], strict=True)
-            inputs = [known(x) if of is None else found[of] for x, of in pairs]
+            inputs = [known(x) if of is None else part_at[of] for x, of in pairs]
             with standing_at(node.place.plain):
                 if number is not None and node.primitive is OP.slice_update:
                     length = self._stream.length
-                    found[place] = updated(node, view, inputs, number, length)
+                    part_at[place] = updated(node, view, inputs, number, length)
                 else:
-                    found[place] = part(node, view.axis, inputs, tile)
-        return found
+                    part_at[place] = part(node, view.axis, inputs, tile)
+        return part_at
 
 
 def _is_moved(node: Node, view: View) -> bool:

@@ -59,15 +59,15 @@ class Loop:
     def sizes(self) -> dict[Symbol, Size]:
         """The replacements of the sizes of the body."""
         (call,) = self.node.primitive.body_calls(self.node)
-        found: dict[Symbol, Size] = call.sizes
-        return found
+        replacements: dict[Symbol, Size] = call.sizes
+        return replacements
 
     def step(
         self, carry: list[Value], rows: list[Value]
     ) -> tuple[list[Value], list[Value]]:
         """The carries after a step, and the slices that it stacks."""
-        made = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
-        return made[: self.carries], made[self.carries :]
+        results = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
+        return results[: self.carries], results[self.carries :]
 
     def again(
         self, step: ScanStep, first: Sequence[Value], rows: Sequence[Value]
@@ -78,7 +78,7 @@ class Loop:
         """
         params = self.node.params
         with standing_at(self.node.place.plain):
-            found: tuple[list[Value], list[Value]] = F._run_scan(
+            results: tuple[list[Value], list[Value]] = F._run_scan(
                 step,
                 first,
                 rows,
@@ -90,7 +90,7 @@ class Loop:
                 replay=params["replay"],
                 per_chunk=params["per_chunk"],
             )
-        return found
+        return results
 
     def first_place(self) -> Value:
         """The position of the first step."""
@@ -101,23 +101,23 @@ class Loop:
 
     def next_place(self, place: Value) -> Value:
         """The position of the next step."""
-        found: Value = F.subtract(place, 1) if self.reverse else F.add(place, 1)
-        return found
+        position: Value = F.subtract(place, 1) if self.reverse else F.add(place, 1)
+        return position
 
 
 def with_made(
     graph: Graph,
     nodes: Iterable[Node],
-    made: Mapping[Value, Value],
+    replacements: Mapping[Value, Value],
     late: Mapping[Value, Late],
 ) -> tuple[Graph, list[tuple[Value, Value]]]:
     """The graph with values replaced, and the pairs of those that are `late`.
 
-    Values of `made` do not depend on replaced values; late ones may: each is built in
-    its turn, from the replacements before it.
+    Values of `replacements` do not depend on replaced values; late ones may: each is
+    built in its turn, from the replacements before it.
     """
-    new, pairs = dict(made), []
-    for node in nodes if late else _needed(graph.outputs, made):
+    new, pairs = dict(replacements), []
+    for node in nodes if late else _needed(graph.outputs, replacements):
         for old in node.outputs:
             if old in late:
                 with standing_at(node.place.plain):
@@ -156,13 +156,13 @@ def with_params(
     return replace(graph, outputs=outputs), pairs
 
 
-def _needed(outputs: Iterable[Value], made: Mapping[Value, Value]) -> list[Node]:
+def _needed(outputs: Iterable[Value], replaced: Mapping[Value, Value]) -> list[Node]:
     """The nodes that outputs still depend on, in topological order."""
 
     def edges(node: Node) -> list[Value]:
-        return [v for v in operands(node) if v not in made]
+        return [v for v in operands(node) if v not in replaced]
 
-    return ancestors([v for v in outputs if v not in made], edges)
+    return ancestors([v for v in outputs if v not in replaced], edges)
 
 
 Changed = tuple[Graph, list[tuple[Value, Value]]]  # old, new
@@ -189,9 +189,9 @@ def at_each_loop(
         if node is None:
             return (graph, pairs) if pairs else None
         seen.add(node)
-        found = change(graph, nodes, Loop(node), facts)
-        if found is not None:
-            graph, more = found
+        changed = change(graph, nodes, Loop(node), facts)
+        if changed is not None:
+            graph, more = changed
             pairs += more
             nodes = ancestors(graph.outputs)
             facts = known(nodes, graph)

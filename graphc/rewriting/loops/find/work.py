@@ -23,5 +23,5 @@ def typical(size: Size) -> int:
     """A size, or one that is taken for it."""
     if not isinstance(size, Dim):
         return size
-    found = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
-    return found if isinstance(found, int) else TYPICAL
+    number = substitute(size, dict.fromkeys(size.symbols, TYPICAL))
+    return number if isinstance(number, int) else TYPICAL

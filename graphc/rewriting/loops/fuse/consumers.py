@@ -60,9 +60,9 @@ class Consumers(Streamed):
             self.views[node.outputs[0]] = mask
             return
         counts = self.undone.count_nothing(node)
-        found = self._reduction(node) if counts else None
-        if found is not None:
-            self.reductions[node] = found
+        reduction = self._reduction(node) if counts else None
+        if reduction is not None:
+            self.reductions[node] = reduction
             return
         seen = self._view(node)
         if seen is not None:
@@ -153,9 +153,9 @@ class Consumers(Streamed):
             return False
         if not self.undone.are_zero(value):
             return False
-        made = [x for x in node.inputs if x in self.views]
+        sliced_inputs = [x for x in node.inputs if x in self.views]
         if node.primitive in SHRINKING:
             return True
         size = value.type.size
-        lesser = (less_equal(size, x.type.size) is True for x in made)
-        return all(lesser) and all(map(self.is_small, made))
+        lesser = (less_equal(size, x.type.size) is True for x in sliced_inputs)
+        return all(lesser) and all(map(self.is_small, sliced_inputs))

@@ -47,10 +47,10 @@ def fold(node: Node, view: View, stream: Stream) -> StreamReduction | None:
     rule, place = FOLDS.find(node.primitive), (node.inputs[0], view)
     with standing_at(node.place.plain):
         if rule is not None:
-            found = rule(node, place, stream)
+            reduction = rule(node, place, stream)
         else:
-            found = _joined(node, place, stream)
-        return None if found is None else found.seen(view, stream.length)
+            reduction = _joined(node, place, stream)
+        return None if reduction is None else reduction.seen(view, stream.length)
 
 
 def reduces(node: Node, i: int, axes: Container[int]) -> bool:
@@ -74,14 +74,14 @@ def product_of_streams(
     type = node.outputs[0].type
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
-        found = product_of_parts(node, i, [parts[x], parts[y]], stream.tiled)
-        return [F.add(carry[0], found)]
+        term = product_of_parts(node, i, [parts[x], parts[y]], stream.tiled)
+        return [F.add(carry[0], term)]
 
     def start(known: Resolve) -> Carry:
         return [F.zeros(type.shape, type.dtype)]
 
-    found = StreamReduction([x, y], start, step, _first)
-    return found.seen(views[0], stream.length)
+    reduction = StreamReduction([x, y], start, step, _first)
+    return reduction.seen(views[0], stream.length)
 
 
 def _first(carry: Carry, known: Resolve) -> Value:
@@ -98,15 +98,15 @@ def _filled(
     fill = number
     if not isinstance(number, Value):
         fill = as_value(np.asarray(number).astype(dtype))
-    found: Value = F.full(shape, fill)
-    return found
+    filled: Value = F.full(shape, fill)
+    return filled
 
 
-def _whole(node: Node, place: PartPlace, stream: Stream, found: Value) -> Value:
+def _whole(node: Node, place: PartPlace, stream: Stream, reduced: Value) -> Value:
     """The result, with the reduced axis where the node keeps it."""
     if stream.tiled or not node.params["keepdims"]:
-        return found
-    value: Value = F.expand_dims(found, place[1].axis)
+        return reduced
+    value: Value = F.expand_dims(reduced, place[1].axis)
     return value
 
 
@@ -130,10 +130,10 @@ def _joined(node: Node, place: PartPlace, stream: Stream) -> StreamReduction | N
         return [_filled(node, place, stream, number, held)]
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
-        own = cast(parts[place], held) if monoid.widened else parts[place]
+        slice_ = cast(parts[place], held) if monoid.widened else parts[place]
         if stream.tiled:
-            return [join(carry[0], _of_tile(node, own, neutral))]
-        return [join(carry[0], _of_slice(node, place[1].axis, own, monoid))]
+            return [join(carry[0], _of_tile(node, slice_, neutral))]
+        return [join(carry[0], _of_slice(node, place[1].axis, slice_, monoid))]
 
     def end(carry: Carry, known: Resolve) -> Value:
         return _whole(node, place, stream, cast(carry[0], dtype))
@@ -146,8 +146,8 @@ def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:
     started = _STARTED.get(node.primitive)
     params = {k: node.params[k] for k in ("axes", "keepdims")}
     more = (neutral,) if started else ()
-    found: Value = (started or node.primitive)(tile, *more, **params)
-    return found
+    reduced: Value = (started or node.primitive)(tile, *more, **params)
+    return reduced
 
 
 def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
@@ -156,8 +156,8 @@ def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
     if not axes:
         return monoid.of_one(row)
     params = {"axes": axes, "keepdims": node.params["keepdims"]}
-    found: Value = node.primitive(row, *node.inputs[1:], **params)
-    return found
+    reduced: Value = node.primitive(row, *node.inputs[1:], **params)
+    return reduced
 
 
 def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
@@ -166,9 +166,9 @@ def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
     wide = _wide(dtype)
 
     def step(carry: Carry, parts: PartsRead, number: Value) -> Carry:
-        own = parts[place]
-        own = cast(own, wide) if own.dtype == dtype else own
-        return [F.add(carry[0], node.primitive(own))]
+        slice_ = parts[place]
+        slice_ = cast(slice_, wide) if slice_.dtype == dtype else slice_
+        return [F.add(carry[0], node.primitive(slice_))]
 
     def end(carry: Carry, known: Resolve) -> Value:
         return cast(carry[0], dtype)
@@ -211,14 +211,14 @@ def _position(
             return top, F.add(first, _first_of(part, axis, top, along))
 
         def step(carry: Carry, parts: PartsRead, first: Value) -> Carry:
-            (best, at), (top, found) = carry, of_part(parts[place], first)
+            (best, at), (top, position) = carry, of_part(parts[place], first)
             won = better(top, best)
             if is_inexact(dtype):
                 sooner = F.isnan(top)
                 if not stream.backwards:
                     sooner = F.logical_and(sooner, F.logical_not(F.isnan(best)))
                 won = F.logical_or(won, sooner)
-            return [F.where(won, top, best), F.where(won, cast(found, at.dtype), at)]
+            return [F.where(won, top, best), F.where(won, cast(position, at.dtype), at)]
 
         def start(known: Resolve) -> Carry:
             best = _filled(node, place, stream, number, dtype)
@@ -241,8 +241,8 @@ def _first_of(tile: Value, axis: int, top: Value, along: dict[str, Any]) -> Valu
     others = tuple(a for a in range(tile.type.rank) if a != axis)
     places = F.expand_dims(F.arange(tile.shape[axis], dtype="int32"), others)
     late = as_value(np.asarray(LATEST, "int32"))
-    found: Value = OP.min_from(F.where(held, places, late), late, **along)
-    return found
+    first: Value = OP.min_from(F.where(held, places, late), late, **along)
+    return first
 
 
 FOLDS.of(OP.sum_of_squares, OP.count_nonzero)(_of_all)

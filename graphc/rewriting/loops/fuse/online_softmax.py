@@ -79,9 +79,9 @@ class Shifts(Sums[Shifted]):
         """Record a node that is not computed slice by slice."""
         op, out = node.primitive, node.outputs[0]
         if op is OP.subtract:
-            found = self._difference(node)
-            if found is not None:
-                self._differences[out] = found
+            shifted = self._difference(node)
+            if shifted is not None:
+                self._differences[out] = shifted
         elif op is OP.exp and node.inputs[0] in self._differences:
             self._found[out] = self._differences[node.inputs[0]]
         else:
@@ -91,10 +91,10 @@ class Shifts(Sums[Shifted]):
 
     def _difference(self, node: Node) -> Shifted | None:
         """A sliced value, less one that depends on all slices."""
-        found = difference(self._known, node, 0)
-        if found is None:
+        minuend = difference(self._known, node, 0)
+        if minuend is None:
             return None
-        return Shifted(x=found[0], view=found[1], subtracted=node)
+        return Shifted(x=minuend[0], view=minuend[1], subtracted=node)
 
     def _masked(self, node: Node) -> Shifted | None:
         """Such a value where a sliced condition holds, 0 elsewhere."""
@@ -128,8 +128,8 @@ class Shifts(Sums[Shifted]):
             beside = known.view.along(pairs[0][1 - at])
             if self._known.is_part(other, beside):
                 sliced = _Product(at, (other, beside))
-                own = node, known, self._known.stream, sliced
-                return _RescaledSum(*own).reduction()
+                parts = node, known, self._known.stream, sliced
+                return _RescaledSum(*parts).reduction()
         return None
 
 
@@ -146,12 +146,12 @@ class _Product(NamedTuple):
 
     def scale(self, node: Node, scale: Value) -> Value:
         """A factor for each sum of exponentials, along the axes of the product."""
-        own, op = node.inputs[self.at].type.rank, node.primitive
+        rank, op = node.inputs[self.at].type.rank, node.primitive
         if op is OP.tensordot:
             extra = node.inputs[1 - self.at].type.rank - 1 if self.at == 0 else 0
             first = scale.type.rank
             return F.expand_dims(scale, tuple(range(first, first + extra)))
-        if op is OP.vecdot or own == 1 or self.other[0].type.rank == 1:
+        if op is OP.vecdot or rank == 1 or self.other[0].type.rank == 1:
             return scale
         return F.expand_dims(scale, scale.type.rank - self.at)
 
@@ -191,8 +191,8 @@ class _RescaledSum:
         places = [shifted.x, *(f.other for f in shifted.path if f.other is not None)]
         places += shifted.masks
         places += [] if product is None else [product.other]
-        found = StreamReduction(places, self._start, self._step, self._end)
-        return found.seen(shifted.x[1], self._stream.length)
+        reduction = StreamReduction(places, self._start, self._step, self._end)
+        return reduction.seen(shifted.x[1], self._stream.length)
 
     def _start(self, known: Resolve) -> Carry:
         x, view = self._shifted.x
@@ -243,8 +243,8 @@ class _RescaledSum:
         def beside(factor: Factor) -> Value | None:
             return None if factor.other is None else parts[factor.other]
 
-        made = walked(self._shifted.path, F.exp(x - new), beside, self._stream.one)
-        return self._masked(made, parts, 0)
+        weights = walked(self._shifted.path, F.exp(x - new), beside, self._stream.one)
+        return self._masked(weights, parts, 0)
 
     def _masked(self, value: Value, parts: PartsRead, other: float) -> Value:
         """A part where all masks hold, and another number elsewhere."""
@@ -284,21 +284,23 @@ class _RescaledSum:
 
     def _scaled(self, scale: Value) -> Value:
         """How much less the sum before a part counts, along the axes of the sum."""
-        made = walked(self._shifted.path, scale, lambda factor: None, self._stream.one)
+        scaled = walked(
+            self._shifted.path, scale, lambda factor: None, self._stream.one
+        )
         if self._product is None:
-            return made
+            return scaled
         if self._stream.tiled:
-            made = F.squeeze(made, self._shifted.view.axis)
-        return self._product.scale(self._node, made)
+            scaled = F.squeeze(scaled, self._shifted.view.axis)
+        return self._product.scale(self._node, scaled)
 
 
 def _is_least(top: Value) -> Value:
     """Where no element has been counted yet."""
-    found: Value = F.equal(top, -np.inf)
-    return found
+    is_least: Value = F.equal(top, -np.inf)
+    return is_least
 
 
 def _safe(top: Value) -> Value:
     """The largest elements, or 0 where they are infinite."""
-    found: Value = F.where(F.isfinite(top), top, 0)
-    return found
+    finite: Value = F.where(F.isfinite(top), top, 0)
+    return finite

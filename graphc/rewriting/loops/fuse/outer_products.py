@@ -43,14 +43,14 @@ Large = dict[Value, Pairs]
 
 def outer_values(nodes: Iterable[Node], least: int) -> Large:
     """The outer-product temporaries that may have at least `least` bytes."""
-    found: Large = {}
+    outer: Large = {}
     for node in nodes:
         if len(node.outputs) != 1 or node.outputs[0].type.rank < 2:
             continue
-        pairs = _pairs(node, found)
+        pairs = _pairs(node, outer)
         if pairs is not None and not _is_little(node.outputs[0], least):
-            found[node.outputs[0]] = pairs
-    return found
+            outer[node.outputs[0]] = pairs
+    return outer
 
 
 def _is_little(value: Value, least: int) -> bool:
@@ -58,10 +58,10 @@ def _is_little(value: Value, least: int) -> bool:
     return isinstance(size, int) and size * value.dtype.itemsize < least
 
 
-def _pairs(node: Node, found: Large) -> Pairs | None:
-    several = [i for i, x in enumerate(node.inputs) if x in found]
+def _pairs(node: Node, outer: Large) -> Pairs | None:
+    several = [i for i, x in enumerate(node.inputs) if x in outer]
     for i in several:
-        pairs = _moved(node, i, found[node.inputs[i]])
+        pairs = _moved(node, i, outer[node.inputs[i]])
         if pairs is not None:
             return pairs
     if several:
@@ -75,11 +75,11 @@ def _moved(node: Node, i: int, pairs: Pairs) -> Pairs | None:
     """The axes of a result that keeps both sides of an input."""
     sides: tuple[list[int], list[int]] = ([], [])
     for axis in range(node.outputs[0].type.rank):
-        found = operand_axes(node, axis, tiled=True)
-        if found is None:
+        input_axes = operand_axes(node, axis, tiled=True)
+        if input_axes is None:
             continue
-        sides[0].extend([axis] * (found[i] in pairs.rows))
-        sides[1].extend([axis] * (found[i] in pairs.columns))
+        sides[0].extend([axis] * (input_axes[i] in pairs.rows))
+        sides[1].extend([axis] * (input_axes[i] in pairs.columns))
     if not all(sides):
         return None
     return Pairs(tuple(sides[0]), tuple(sides[1]), pairs.sure)
@@ -89,14 +89,14 @@ def _of_product(node: Node) -> Pairs | None:
     shape = node.outputs[0].type.shape
     sides: tuple[list[int], list[int]] = ([], [])
     for axis, n in enumerate(shape):
-        found = operand_axes(node, axis, tiled=True)
-        if found is not None and not is_one(n):
-            own = [
+        input_axes = operand_axes(node, axis, tiled=True)
+        if input_axes is not None and not is_one(n):
+            varying = [
                 a is not None and not is_one(x.type.shape[a])
-                for x, a in zip(node.inputs, found, strict=True)
+                for x, a in zip(node.inputs, input_axes, strict=True)
             ]
-            if own[0] != own[1]:
-                sides[own[1]].append(axis)
+            if varying[0] != varying[1]:
+                sides[varying[1]].append(axis)
     summed = product([node.inputs[0].type.shape[a] for a, _ in contracted(node)])
     larger = [_is_larger(product([shape[a] for a in s]), summed) for s in sides]
     if not all(sides) or False in larger:
@@ -117,13 +117,13 @@ def _of_elementwise(node: Node) -> Pairs | None:
     shape = node.outputs[0].type.shape
     if len(node.inputs) < 2:
         return None
-    own = [_varying(x, len(shape)) for x in node.inputs]
-    together = frozenset().union(*own)
-    for axes in own:
+    varying = [_varying(x, len(shape)) for x in node.inputs]
+    together = frozenset().union(*varying)
+    for axes in varying:
         missing = product([shape[a] for a in together - axes])
         if isinstance(missing, int) and missing < TIMES_LARGER:
             return None
-    for a, b in permutations(own, 2):
+    for a, b in permutations(varying, 2):
         if a - b and b - a:
             return Pairs(tuple(sorted(a - b)), tuple(sorted(b - a)), True)
     return None
@@ -138,14 +138,14 @@ def _varying(x: Value, rank: int) -> frozenset[int]:
 
 def kept_values(nodes: Sequence[Node], graph: Graph, large: Large) -> set[Value]:
     """The large values that must materialise: nodes or outputs need all of them."""
-    kept = {v for v in graph.outputs if v in large}
+    whole = {v for v in graph.outputs if v in large}
     for node in reversed(nodes):
         for i, x in _large_operands(node, large):
             out = node.outputs[0] if node.outputs else None
-            gone = all(x is not v for v in node.demands) and out not in kept
+            gone = all(x is not v for v in node.demands) and out not in whole
             if not gone or (out not in large and not _closes(node, i, large[x])):
-                kept.add(x)
-    return kept
+                whole.add(x)
+    return whole
 
 
 def _large_operands(node: Node, large: Large) -> Iterator[tuple[int, Value]]:
@@ -160,10 +160,10 @@ def _closes(node: Node, i: int, pairs: Pairs) -> bool:
         return True
     if not i and any(picks(node, axis) for axis in pairs.axes):
         return True
-    found = [
+    input_axes = [
         operand_axes(node, a, tiled=True) for a in range(node.outputs[0].type.rank)
     ]
-    return any(f is not None and f[i] in pairs.axes for f in found)
+    return any(f is not None and f[i] in pairs.axes for f in input_axes)
 
 
 def families(large: Large) -> dict[Value, Value]:

@@ -34,7 +34,7 @@ def picks(node: Node, axis: int) -> bool:
         return picked(node, axis) is not None
     x, out = node.inputs[0].type, node.outputs[0].type
     along = (of_gathered(node, a) for a in range(out.rank))
-    if any(found is not None and found[0] == axis for found in along):
+    if any(gathered is not None and gathered[0] == axis for gathered in along):
         return False
     return at_most(out.size, product(resized(x.shape, axis, None)))
 
@@ -48,14 +48,14 @@ def picking(
         step = _of_gathered(node, view) if at is None else _at(node, view, at, stream)
         start = F.zeros(type.shape, type.dtype)
     shared = [(x, ALL) for x in node.inputs[1:]]
-    found = StreamReduction(
+    reduction = StreamReduction(
         [(node.inputs[0], view), *shared],
         lambda _: [start],
         _latest(node, view) if last else step,
         lambda carry, _: carry[0],
         placed=not last,
     )
-    return found.seen(view, stream.length)
+    return reduction.seen(view, stream.length)
 
 
 def _latest(node: Node, view: View) -> ReductionStep:
@@ -69,13 +69,13 @@ def _at(node: Node, view: View, at: Size, stream: Stream) -> ReductionStep:
     number = cast(as_value(size_value(at)), INT32)
 
     def of_slice(carry: Carry, parts: PartsRead, position: Value) -> Carry:
-        found = row_of_picked(node, axis, parts[place])
-        return [F.where(F.equal(position, number), found, carry[0])]
+        row = row_of_picked(node, axis, parts[place])
+        return [F.where(F.equal(position, number), row, carry[0])]
 
     def of_tile(carry: Carry, tiles: PartsRead, first: Value) -> Carry:
-        own = F.subtract(number, first)
-        held = _is_within(own, tiles[place], axis)
-        index = F.where(held, own, as_value(0))
+        offset = F.subtract(number, first)
+        held = _is_within(offset, tiles[place], axis)
+        index = F.where(held, offset, as_value(0))
         row = F._gather(tiles[place], index, axes=(axis,), inside=(True,))
         return [F.where(held, row_of_picked(node, axis, row), carry[0])]
 
@@ -89,13 +89,17 @@ def _of_gathered(node: Node, view: View) -> ReductionStep:
     inside = (*node.params["inside"][:i], True, *node.params["inside"][i + 1 :])
 
     def step(carry: Carry, tiles: PartsRead, first: Value) -> Carry:
-        tile, own = tiles[x, view], [tiles[index, ALL] for index in indices]
-        at = own[i] if node.params["inside"][i] else _clamped(own[i], size)
+        tile, tile_indices = tiles[x, view], [tiles[index, ALL] for index in indices]
+        at = (
+            tile_indices[i]
+            if node.params["inside"][i]
+            else _clamped(tile_indices[i], size)
+        )
         at = normal(at, size, first)
         held = _is_within(at, tile, view.axis)
-        own[i] = F.where(held, at, 0)
-        found = same_op(node, [tile, *own], inside=inside)
-        return [F.where(_over(node, held), found, carry[0])]
+        tile_indices[i] = F.where(held, at, 0)
+        rows = same_op(node, [tile, *tile_indices], inside=inside)
+        return [F.where(_over(node, held), rows, carry[0])]
 
     return step
 
@@ -103,15 +107,15 @@ def _of_gathered(node: Node, view: View) -> ReductionStep:
 def _clamped(index: Value, size: Size) -> Value:
     """Indices that a gather reads: the nearest ones of those beyond."""
     n = size_value(size)
-    found: Value = F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
-    return found
+    clamped: Value = F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
+    return clamped
 
 
 def _is_within(index: Value, tile: Value, axis: int) -> Value:
     """Whether positions are those of a tile."""
     count = size_value(tile.type.shape[axis])
-    found: Value = F.logical_and(index >= 0, index < count)
-    return found
+    is_within: Value = F.logical_and(index >= 0, index < count)
+    return is_within
 
 
 def _over(node: Node, held: Value) -> Value:
@@ -119,6 +123,6 @@ def _over(node: Node, held: Value) -> Value:
     axes, indices = node.params["axes"], node.inputs[1:]
     adjacent = list(axes) == list(range(axes[0], axes[0] + len(axes)))
     rank, points = held.type.rank, max(i.type.rank for i in indices)
-    rest = node.outputs[0].type.rank - points - (axes[0] if adjacent else 0)
-    found: Value = F.expand_dims(held, tuple(range(rank, rank + rest)))
-    return found
+    trailing = node.outputs[0].type.rank - points - (axes[0] if adjacent else 0)
+    condition: Value = F.expand_dims(held, tuple(range(rank, rank + trailing)))
+    return condition

@@ -116,8 +116,8 @@ class Sums(ABC, Generic[Form]):
         known, none = self._found.get(value), literal_of(zero)
         if known is None or none is None or none.any():
             return None, None
-        found = parents(node, known.view)
-        seen = found[0] if found else None
+        views = parents(node, known.view)
+        seen = views[0] if views else None
         fits = same_shape(value.type.shape, node.outputs[0].type.shape)
         if not fits or seen is None or not self._known.is_part(mask, seen):
             return None, None
@@ -158,8 +158,8 @@ def difference(known: Stepwise, node: Node, at: int) -> tuple[PartPlace, View] |
     wide = is_float(x.dtype) and x.dtype.itemsize >= 4
     if view is None or not wide or not same_shape(x.type.shape, out.type.shape):
         return None
-    found = parents(node, view)
-    if not found or not is_fixed(other, found[1 - at]):
+    views = parents(node, view)
+    if not views or not is_fixed(other, views[1 - at]):
         return None
     return (x, view), view
 
@@ -177,9 +177,9 @@ def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None
     value, other = node.inputs[at], node.inputs[1 - at]
     if node.outputs[0].type.rank != value.type.rank:
         return None
-    found = parents(node, view.along(axis))
-    assert found is not None
-    seen = found[1 - at]
+    views = parents(node, view.along(axis))
+    assert views is not None
+    seen = views[1 - at]
     if is_fixed(other, seen):
         return Factor(node, at, axis, fixed=(other, seen))
     if seen is None or not known.is_part(other, seen):
@@ -189,10 +189,10 @@ def factor_of(known: Stepwise, node: Node, at: int, view: View) -> Factor | None
 
 def _axis_of(node: Node, at: int, axis: int) -> int | None:
     """The axis of a result that an axis of an input becomes."""
-    for made in range(node.outputs[0].type.rank):
-        found = operand_axes(node, made)
-        if found is not None and found[at] == axis:
-            return made
+    for result_axis in range(node.outputs[0].type.rank):
+        input_axes = operand_axes(node, result_axis)
+        if input_axes is not None and input_axes[at] == axis:
+            return result_axis
     return None
 
 
@@ -236,21 +236,21 @@ def with_fixed(known: Callable[[Value], Value]) -> Beside:
 
 def row_of(value: Value, view: View | None) -> Value:
     """The one slice of a value that all iterations share."""
-    found: Value = value if view is None else F.squeeze(value, view.axis)
-    return found
+    row: Value = value if view is None else F.squeeze(value, view.axis)
+    return row
 
 
 def summed(node: Node, view: View, total: Value) -> Value:
     """The result of a sum, from the sum over the slices; 0 if there are none."""
     axes = tuple(a - (a > view.axis) for a in node.params["axes"] if a != view.axis)
     keepdims = node.params["keepdims"]
-    made = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
-    return whole_or_zero(F.expand_dims(made, view.axis) if keepdims else made, view)
+    result = node.primitive(total, axes=axes, keepdims=keepdims) if axes else total
+    return whole_or_zero(F.expand_dims(result, view.axis) if keepdims else result, view)
 
 
 def whole_or_zero(total: Value, view: View) -> Value:
     """A sum over slices; 0 if there are none, where the factors may be NaN."""
     if at_most(1, view.size):
         return total
-    found: Value = F.where(F.greater(size_value(view.size), 0), total, 0)
-    return found
+    result: Value = F.where(F.greater(size_value(view.size), 0), total, 0)
+    return result

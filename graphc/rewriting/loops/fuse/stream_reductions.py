@@ -64,26 +64,28 @@ OwnCarry = tuple[Node, StreamReduction, Carry]
 class Carries:
     """The carries of some reductions in one loop, one reduction after the other."""
 
-    def __init__(self, found: Mapping[Node, StreamReduction], known: Resolve) -> None:
-        self._found = found
+    def __init__(
+        self, reductions: Mapping[Node, StreamReduction], known: Resolve
+    ) -> None:
+        self._found = reductions
         starts = []
-        for node, how in found.items():
+        for node, how in reductions.items():
             with standing_at(node.place.plain):
                 starts.append(how.start(known))
         self.start = [v for start in starts for v in start]
         ends = accumulate(map(len, starts), initial=0)
         self._ranges = [slice(*pair) for pair in pairwise(ends)]
-        self.placed = any(how.placed for how in found.values())
+        self.placed = any(how.placed for how in reductions.values())
 
     def step(self, carry: Carry, parts: PartsRead, position: Value) -> Carry:
         """The carries after an iteration."""
         after = []
-        for node, how, own in self.of_each(carry):
+        for node, how, carries in self.of_each(carry):
             with standing_at(node.place.plain):
-                after += how.step(own, parts, position)
+                after += how.step(carries, parts, position)
         return after
 
     def of_each(self, carry: Carry) -> Iterator[OwnCarry]:
         """Each reduction, with its own carries."""
-        for (node, how), own in zip(self._found.items(), self._ranges, strict=True):
-            yield node, how, carry[own]
+        for (node, how), places in zip(self._found.items(), self._ranges, strict=True):
+            yield node, how, carry[places]

@@ -47,10 +47,10 @@ class Streamed(ABC):
 
     def _reduction(self, node: Node) -> StreamReduction | None:
         """The reduction by which the loop computes a node, if it has one."""
-        found = self._fold(node) or self._product(node)
+        reduction = self._fold(node) or self._product(node)
         for rescaled in self._rescaled:
-            found = found or rescaled.reduction(node)
-        return found
+            reduction = reduction or rescaled.reduction(node)
+        return reduction
 
     def _fold(self, node: Node) -> StreamReduction | None:
         """The fold of a node that reduces its first operand along the streamed axis."""
@@ -105,8 +105,8 @@ class Streamed(ABC):
             view = None if known is None else derived(node, x, known, axis, tiled)
             if view is None:
                 continue
-            found = parents(node, view, tiled)
-            if found is not None and self._fits(node, found):
+            views = parents(node, view, tiled)
+            if views is not None and self._fits(node, views):
                 return view
         return None
 

@@ -63,19 +63,19 @@ class Centring(Sums[Centred]):
 
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""
-        found = self._difference(node) or self._square(node) or self._masked(node)
-        found = found or self._onward(node)
-        if found is not None:
-            self._found[node.outputs[0]] = found
+        centred = self._difference(node) or self._square(node) or self._masked(node)
+        centred = centred or self._onward(node)
+        if centred is not None:
+            self._found[node.outputs[0]] = centred
 
     def _difference(self, node: Node) -> Centred | None:
         """A sliced value, less one that depends on all slices; or its negative."""
         if node.primitive is not OP.subtract:
             return None
         for at in (0, 1):
-            found = difference(self._known, node, at)
-            if found is not None:
-                return Centred(x=found[0], view=found[1], node=node, at=at)
+            minuend = difference(self._known, node, at)
+            if minuend is not None:
+                return Centred(x=minuend[0], view=minuend[1], node=node, at=at)
         return None
 
     def _square(self, node: Node) -> Centred | None:
@@ -128,8 +128,8 @@ class _CentredSum:
         start = [F.zeros(many, INT32), *[F.zeros(row, x.dtype)] * (1 + centred.squared)]
         places = [centred.x] if mask is None else [centred.x, mask]
         step = self._step_of_tile if self._stream.tiled else self._step
-        found = StreamReduction(places, lambda _: start, step, self._end)
-        return found.seen(view, self._stream.length)
+        reduction = StreamReduction(places, lambda _: start, step, self._end)
+        return reduction.seen(view, self._stream.length)
 
     def _step(self, carry: Carry, rows: PartsRead, number: Value) -> Carry:
         centred = self._centred
@@ -159,15 +159,15 @@ class _CentredSum:
         many = cast(as_value(size_value(tile.type.shape[view.axis])), INT32)
         if held is not None and mask is not None:
             many = F.sum(cast(mask, INT32), held[1].axis, dtype=INT32)
-        own = total(tile) / cast(F.maximum(many, 1), x.dtype)
-        after, apart = count + many, own - mean
+        tile_mean = total(tile) / cast(F.maximum(many, 1), x.dtype)
+        after, apart = count + many, tile_mean - mean
         share = cast(many, x.dtype) / cast(F.maximum(after, 1), x.dtype)
         new = mean + apart * share
-        new = F.where(F.isfinite(mean), new, mean + own)  # infinities stay
+        new = F.where(F.isfinite(mean), new, mean + tile_mean)  # infinities stay
         if not squares:
             return [after, new]
         gap = F.where(F.isfinite(apart), apart, 0)
-        centre = F.expand_dims(F.where(F.isfinite(own), own, 0), view.axis)
+        centre = F.expand_dims(F.where(F.isfinite(tile_mean), tile_mean, 0), view.axis)
         within = total(F.square(tile - centre))
         between = gap * (share * cast(count, x.dtype)) * gap  # 0 where there was none
         return [after, new, squares[0] + within + between]

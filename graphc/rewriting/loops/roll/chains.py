@@ -61,8 +61,8 @@ def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Ru
     )
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
-        found = rolled_chains(graph, least_saved, least_work, costs)
-        return None if found is None else (found.graph, found.pairs)
+        rolled = rolled_chains(graph, least_saved, least_work, costs)
+        return None if rolled is None else (rolled.graph, rolled.pairs)
 
     return rule
 
@@ -97,10 +97,10 @@ def rolled_chains(
         least = 0 if _compiles_slowly(chains.nodes) else least_saved
         if len(chains.nodes) < least:
             break
-        found = chains.found(least)
+        candidates = chains.found(least)
         if for_gradients:
-            found = (r for r in found if r.saved - r.sliced(costs) >= least)
-        paying = (r for r in found if r.pays(least_saved, work, costs))
+            candidates = (r for r in candidates if r.saved - r.sliced(costs) >= least)
+        paying = (r for r in candidates if r.pays(least_saved, work, costs))
         tried = list(islice(paying, MOST_COMPARED))
         best = _longest(tried) if tried else None
         if best is None or not chains.can_add(best):
@@ -177,12 +177,12 @@ class _Chains:
     def add(self, chain: "_Rolled") -> tuple[Value, Value]:
         """Make the scan of a chain: a value that it replaces, and the replacement."""
         assert self._search is not None
-        made = chain.made()
-        self._made |= made
+        replacements = chain.made()
+        self._made |= replacements
         self._needed.update(ancestors(chain.repeats.from_before))
         self._inside |= chain.repeats.nodes
         self._search.leave(chain.repeats)
-        return next(iter(made.items()))
+        return next(iter(replacements.items()))
 
     def rolled(self, pairs: list[tuple[Value, Value]]) -> RolledChains:
         """The graph with the scans."""
@@ -275,8 +275,8 @@ class _Rolled:
             if any(row in from_before for row in takes):
                 if nodes[0].primitive is OP.gather:
                     return True
-                made = zip(*(node.outputs for node in nodes), strict=True)
-                from_before.update(made)
+                outputs = zip(*(node.outputs for node in nodes), strict=True)
+                from_before.update(outputs)
         return False
 
     def made(self) -> dict[Value, Value]:
@@ -287,13 +287,13 @@ class _Rolled:
             rows = [self._sequence(row) for row in self._given]
             ends, stacked = F._run_scan(self._step, first, rows, count, self._reverse)
         last = ((row[-1], ends[i]) for row, i in self._last.items())
-        made = {old: new for old, new in last if old in self._used}
+        replacements = {old: new for old, new in last if old in self._used}
         for row, values in zip(self._stacked, stacked, strict=True):
             for i, value in enumerate(row):
                 if value in self._used:
                     place = count - 1 - i if self._reverse else i
-                    made[value] = _as_weak(values[place], value)
-        return made
+                    replacements[value] = _as_weak(values[place], value)
+        return replacements
 
     def _sequence(self, row: Counterparts) -> Value:
         """One array of what is given to each block."""
@@ -307,18 +307,18 @@ class _Rolled:
         return row[::-1] if self._reverse else row
 
     def _step(
-        self, carry: list[Value], given: list[Value]
+        self, carry: list[Value], rows: list[Value]
     ) -> tuple[list[Value], list[Value]]:
         known = dict(zip(self._carried, carry, strict=True))
-        for row, value in zip(self.repeats.given, given, strict=True):
+        for row, value in zip(self.repeats.given, rows, strict=True):
             known[row] = _as_weak(value, row[0])
         for nodes, takes in self._groups:
             shared = (self.now.get(row[0], row[0]) for row in takes)
             inputs = tuple(map(known.get, takes, shared))
             with standing_at(nodes[0].place.plain):
                 fresh = rebuild(nodes[0], inputs, nodes[0].params)
-            made = zip(*(node.outputs for node in nodes), strict=True)
-            known.update(zip(made, fresh.outputs, strict=True))
+            outputs = zip(*(node.outputs for node in nodes), strict=True)
+            known.update(zip(outputs, fresh.outputs, strict=True))
         after = [known[row] for row in self.repeats.carried.values()]
         return after, [known[row] for row in self._stacked]
 
@@ -344,13 +344,13 @@ class _Part(NamedTuple):
 
     def array(self, held: "_Held") -> Value:
         """One array of all."""
-        found = self.source(held)
-        if found is None:
+        held_in = self.source(held)
+        if held_in is None:
             stack: Value = F.stack([cast(v, v.dtype) for v in self.values], 0)
             for value, place in _operands_of_stacks([stack.node]).items():
                 held.setdefault(value, place)
             return stack
-        source, start = found
+        source, start = held_in
         part: Value = F._part(source, 0, start, start + len(self.values))
         return F.flip(part, 0) if self.step < 0 else part
 
@@ -358,13 +358,13 @@ class _Part(NamedTuple):
         """The array with all of them side by side, a stack perhaps, and the place."""
         if self.places:
             return self.values[0].node.inputs[0], min(self.places)
-        found = held.get(self.values[0])
-        if found is None:
+        held_at = held.get(self.values[0])
+        if held_at is None:
             return None
-        beside = found[0].node.inputs[found[1] : found[1] + len(self.values)]
+        beside = held_at[0].node.inputs[held_at[1] : held_at[1] + len(self.values)]
         fits = len(beside) == len(self.values)
         pairs = zip(beside, self.values, strict=False)
-        return found if fits and all(a is b for a, b in pairs) else None
+        return held_at if fits and all(a is b for a, b in pairs) else None
 
 
 _Held = dict[Value, tuple[Value, int]]  # a stack with a value in it, and its place

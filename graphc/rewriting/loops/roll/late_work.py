@@ -36,19 +36,21 @@ def without_late_work(
     after = {v for n in rows if n in left for v in n.outputs if used(v, left)}
     if sum(map(_bytes, after)) > sum(map(_bytes, before)):
         return blocks
-    kept = [i for i in range(len(rows)) if i not in late]
-    takes = [blocks.takes[i] for i in kept]
+    remaining = [i for i in range(len(rows)) if i not in late]
+    takes = [blocks.takes[i] for i in remaining]
     taken = {row for some in takes for row in some}
-    given = dict.fromkeys(row for row in blocks.given if row in taken)
-    nodes = [blocks.rows[i] for i in kept]
-    return Repeats(blocks.count, nodes, takes, blocks.carried, given, blocks.chained)
+    still_given = dict.fromkeys(row for row in blocks.given if row in taken)
+    nodes = [blocks.rows[i] for i in remaining]
+    return Repeats(
+        blocks.count, nodes, takes, blocks.carried, still_given, blocks.chained
+    )
 
 
 def _late_rows(
     blocks: Repeats, inside: set[Node], users: _Users, outputs: Container[Value]
 ) -> set[int]:
     """The rows of elementwise nodes that no other node of the blocks needs."""
-    found: set[int] = set()
+    late: set[int] = set()
     gone: set[Node] = set()
     added = range(blocks.chained, len(blocks.rows))
     for i in sorted(added, key=lambda i: -blocks.rows[i][0].serial):
@@ -57,9 +59,9 @@ def _late_rows(
         if not row[0].primitive.elementwise or any(v in outputs for v in values):
             continue
         if all(n in gone or n not in inside for v in values for n in users.get(v, ())):
-            found.add(i)
+            late.add(i)
             gone.update(row)
-    return found
+    return late
 
 
 def _bytes(value: Value) -> int:

@@ -75,15 +75,15 @@ class Repeats:
 def _kinds(nodes: Iterable[Node]) -> KindOf:
     """Equal numbers for nodes that do the same; None for what is no part of a block."""
     numbers: dict[Any, int] = {}
-    found: KindOf = {}
+    kinds: KindOf = {}
     for node in nodes:
         if not node.inputs or node.primitive is ASSERT or _in_pieces(node):
-            found[node] = None
+            kinds[node] = None
             continue
         types = tuple([v.type for v in (*node.inputs, *node.outputs)])
         key = node.primitive, tuple(node.params.items()), types
-        found[node] = numbers.setdefault(key, len(numbers))
-    return found
+        kinds[node] = numbers.setdefault(key, len(numbers))
+    return kinds
 
 
 def place_of(value: Value) -> int | None:
@@ -137,13 +137,13 @@ class BlockSearch:
 
     def behind(self, first: set[Node]) -> set[Node]:
         """The nodes that depend on these."""
-        found, before = set[Node](), set(first)
+        dependent, before = set[Node](), set(first)
         start = bisect_left(self.nodes, min(n.serial for n in first), key=_SERIAL)
         for node in self.nodes[start:]:
             if not before.isdisjoint(self._before[node]):
-                found.add(node)
+                dependent.add(node)
                 before.add(node)
-        return found
+        return dependent
 
     def repeats(self, least: int) -> Iterator[Repeats]:
         """Chains of which a loop leaves out so many nodes; they may overlap.
@@ -188,19 +188,19 @@ class BlockSearch:
             if self.kinds[node] is not None:
                 groups[labels[node]].append(node)
         place = {node: i for i, node in enumerate(self.nodes)}
-        found = [
+        candidates = [
             group
             for group in groups.values()
             if len(group) >= LEAST_BLOCKS
             and 2 * (place[group[-1]] - place[group[0]]) >= least
         ]
-        found.sort(key=lambda group: group[0].serial)
+        candidates.sort(key=lambda group: group[0].serial)
         ordered: list[list[Node]] = []
-        while found:
-            end = min(group[-1].serial for group in found)
-            near = [group for group in found if group[0].serial < end]
+        while candidates:
+            end = min(group[-1].serial for group in candidates)
+            near = [group for group in candidates if group[0].serial < end]
             ordered += sorted(near, key=lambda group: -group[-1].serial)
-            found = found[len(near) :]
+            candidates = candidates[len(near) :]
         return ordered
 
     def _labels(self, rounds: int) -> dict[Node, int]:
@@ -230,17 +230,17 @@ class BlockSearch:
                 ends = mismatch.better
         return None
 
-    def _longer(self, found: Repeats, ends: Sequence[Counterparts]) -> Repeats:
+    def _longer(self, chain: Repeats, ends: Sequence[Counterparts]) -> Repeats:
         """The chain, with the blocks before it whose surroundings look otherwise."""
         while True:
-            before = {giving: row[0] for row, giving in found.carried.items()}
+            before = {giving: row[0] for row, giving in chain.carried.items()}
             if not all(end in before for end in ends):
-                return found
+                return chain
             ends = [(before[end], *end) for end in ends]
             try:
-                found = _Matching(ends, self).found()
+                chain = _Matching(ends, self).found()
             except _MismatchError:
-                return found
+                return chain
 
 
 class _Matching:
@@ -279,15 +279,15 @@ class _Matching:
         """
         heap: list[tuple[int, int, Counterparts]] = []
         seen: set[Counterparts] = set()
-        found: Iterable[Counterparts] = self._ends
+        rows: Iterable[Counterparts] = self._ends
         while True:
-            for row in found:
+            for row in rows:
                 if row not in seen:
                     seen.add(row)
                     heapq.heappush(heap, (-row[-1].node.serial, len(seen), row))
             if not heap:
                 return
-            found = self._visit(heapq.heappop(heap)[-1])
+            rows = self._visit(heapq.heappop(heap)[-1])
 
     def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
         """Decide where counterparts come from; give those that their nodes take."""
@@ -318,8 +318,8 @@ class _Matching:
         second, index = self._row.get(row[1].node), row[1].index
         if second is None or not row[0].type.same(row[1].type):
             return None
-        given = tuple([n.outputs[index] for n in self._result.rows[second]])
-        return given if all(map(is_, row[1:], given)) else None
+        giving = tuple([n.outputs[index] for n in self._result.rows[second]])
+        return giving if all(map(is_, row[1:], giving)) else None
 
     def _can_be_row(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
         kinds = {self._kinds[n] for n in nodes}
@@ -379,9 +379,9 @@ class _Matching:
         for nodes in self._result.rows:  # which grow
             for value in nodes[0].outputs:
                 for user in self._search.users.get(value, ()):
-                    found = self._counterparts(user, value, nodes)
-                    if found is not None and self._takes_known(found):
-                        self._add(found)
+                    counterparts = self._counterparts(user, value, nodes)
+                    if counterparts is not None and self._takes_known(counterparts):
+                        self._add(counterparts)
 
     def _counterparts(
         self, first: Node, value: Value, nodes: tuple[Node, ...]
@@ -390,15 +390,17 @@ class _Matching:
         kind = self._kinds.get(first)
         if kind is None or first in self._inside:
             return None
-        found = [first]
+        counterparts = [first]
         for block, node in enumerate(nodes[1:], 1):
             for user in self._search.users.get(node.outputs[value.index], ()):
                 if self._kinds[user] == kind and self._does_same(first, user, block):
-                    found.append(user)
+                    counterparts.append(user)
                     break
             else:
                 return None
-        return tuple(found) if len(set(found)) == len(found) else None
+        return (
+            tuple(counterparts) if len(set(counterparts)) == len(counterparts) else None
+        )
 
     def _does_same(self, first: Node, user: Node, block: int) -> bool:
         """Whether a node takes in a block what `first` takes in the first one."""
@@ -417,21 +419,21 @@ class _Matching:
         An array of each block is not stacked for elementwise nodes alone, as the state
         of an optimizer would be: they do as well after the loop.
         """
-        given: dict[Counterparts, None] = {}
+        rows: dict[Counterparts, None] = {}
         light = nodes[0].primitive.elementwise
         for row in zip(*(node.inputs for node in nodes), strict=True):
-            made = self._is_inside(row, tuple([v.node for v in row]))
-            if made or row in self._result.carried:
+            is_computed = self._is_inside(row, tuple([v.node for v in row]))
+            if is_computed or row in self._result.carried:
                 continue
             if any(v.node in self._late for v in row) or not _of_one_type(row):
                 return False
             if light and row not in self._result.given and _must_be_stacked(row):
                 return False
             if not _is_shared(row):
-                given[row] = None
+                rows[row] = None
         if self._demands_late(nodes):
             return False
-        self._result.given |= given
+        self._result.given |= rows
         return True
 
 

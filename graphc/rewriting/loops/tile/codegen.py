@@ -33,8 +33,8 @@ class Blocks:
         placed = self._carries.placed or region.producers.placed
         self._place = [self._first_place()] * placed
         self.start = [*self._place, *self._carries.start]
-        given = region.producers.given
-        self.given = [(known(v), view.axis) for v, view in given]
+        inputs = region.producers.given
+        self.given = [(known(v), view.axis) for v, view in inputs]
         self.axes = [region.rows[v].axis for v in region.shown]
 
     def _first_place(self) -> Value:
@@ -61,18 +61,18 @@ class Blocks:
     ) -> dict[PartPlace, Value]:
         """All tiles that are computed from the input tiles."""
         producers = self._region.producers
-        given = dict(zip(producers.given, tiles, strict=True))
+        read = dict(zip(producers.given, tiles, strict=True))
         tile = Tile(count, self._next_place(carry, count)[1])
-        return producers.computed({**given, **more}, tile=tile, known=self._known)
+        return producers.computed({**read, **more}, tile=tile, known=self._known)
 
     def left(
-        self, carry: list[Value], made: Mapping[PartPlace, Value], count: Size
+        self, carry: list[Value], computed: Mapping[PartPlace, Value], count: Size
     ) -> StepResult:
         """The carries after a tile, and its live-out tiles."""
         region, split = self._region, len(self._place)
         after, first = self._next_place(carry, count)
-        after += self._carries.step(carry[split:], made, first)
-        return after, [made[v, region.rows[v]] for v in region.shown]
+        after += self._carries.step(carry[split:], computed, first)
+        return after, [computed[v, region.rows[v]] for v in region.shown]
 
     def _next_place(self, carry: list[Value], count: Size) -> tuple[list[Value], Value]:
         """The carry that says where the next tile is, and where this one starts."""
@@ -84,23 +84,26 @@ class Blocks:
             return [first], first
         return [F.add(carry[0], many)], carry[0]
 
-    def end(self, ends: list[Value], found: list[Value]) -> dict[Value, Value]:
+    def end(self, ends: list[Value], ys: list[Value]) -> dict[Value, Value]:
         """Replacements of the live-out values, from the final carries and ys."""
-        made = dict(zip(self._region.shown, found, strict=True))
-        for node, how, own in self._carries.of_each(ends[len(self._place) :]):
+        replacements = dict(zip(self._region.shown, ys, strict=True))
+        for node, how, carries in self._carries.of_each(ends[len(self._place) :]):
             with standing_at(node.place.plain):
-                made[node.outputs[0]] = how.end(own, self._after(made))
+                replacements[node.outputs[0]] = how.end(
+                    carries, self._after(replacements)
+                )
         producers = self._region.producers
         return {
-            old: guarded(producers.guarded(new), old.node) for old, new in made.items()
+            old: guarded(producers.guarded(new), old.node)
+            for old, new in replacements.items()
         }
 
-    def _after(self, made: Mapping[Value, Value]) -> Resolve:
+    def _after(self, replacements: Mapping[Value, Value]) -> Resolve:
         """Look up a value after the loop, which may depend on results of it."""
         first = self._region.seed.node.serial
 
         def replaced(value: Value) -> Value:
-            return made[value] if value in made else self._known(value)
+            return replacements[value] if value in replacements else self._known(value)
 
         def is_old(value: Value) -> bool:
             return value.node.serial < first or replaced(value) is not value

@@ -20,25 +20,25 @@ def without_equal_carries(node: Node) -> list[Value]:
         node.params["carries"],
     )
     same, outputs = _classes(body, node.inputs[:count])
-    kept = [i for i in range(count) if same[i] == i]
-    if len(kept) == count:
+    places = [i for i in range(count) if same[i] == i]
+    if len(places) == count:
         return list(node.outputs)
-    made = Body(
-        _chosen(body.inputs, kept, count),
+    smaller = Body(
+        _chosen(body.inputs, places, count),
         body.size_params,
-        _chosen(outputs, kept, count),
+        _chosen(outputs, places, count),
     )
-    changed = {"body": Opaque("body", made), "carries": len(kept)}
-    fresh = rebuild(node, _chosen(node.inputs, kept, count), {**params, **changed})
-    ends = [fresh.outputs[kept.index(i)] for i in same]
-    return [*ends, *fresh.outputs[len(kept) :]]
+    changed = {"body": Opaque("body", smaller), "carries": len(places)}
+    fresh = rebuild(node, _chosen(node.inputs, places, count), {**params, **changed})
+    ends = [fresh.outputs[places.index(i)] for i in same]
+    return [*ends, *fresh.outputs[len(places) :]]
 
 
 def _chosen(
-    values: Sequence[Value], kept: Sequence[int], count: int
+    values: Sequence[Value], places: Sequence[int], count: int
 ) -> tuple[Value, ...]:
     """The carries that are kept, and what comes after the carries."""
-    return (*(values[i] for i in kept), *values[count:])
+    return (*(values[i] for i in places), *values[count:])
 
 
 def _classes(body: Body, first: Sequence[Value]) -> tuple[list[int], list[Value]]:

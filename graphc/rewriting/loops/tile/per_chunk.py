@@ -58,9 +58,9 @@ def _over_chunks(
     if not chunked.is_possible():
         return None
     with standing_at(loop.node.place.plain):
-        made = dict(zip(chunked.made, chunked.run(), strict=True))
+        replacements = dict(zip(chunked.made, chunked.run(), strict=True))
     first = loop.node.outputs[0]
-    return with_made(graph, nodes, made, {})[0], [(first, made[first])]
+    return with_made(graph, nodes, replacements, {})[0], [(first, replacements[first])]
 
 
 class _Chunk(NamedTuple):
@@ -98,8 +98,8 @@ class _Forth:
         self._moving = [i for i in self._changed if i not in apart]
         self._rows = list(map(readable, loop.sequences))
         self._sizes = loop.sizes
-        rest = zip(loop.stacked, self._outputs[loop.carries :], strict=True)
-        pairs = [(v, slice) for v, slice in rest if v in used]
+        outputs = zip(loop.stacked, self._outputs[loop.carries :], strict=True)
+        pairs = [(v, slice) for v, slice in outputs if v in used]
         self._stacked = [v for v, _ in pairs]
         self._slices = [slice for _, slice in pairs]
         self.made = [*loop.node.outputs[: loop.carries], *self._stacked]
@@ -143,13 +143,13 @@ class _Forth:
 
     def _chunks(self) -> Value:
         """The number of chunks."""
-        found: Value = (self._total - 1) // self._chunk + 1
-        return found
+        count: Value = (self._total - 1) // self._chunk + 1
+        return count
 
     def _carry(self, changed: Carry) -> Carry:
         """All carries: those that never change have their init."""
-        found = dict(zip(self._changed, changed, strict=True))
-        return [found.get(i, v) for i, v in enumerate(self._loop.first)]
+        changed_at = dict(zip(self._changed, changed, strict=True))
+        return [changed_at.get(i, v) for i, v in enumerate(self._loop.first)]
 
     def _of_chunk(self, carry: Carry, arrays: Carry) -> Carry:
         """Run a chunk: its per-chunk part, and then its iterations."""
@@ -177,20 +177,20 @@ class _Forth:
         state: Carry,
         told: Callable[[Value], dict[Value, Value]],
     ) -> Carry:
-        count, own = len(self._moving), list(carry)
+        count, carries = len(self._moving), list(carry)
         for i, v in zip(self._moving, state[:count], strict=True):
-            own[i] = v
-        number = own[self._number]
+            carries[i] = v
+        number = carries[self._number]
         place = self._place(number)
         rows = [read(v, place) for v in self._rows]
-        made = self._replayed(self._wanted(), own, rows, told(number))
-        arrays = zip(state[count:], made[count:], strict=True)
-        return [*made[:count], *(put(x, place, v) for x, v in arrays)]
+        results = self._replayed(self._wanted(), carries, rows, told(number))
+        arrays = zip(state[count:], results[count:], strict=True)
+        return [*results[:count], *(put(x, place, v) for x, v in arrays)]
 
     def _place(self, number: Value) -> Value:
         """The position of the slices of an iteration."""
-        found: Value = self._total - 1 - number if self._loop.reverse else number
-        return found
+        place: Value = self._total - 1 - number if self._loop.reverse else number
+        return place
 
     def _replayed(
         self,
@@ -200,8 +200,8 @@ class _Forth:
         told: dict[Value, Value],
     ) -> Carry:
         """Values of the body in an iteration."""
-        given = [*carry, *rows, *self._loop.rest]
-        new = dict(zip(self._inputs, given, strict=True)) | told
+        inputs = [*carry, *rows, *self._loop.rest]
+        new = dict(zip(self._inputs, inputs, strict=True)) | told
         return substituted(outputs, new, self._sizes)
 
 
@@ -214,8 +214,8 @@ class _Back(_Forth):
 
     def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
         replay: Replay = self._loop.node.params["replay"]
-        kept = range(replay.before, replay.before + len(replay.carries))
-        pairs = zip(kept, places, strict=True)
+        replayed = range(replay.before, replay.before + len(replay.carries))
+        pairs = zip(replayed, places, strict=True)
         return {
             i: self._places.index(place)
             for i, place in pairs
@@ -223,8 +223,8 @@ class _Back(_Forth):
         }
 
     def _chunks(self) -> Value:
-        found: Value = self._loop.first[self._number] // self._chunk + 1
-        return found
+        count: Value = self._loop.first[self._number] // self._chunk + 1
+        return count
 
     def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
         place = F.remainder(carry[self._number], self._chunk)
@@ -237,14 +237,14 @@ class _Back(_Forth):
         }
 
         def told(number: Value) -> dict[Value, Value]:
-            found = dict(zip(self._heads, arrays, strict=True))
+            replayed = dict(zip(self._heads, arrays, strict=True))
             for i, k in self._kept.items():
-                found[self._inputs[i]] = read(arrays[k], number - start + 1)
-                found[self._outputs[i]] = read(arrays[k], number - start)
-            return found
+                replayed[self._inputs[i]] = read(arrays[k], number - start + 1)
+                replayed[self._outputs[i]] = read(arrays[k], number - start)
+            return replayed
 
         return _Chunk(place + 1, after, told)
 
     def _place(self, number: Value) -> Value:
-        found: Value = number if self._loop.reverse else self._total - 1 - number
-        return found
+        place: Value = number if self._loop.reverse else self._total - 1 - number
+        return place

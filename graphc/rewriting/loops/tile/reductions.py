@@ -65,10 +65,10 @@ def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> 
     wide = WIDE * costs.rows if rows is None else rows
 
     def rule(graph: Graph, fuses: bool) -> Replaced | None:
-        found = tiled(graph, most, costs.rows, fuses=fuses)
-        if found is None and wide:
-            found = _tiled_inside(graph, most, wide, costs.rows)
-        return found
+        replaced = tiled(graph, most, costs.rows, fuses=fuses)
+        if replaced is None and wide:
+            replaced = _tiled_inside(graph, most, wide, costs.rows)
+        return replaced
 
     declared = whole_graph(
         over=tuple(op.name for op in (*PRODUCTS, *REDUCTIONS, *POSITIONS)),
@@ -107,16 +107,16 @@ def tiled(
     facts = facts_of(graph, most)
     if facts is None:
         return None
-    found: dict[Value, TileConsumers] = {}
+    region_of: dict[Value, TileConsumers] = {}
     family, seen = families(facts.large), set[Value]()
     for seed in facts.roots:
         region = None if family[seed] in seen else best_region(seed, facts, inside)
         if region is None or (fuses and region.is_fused):
             continue
-        if not any(v in found for v in region.left):
-            found.update(dict.fromkeys(region.left, region))
+        if not any(v in region_of for v in region.left):
+            region_of.update(dict.fromkeys(region.left, region))
             seen.add(family[seed])
-    rebuilt = _Rebuilt(facts, found, most, least)
+    rebuilt = _Rebuilt(facts, region_of, most, least)
     outputs = rebuilt.run(graph)
     if not rebuilt.pairs:
         return None
@@ -129,11 +129,11 @@ class _Rebuilt:
     def __init__(
         self,
         facts: GraphFacts,
-        found: dict[Value, TileConsumers],
+        region_of: dict[Value, TileConsumers],
         most: int,
         least: int,
     ) -> None:
-        self._facts, self._waiting = facts, found
+        self._facts, self._waiting = facts, region_of
         self._most, self._least = most, least
         self._new: dict[Value, Value] = {}
         self.pairs: list[tuple[Value, Value]] = []
@@ -169,9 +169,9 @@ class _Rebuilt:
         for node in needed:
             self._renew(node)
         with standing_at(region.seed.node.place.plain):
-            made = self._made(region)
-        self._new.update(made)
-        self.pairs += made.items()
+            replacements = self._made(region)
+        self._new.update(replacements)
+        self.pairs += replacements.items()
 
     def _behind(self, values: Iterable[Value], at: Node) -> list[Node]:
         """The nodes after `at` on which values depend, of those of large values."""
@@ -190,7 +190,7 @@ class _Rebuilt:
         blocks = Blocks(region, self._known)
         products = any(node.primitive in PRODUCTS for node in region.nodes)
         large = [p for p in region.producers.made if p[0] in region.facts.large]
-        ends, found = F._run_blocks(
+        ends, ys = F._run_blocks(
             blocks.step,
             blocks.start,
             blocks.given,
@@ -202,8 +202,8 @@ class _Rebuilt:
         )
         if ends:
             outputs = without_equal_carries(ends[0].node)
-            ends, found = outputs[: len(ends)], outputs[len(ends) :]
-        return blocks.end(ends, found)
+            ends, ys = outputs[: len(ends)], outputs[len(ends) :]
+        return blocks.end(ends, ys)
 
 
 def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
@@ -237,21 +237,21 @@ def _in_columns(node: Node, most: int, least: int) -> Body | None:
     tiles = zip(body.inputs[carries:], params["axes"], strict=False)
     rows = {v.type.shape[axis] for v, axis in tiles}
     graph = Graph(body.inputs, body.outputs, ("",) * len(body.inputs), ())
-    while (found := tiled(graph, most, least, rows)) is not None:
-        graph = found[0]
-    made: Body | None = body.changed(graph.outputs)
-    if made is None or outer_values(made.nodes, 0):
+    while (replaced := tiled(graph, most, least, rows)) is not None:
+        graph = replaced[0]
+    new_body: Body | None = body.changed(graph.outputs)
+    if new_body is None or outer_values(new_body.nodes, 0):
         return None
-    return made if _work(made.nodes) <= MOST_WORK * _work(body.nodes) else None
+    return new_body if _work(new_body.nodes) <= MOST_WORK * _work(body.nodes) else None
 
 
 def _work(nodes: Iterable[Node]) -> int:
     """How many products there are of large values, those in loops included."""
-    found, own = 0, list(nodes)
-    large = outer_values(own, 0)
-    for node in own:
+    count, body_nodes = 0, list(nodes)
+    large = outer_values(body_nodes, 0)
+    for node in body_nodes:
         if node.primitive in PRODUCTS:
-            found += any(v in large for v in (*node.inputs, *node.outputs))
+            count += any(v in large for v in (*node.inputs, *node.outputs))
         elif has_inner(node):
-            found += _work(node.params["body"].content.nodes)
-    return found
+            count += _work(node.params["body"].content.nodes)
+    return count

@@ -59,8 +59,8 @@ def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> R
     Steps of two rows or more make a product as fast as one of many.
     """
     most, steps = costs.temporary // 2, costs.rows // 2
-    kept = costs.few_chunks if few is None else few
-    limits = Limits(0, chunk, kept) if chunk else Limits(most, steps, kept)
+    few_chunks = costs.few_chunks if few is None else few
+    limits = Limits(0, chunk, few_chunks) if chunk else Limits(most, steps, few_chunks)
     tuned = partial(_scan_in_chunks, chunk, few)
 
     @whole_graph(
@@ -93,21 +93,21 @@ def _in_chunks(
         outer = outer_values(nodes, 0)
         large = {v: pairs for v, pairs in outer.items() if pairs.sure} | large
         users = [n for n in nodes if n is not back.node]
-    kept = kept_values(users, graph, large)
-    if not loop.stacked or any(v in kept for v in loop.stacked):
+    whole = kept_values(users, graph, large)
+    if not loop.stacked or any(v in whole for v in loop.stacked):
         return None
-    facts = _facts(nodes, loop, uses, large, kept)
+    facts = _facts(nodes, loop, uses, large, whole)
     with standing_at(loop.node.place.plain):
         if back is None:
-            made = _alone(loop, facts, limits)
+            replacements = _alone(loop, facts, limits)
         else:
-            made = Both(loop, back, facts, limits).made()
-    if not made:
+            replacements = Both(loop, back, facts, limits).made()
+    if not replacements:
         return None
-    changed, _ = with_made(graph, nodes, made, {})
+    changed, _ = with_made(graph, nodes, replacements, {})
     if back is not None and not _are_gone((loop.node, back.node), changed):
         return None
-    pairs = list(made.items())
+    pairs = list(replacements.items())
     return changed, [p for p in pairs if p[0].node is not loop.node] or pairs[:1]
 
 
@@ -127,14 +127,14 @@ def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
 
 
 def _facts(
-    nodes: list[Node], loop: Loop, uses: UsersOf, large: Large, kept: set[Value]
+    nodes: list[Node], loop: Loop, uses: UsersOf, large: Large, whole: set[Value]
 ) -> GraphFacts:
     """The facts about the ys of a scan."""
     behind = {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
             behind[node] = int(any(behind[v.node] for v in operands(node)))
-    return GraphFacts(nodes, uses, large, kept, dict.fromkeys(loop.stacked, 1), behind)
+    return GraphFacts(nodes, uses, large, whole, dict.fromkeys(loop.stacked, 1), behind)
 
 
 def _of_stacked(loop: Loop, uses: UsersOf) -> tuple[Large, list[Node]]:
@@ -162,8 +162,8 @@ def _row_axis(node: Node, large: Large) -> int | None:
     if len(node.outputs) != 1 or node.primitive in SHRINKING:
         return None
     for axis in range(node.outputs[0].type.rank):
-        found = operand_axes(node, axis, tiled=True)
-        pairs = zip(node.inputs, found or (), strict=found is not None)
+        input_axes = operand_axes(node, axis, tiled=True)
+        pairs = zip(node.inputs, input_axes or (), strict=input_axes is not None)
         if any(x in large and a == large[x].rows[0] for x, a in pairs):
             return axis
     return None
@@ -175,25 +175,25 @@ def _made(loop: Loop, region: TileConsumers, limits: Limits) -> dict[Value, Valu
     first = first_place(loop)
     behind = count + len(first)
 
-    def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
+    def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
         split = len(loop.sequences)
         place, limit = next_place(loop, carry[count:behind], steps)
         ends, stacked = F._run_scan(
             loop.step,
             carry[:count],
-            given[:split],
+            tiles[:split],
             steps,
             loop.reverse,
             count=limit,
             unroll=loop.node.params["unroll"],
         )
         pairs = zip(loop.stacked, stacked, strict=True)
-        own = {(v, region.stream.whole): x for v, x in pairs}
-        after, left = blocks.step(carry[behind:], given[split:], steps, own)
+        stacked_tiles = {(v, region.stream.whole): x for v, x in pairs}
+        after, left = blocks.step(carry[behind:], tiles[split:], steps, stacked_tiles)
         return [*ends, *place, *after], left
 
     large = [p for p in region.producers.made if p[0] in region.facts.large]
-    ends, found = F._run_blocks(
+    ends, ys = F._run_blocks(
         step,
         [*loop.first, *first, *blocks.start],
         [*((v, 0) for v in loop.sequences), *blocks.given],
@@ -204,5 +204,5 @@ def _made(loop: Loop, region: TileConsumers, limits: Limits) -> dict[Value, Valu
         least=limits.least,
         reverse=loop.reverse,
     )
-    made = blocks.end(ends[behind:], found)
-    return made | dict(zip(loop.ends, ends, strict=False))
+    replacements = blocks.end(ends[behind:], ys)
+    return replacements | dict(zip(loop.ends, ends, strict=False))

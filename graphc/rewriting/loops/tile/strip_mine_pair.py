@@ -49,10 +49,10 @@ def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
 
     It carries no more than it stacks.
     """
-    found = [Loop(node) for node in users if node.primitive is OP.scan]
-    if len(found) != 1 or not all(map(_is_plain, (loop, *found))):
+    scans = [Loop(node) for node in users if node.primitive is OP.scan]
+    if len(scans) != 1 or not all(map(_is_plain, (loop, *scans))):
         return None
-    back = found[0]
+    back = scans[0]
     others = [*back.first, *back.rest, *back.node.demands]
     rows = [v for v in back.sequences if v in large]
     if any(v in large for v in others) or any(large[v].rows != (0,) for v in rows):
@@ -93,8 +93,8 @@ class Both:
         known = {v.node for v in first.left}
         later = replace(facts, behind=_later(facts.nodes, loop, known))
         rows = [(v, whole) for v in back.sequences if later.behind[v.node]]
-        given = (v for v in back.sequences if not later.behind[v.node])
-        self._rows = list(dict.fromkeys([*loop.sequences, *given]))
+        before = (v for v in back.sequences if not later.behind[v.node])
+        self._rows = list(dict.fromkeys([*loop.sequences, *before]))
         ends = [back.node, *first.nodes]
         self._second = TileConsumers(roots, later, True, rows, ends, back.reverse)
         # Values that both use are computed in both.
@@ -103,8 +103,8 @@ class Both:
         )
         # The ys of the first loop that the second one needs.
         self._own = list(dict.fromkeys(v for v, _ in self._second.producers.had))
-        made = [p for r in (self._first, self._second) for p in r.producers.made]
-        self._large = [p for p in made if p[0] in facts.large]
+        computed = [p for r in (self._first, self._second) for p in r.producers.made]
+        self._large = [p for p in computed if p[0] in facts.large]
 
     @property
     def _gains(self) -> bool:
@@ -121,8 +121,8 @@ class Both:
         """Replacements of the values that are live after the two loops."""
         if not self._gains:
             return {}
-        first, kept, own = self._forth()
-        return first | self._back_again(first, kept, own)
+        first, marks, stored = self._forth()
+        return first | self._back_again(first, marks, stored)
 
     @property
     def _extent(self) -> dict[str, Any]:
@@ -138,12 +138,15 @@ class Both:
         count = loop.carries + len(place)
         used = {*self._own, *(v for v, _ in self._first.producers.had)}
 
-        def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
-            ends, own = self._steps(carry[:count], given[:split], steps, used)
-            after, left = blocks.step(carry[count:], given[split:], steps, own)
-            return [*ends, *after], [*left, *(own[v, self._whole] for v in self._own)]
+        def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
+            ends, slices = self._steps(carry[:count], tiles[:split], steps, used)
+            after, left = blocks.step(carry[count:], tiles[split:], steps, slices)
+            return [*ends, *after], [
+                *left,
+                *(slices[v, self._whole] for v in self._own),
+            ]
 
-        ends, found = F._run_blocks(
+        ends, ys = F._run_blocks(
             step,
             [*loop.first, *place, *blocks.start],
             [*((v, 0) for v in loop.sequences), *blocks.given],
@@ -153,13 +156,16 @@ class Both:
             keeps=count,
             stores=len(self._own),
         )
-        size = len(found) - len(self._own)
-        made = blocks.end(ends[count:], found[count:size])
-        made |= zip(loop.ends, ends, strict=False)
-        return made, found[:count], found[size:]
+        size = len(ys) - len(self._own)
+        replacements = blocks.end(ends[count:], ys[count:size])
+        replacements |= zip(loop.ends, ends, strict=False)
+        return replacements, ys[:count], ys[size:]
 
     def _back_again(
-        self, first: Replacements, kept: Sequence[Value], stored: Sequence[Value]
+        self,
+        first: Replacements,
+        marks_before: Sequence[Value],
+        stored: Sequence[Value],
     ) -> Replacements:
         """The second loop, from the results of the first one."""
         loop, back, second = self._loop, self._back, self._second
@@ -167,26 +173,26 @@ class Both:
         blocks, count = Blocks(second, known), len(back.first)
         ends_at = len(rows) + len(blocks.given)
 
-        def again(given: list[Value], steps: Size) -> list[Value]:
-            row_of = dict(zip(rows, given, strict=False))
-            own_rows, marks = [row_of[v] for v in loop.sequences], given[ends_at:]
-            _, own = self._steps(marks, own_rows, steps, set(self._own))
-            return [own[v, self._whole] for v in self._own]
+        def again(tiles: list[Value], steps: Size) -> list[Value]:
+            row_of = dict(zip(rows, tiles, strict=False))
+            own_rows, marks = [row_of[v] for v in loop.sequences], tiles[ends_at:]
+            _, slices = self._steps(marks, own_rows, steps, set(self._own))
+            return [slices[v, self._whole] for v in self._own]
 
-        def step(carry: list[Value], given: list[Value], steps: Size) -> StepResult:
+        def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
             behind = ends_at + len(self._own)
-            pairs = zip(self._own, given[ends_at:behind], strict=True)
-            own = {(v, self._whole): x for v, x in pairs}
-            read = given[len(rows) : ends_at]
-            made = blocks.made(carry[count:], read, steps, own)
-            made |= {(v, self._whole): x for v, x in zip(rows, given, strict=False)}
-            limit = next_place(loop, given[behind + loop.carries :], steps)[1]
+            pairs = zip(self._own, tiles[ends_at:behind], strict=True)
+            stored_tiles = {(v, self._whole): x for v, x in pairs}
+            read = tiles[len(rows) : ends_at]
+            computed = blocks.made(carry[count:], read, steps, stored_tiles)
+            computed |= {(v, self._whole): x for v, x in zip(rows, tiles, strict=False)}
+            limit = next_place(loop, tiles[behind + loop.carries :], steps)[1]
             extent = steps, back.reverse, limit
-            ends, stacked = self._steps_back(carry[:count], made, extent, known)
-            after, left = blocks.left(carry[count:], made, steps)
+            ends, stacked = self._steps_back(carry[:count], computed, extent, known)
+            after, left = blocks.left(carry[count:], computed, steps)
             return [*ends, *after], [*stacked, *left]
 
-        ends, found = F._run_blocks(
+        ends, ys = F._run_blocks(
             step,
             [*map(known, back.first), *blocks.start],
             [*((known(v), 0) for v in rows), *blocks.given],
@@ -194,15 +200,17 @@ class Both:
             **self._extent,
             reverse=back.reverse,
             own=stored,
-            marks=kept,
+            marks=marks_before,
             again=again,
         )
         size = len(back.stacked)
-        made = dict(zip(back.ends, ends, strict=False))
-        made |= zip(back.stacked, found, strict=False)
+        replacements = dict(zip(back.ends, ends, strict=False))
+        replacements |= zip(back.stacked, ys, strict=False)
         for node in second.producers.nodes:
-            made = {old: guarded(new, node) for old, new in made.items()}
-        return made | blocks.end(ends[count:], found[size:])
+            replacements = {
+                old: guarded(new, node) for old, new in replacements.items()
+            }
+        return replacements | blocks.end(ends[count:], ys[size:])
 
     def _known(self, first: Replacements) -> Resolve:
         """Look up replacements of values after the first loop."""
@@ -216,20 +224,20 @@ class Both:
     def _steps_back(
         self,
         carry: list[Value],
-        made: Mapping[PartPlace, Value],
+        computed: Mapping[PartPlace, Value],
         extent: tuple[Size, bool, Value | None],
         known: Resolve,
     ) -> StepResult:
         """Iterations of the second loop."""
         back, count = self._back, self._back.carries
-        rest = list(map(known, back.rest))
+        captures = list(map(known, back.rest))
         sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
-            found = back.body.call([*carry, *row, *rest], sizes)
-            return found[:count], found[count:]
+            results = back.body.call([*carry, *row, *captures], sizes)
+            return results[:count], results[count:]
 
-        rows = [made[v, self._whole] for v in back.sequences]
+        rows = [computed[v, self._whole] for v in back.sequences]
         options = {"count": extent[2], "unroll": back.node.params["unroll"]}
         pair: StepResult = F._run_scan(step, carry, rows, *extent[:2], **options)
         return pair
@@ -239,28 +247,28 @@ class Both:
     ) -> tuple[list[Value], dict[PartPlace, Value]]:
         """Iterations of the first loop: the carries after them, and their slices."""
         loop, count = self._loop, self._loop.carries
-        wanted = [i for i, v in enumerate(loop.stacked) if v in used]
+        places = [i for i, v in enumerate(loop.stacked) if v in used]
         place, limit = next_place(loop, carry[count:], steps)
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
-            after, given = loop.step(carry, row)
-            return after, [given[i] for i in wanted]
+            after, slices = loop.step(carry, row)
+            return after, [slices[i] for i in places]
 
         options = {"count": limit, "unroll": loop.node.params["unroll"]}
         extent = steps, loop.reverse
         ends, stacked = F._run_scan(step, carry[:count], rows, *extent, **options)
-        pairs = zip(wanted, stacked, strict=True)
+        pairs = zip(places, stacked, strict=True)
         return [*ends, *place], {(loop.stacked[i], self._whole): x for i, x in pairs}
 
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
     """The nodes that depend on the ys of a loop, other than through `known` nodes."""
-    ends, found = set(loop.ends), {loop.node: 1}
+    ends, later = set(loop.ends), {loop.node: 1}
     for node in nodes:
         if node is not loop.node:
             needed = (v for v in operands(node) if v not in ends)
-            found[node] = int(node not in known and any(found[v.node] for v in needed))
-    return found
+            later[node] = int(node not in known and any(later[v.node] for v in needed))
+    return later
 
 
 def first_place(loop: Loop) -> list[Value]:

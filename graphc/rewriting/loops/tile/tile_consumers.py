@@ -50,9 +50,9 @@ def facts_of(graph: Graph, least: int) -> GraphFacts | None:
     large = outer_values(nodes, least)
     if not large:
         return None
-    kept = kept_values(nodes, graph, large)
-    made = {v for v in large if any(x in large for x in v.node.inputs)}
-    first = (v for v in large if v not in kept and v not in made)
+    whole = kept_values(nodes, graph, large)
+    dependent = {v for v in large if any(x in large for x in v.node.inputs)}
+    first = (v for v in large if v not in whole and v not in dependent)
     roots = {v: 1 << i for i, v in enumerate(first)}
     behind = {v.node: bit for v, bit in roots.items()}
     for node in nodes:
@@ -60,7 +60,7 @@ def facts_of(graph: Graph, least: int) -> GraphFacts | None:
         for value in operands(node):
             bits |= behind[value.node]
         behind[node] = bits
-    return GraphFacts(nodes, UsersOf(nodes, graph), large, kept, roots, behind)
+    return GraphFacts(nodes, UsersOf(nodes, graph), large, whole, roots, behind)
 
 
 class TileConsumers(Streamed):
@@ -86,7 +86,9 @@ class TileConsumers(Streamed):
         self.facts = facts
         self._bit = facts.roots[self.seed]
         whole = self.stream.whole
-        self.views |= {value: whole.along(own) for value, own in seeds.items()}
+        self.views |= {
+            value: whole.along(seed_axis) for value, seed_axis in seeds.items()
+        }
         self.rows: dict[Value, View] = {}  # smaller values, with one tile for each tile
         self._walk()
         has = frozenset(seeds if given else ())
@@ -123,11 +125,11 @@ class TileConsumers(Streamed):
 
     def _reducing(self) -> set[Node]:
         """The reductions, and the nodes of rescaled values that only these use."""
-        found, rescaled = set(self.reductions), self._rescaled_nodes()
+        reducing, rescaled = set(self.reductions), self._rescaled_nodes()
         for node in sorted(rescaled, key=lambda n: n.serial, reverse=True):
-            if self.uses.are_among(node.outputs[0], found):
-                found.add(node)
-        return found
+            if self.uses.are_among(node.outputs[0], reducing):
+                reducing.add(node)
+        return reducing
 
     @property
     def nodes(self) -> set[Node]:
@@ -154,11 +156,11 @@ class TileConsumers(Streamed):
             return
         if not self.depends(node.outputs[0]):
             return
-        own = [x for x in node.inputs if self._goes_on(x)]
-        closes = any(map(self.facts.is_gone, own))
-        found = self._reduction(node) if closes else None
-        if found is not None:
-            self.reductions[node] = found
+        dependent = [x for x in node.inputs if self._goes_on(x)]
+        closes = any(map(self.facts.is_gone, dependent))
+        reduction = self._reduction(node) if closes else None
+        if reduction is not None:
+            self.reductions[node] = reduction
             return
         out, view = node.outputs[0], self._view(node)
         if view is None:
@@ -188,8 +190,8 @@ class TileConsumers(Streamed):
             return False
         if not self.facts.large[self.seed].sure and not self._reduces():
             return False
-        given = [v for v, _ in self.producers.given]
-        whole = any(v in self.facts.large or self._is_as_large(v) for v in given)
+        read = [v for v, _ in self.producers.given]
+        whole = any(v in self.facts.large or self._is_as_large(v) for v in read)
         return not whole
 
     @property
@@ -209,8 +211,8 @@ class TileConsumers(Streamed):
 
     def _is_as_large(self, value: Value) -> bool:
         most = value.type.size * value.dtype.itemsize
-        own = self.seed.type.size * self.seed.dtype.itemsize
-        return less_equal(own, most) is True
+        size = self.seed.type.size * self.seed.dtype.itemsize
+        return less_equal(size, most) is True
 
     def _reduces(self) -> bool:
         """Whether columns are reduced by another op than a product, as in a softmax."""
@@ -236,6 +238,6 @@ def best_region(
     """
     shape = seed.type.shape
     axes = [a for a in facts.large[seed].axes if shape[a] not in inside]
-    found = [TileConsumers({seed: axis}, facts) for axis in axes]
-    gaining = [region for region in found if region.gains]
+    regions = [TileConsumers({seed: axis}, facts) for axis in axes]
+    gaining = [region for region in regions if region.gains]
     return min(gaining, key=lambda r: r.cost, default=None)

@@ -1,0 +1,175 @@
+"""Functions of `graphc.jit` before their calls: sizes to compile for, and remedies."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.errors import NoCompileError, describe, user_place
+from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.sizes.words import pattern_of
+from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.tracing import Spec
+from graphc.runtime.driver.stance import Refused
+from graphc.runtime.function import Function
+from graphc.runtime.save.remedies import dict_text, sizes_of_call
+from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
+
+NamedSizes = Mapping[str, SizesGiven]
+MOST_TYPED = 8  # leaves of a call that a message repeats as code
+_TYPED = bool, int, float, complex, str, type(None)
+_NUMBERS = _TYPED[:4]
+
+
+@dataclass
+class CallsAhead:
+    """Calls that are to be compiled for: their types, and sizes that data will have."""
+
+    calls: list[tuple[JaxCall, list[Spec]]]
+    others: NamedSizes
+
+    @classmethod
+    def of(
+        cls, call: JaxCall, specs: list[Spec], shapes: Any, sizes: NamedSizes
+    ) -> "CallsAhead":
+        """The calls of these types, at sizes by the names of their axes."""
+        own = tuple(tuple(s.shape) for s in specs)
+        pattern = SizePattern(own)
+        if shapes is not None and not pattern.names:
+            numbers = tuple(tuple(map(int, shape)) for shape in own)
+            pattern = pattern_of(shapes, call.form, numbers)
+        known = sizes_of_examples(call, pattern)
+        known |= {name: n for name, n in sizes.items() if name in pattern.names}
+        others = {name: n for name, n in sizes.items() if name not in pattern.names}
+        if not pattern.names:
+            return cls([(call, specs)], others)
+        listed = sizes_of_calls(pattern.names, known, "compile")
+        named = pattern.specs(specs)
+        found = [[spec.at(one) for spec in named] for one in listed]
+        return cls([(_at(call, one), one) for one in found], others)
+
+
+def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
+    """A call of arrays of these types; numbers of Python stay as they are."""
+    pairs = zip(call.leaves, specs, strict=True)
+    leaves = [x if isinstance(x, _NUMBERS) else spec.struct for x, spec in pairs]
+    return replace(call, leaves=leaves)
+
+
+def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiven]:
+    """The sizes that arguments have, by the names that words give them."""
+    found: dict[str, SizesGiven] = {}
+    for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
+        for name, n in zip(names, np.shape(leaf), strict=True):
+            if isinstance(name, str) and isinstance(n, int):
+                found.setdefault(name, n)
+    return found
+
+
+@dataclass
+class SizesAhead:
+    """The sizes that one program is to be compiled for."""
+
+    compiled: Function
+    columns: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, leaves: Sequence[Any]) -> None:
+        """Compile for arguments like these, which come first in the program."""
+        called = self.compiled.plan.called
+        count = len(called.inputs)
+        padding = [None] * (count - len(leaves))
+        for name, n in sizes_of_call(self.compiled.plan, [*leaves, *padding]).items():
+            self.columns.setdefault(name, []).append(n)
+
+    def compile(self, others: NamedSizes) -> None:
+        """Compile for them; of many, with `dims="auto"`, the program is padded."""
+        if any(len(set(sizes)) > 1 for sizes in self.columns.values()):
+            self.compiled.vary(self.columns)
+        self.compiled.compile({**self.columns, **others}, numbers=False)
+
+
+def remedy_of(
+    args: Sequence[Any], named: Mapping[str, Any], read: Mapping[str, int]
+) -> str:
+    """The code that compiles for these arguments, of a function `f`; "" for long code.
+
+    `read` are sizes that depend on data.
+    """
+    if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED:
+        return ""
+    texts = [*map(_text, args)]
+    texts += [f"{name}={text}" for name, x in named.items() if (text := _text(x))]
+    if "" in texts or len(texts) < len(args) + len(named):
+        return ""
+    if read:
+        texts.append(f"sizes={dict_text(read)}")
+    return f"f.compile({', '.join(texts)})"
+
+
+def _text(argument: Any) -> str:
+    """An argument as code, arrays by their types; "" where that is not known."""
+    if type(argument) in _TYPED:
+        return repr(argument)
+    if type(argument) in (list, tuple):
+        return _listed(argument)
+    if type(argument) is dict:
+        items = {repr(k): _text(x) for k, x in argument.items() if isinstance(k, str)}
+        whole = len(items) == len(argument) and all(items.values())
+        inner = ", ".join(f"{k}: {text}" for k, text in items.items())
+        return f"{{{inner}}}" if whole else ""
+    if isinstance(argument, (np.ndarray, np.generic, jax.Array)):
+        weak = ", weak_type=True" if getattr(argument, "weak_type", False) else ""
+        dtype = argument.dtype.name
+        return f'jax.ShapeDtypeStruct({argument.shape}, "{dtype}"{weak})'
+    return ""
+
+
+def _listed(arguments: Sequence[Any]) -> str:
+    texts = [*map(_text, arguments)]
+    if not all(texts):
+        return ""
+    inner = ", ".join(texts)
+    if type(arguments) is list:
+        return f"[{inner}]"
+    return f"({inner},)" if len(texts) == 1 else f"({inner})"
+
+
+def refusal_of(
+    error: Refused | NoCompileError,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+) -> NoCompileError:
+    """The error of a call that needs a compilation, where there is to be none."""
+    read = error.read if isinstance(error, NoCompileError) else {}
+    code = remedy_of(args, named, read)
+    hint = f"{code} compiles for it ahead of calls"
+    if not code:
+        hint = "f.compile(...) of these arguments compiles for them ahead of calls"
+    problem, kind, sizes = _problem(error, function)
+    shown = ", ".join(_shown(args, named))
+    text = describe(problem, arguments=shown, hint=hint, where=user_place())
+    return kind(text, sizes, read, code)
+
+
+def _problem(
+    error: Refused | NoCompileError, function: Callable[..., Any]
+) -> tuple[str, type[NoCompileError], dict[str, int]]:
+    if isinstance(error, NoCompileError):
+        problem = str(error).split("\n  arguments: ")[0]
+        return problem, type(error), error.sizes
+    name = getattr(function, "__name__", "the function")
+    because = f"{name} is not compiled for these sizes"
+    return f"{error.problem}\n  because: {because}", error.limit.error, {}
+
+
+def _shown(args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
+    """The types of the first arrays of a call."""
+    leaves = jax.tree_util.tree_leaves_with_path((tuple(args), dict(named)))
+    for _, leaf in leaves[:MOST_TYPED]:
+        dtype = getattr(leaf, "dtype", type(leaf).__name__)
+        yield f"{dtype}[{', '.join(map(str, np.shape(leaf)))}]"
+    if len(leaves) > MOST_TYPED:
+        yield "..."

@@ -1,0 +1,81 @@
+"""Questions about a size that nothing can answer: `n is 12`, `type(n) is int`.
+
+They never call a method of the size, and neither do those about types of JAX, which has
+one object for each: `jax.typeof(x) == jax.typeof(y)`. So they are sought in the code of
+the user's functions. A function that asks one is traced at each new size.
+"""
+
+import dis
+from collections.abc import Callable, Container, Iterable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from graphc.errors import SourceLocation, is_library
+from graphc.importers.reached import reached
+
+_COMPARING = "IS_OP", "COMPARE_OP", "CONTAINS_OP"
+_LOADING = "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_METHOD"
+_NUMBERS = "LOAD_CONST", "LOAD_SMALL_INT"
+_TYPES_OF_ARRAYS = frozenset({"typeof", "ShapedArray"})
+
+
+def identity_asked(function: Callable[..., Any]) -> SourceLocation | None:
+    """The first line of the functions that it names which asks so, or None."""
+    for code in dict.fromkeys(_codes(function)):
+        for line in _asking(code):
+            return SourceLocation(code.co_filename, line)
+    return None
+
+
+def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
+    """The code of the user's functions that it names, and of methods of objects."""
+    functions, classes = dict[FunctionType, None](), dict[type, None]()
+    for part in (function, *reached(function)):
+        if isinstance(part, FunctionType):
+            functions[part] = None
+        elif type(part) not in classes:
+            classes[type(part)] = None
+            methods = vars(type(part)).values()
+            functions |= {m: None for m in methods if isinstance(m, FunctionType)}
+    for code in (item.__code__ for item in functions):
+        if not is_library(code.co_filename):
+            yield from _within(code)
+
+
+def _within(code: CodeType) -> Iterator[CodeType]:
+    """A code, and those of the functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _within(constant)
+
+
+def _asking(code: CodeType) -> Iterator[int]:
+    """The lines of a code that compare with an integer by identity, or types."""
+    steps = list(dis.get_instructions(code))
+    types = _lines_that_load({"type"}, steps) & _lines_that_load({"int"}, steps)
+    types |= _lines_that_load({"aval"}, steps)
+    if _lines_that_load(_TYPES_OF_ARRAYS, steps):
+        types |= set(map(_line, steps))  # which may hold them in variables
+    for i, step in enumerate(steps):
+        is_identity = step.opname == "IS_OP" and any(map(_is_number, steps[i - 2 : i]))
+        of_types = step.opname in _COMPARING and _line(step) in types
+        if is_identity or of_types:
+            yield _line(step)
+
+
+def _is_number(step: dis.Instruction) -> bool:
+    return step.opname in _NUMBERS and type(step.argval) is int
+
+
+def _lines_that_load(
+    names: Container[str], steps: Iterable[dis.Instruction]
+) -> set[int]:
+    """The lines where code asks for globals or attributes of these names."""
+    loading = (s for s in steps if s.opname in _LOADING and s.argval in names)
+    return set(map(_line, loading))
+
+
+def _line(step: dis.Instruction) -> int:
+    positions = step.positions
+    return (positions.lineno if positions is not None else None) or 0

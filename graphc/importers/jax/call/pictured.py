@@ -1,0 +1,85 @@
+"""A function of `graphc.jit` as a picture: its programs, and what chooses them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from graphc.errors import GraphError
+from graphc.importers.jax.call.report import explained
+from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.importers.jax.sizes.family import ManySizes, SizeFamily
+from graphc.importers.jax.sizes.pattern import ShapesOfCall, shown
+from graphc.importers.jax.trace.decisions import Decisions
+from graphc.runtime.pictured import IN_USE
+from graphc.show.collect import Predicate, ProgramTold
+from graphc.show.picture import Picture
+
+MOST_ALONE = 8  # programs for single sizes that are drawn: the last
+Families = Sequence[SizeFamily[Any, Any]]
+
+
+def picture_of(
+    function: Callable[..., Any], families: Families, calls: int
+) -> Picture:
+    """The picture of a function: what is compiled for single sizes, then for many."""
+    name = getattr(function, "__name__", "the function")
+    notes: list[str] = []
+    told = [p for family in families for p in _of_family(family, notes)]
+    if not told:
+        notes.append("nothing is compiled yet: call it first")
+    about = explained(function, families, False)
+    return Picture(f"jit of {name}", told, calls, about, notes)
+
+
+def _of_family(
+    family: SizeFamily[Any, Any], notes: list[str]
+) -> Iterator[ProgramTold]:
+    alone = [*family.compiled.items()]
+    if alone[MOST_ALONE:]:
+        left = len(alone) - MOST_ALONE
+        notes.append(f"{left} more programs for single sizes are compiled")
+    if family.refused:
+        notes.append(f"compiled once for each size: {family.refused}")
+    for sizes, one in alone[-MOST_ALONE:]:
+        yield from _alone(family, sizes, one, notes)
+    for program in family.programs:
+        yield from _for_many(program)
+
+
+def _alone(
+    family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: Any, notes: list[str]
+) -> Iterator[ProgramTold]:
+    text = f"exactly {shown(sizes)}"
+    try:
+        function, why = family.looked_at(one)
+    except (Unsupported, GraphError) as error:
+        first = str(error).splitlines()[0]
+        notes.append(f"compiled {text}, of which there is no graph: {first}")
+        return
+    facts = [f"where {fact}" for fact in family.pinned.get(sizes, ())]
+    for told in function.programs_told():
+        about = [*facts, *([why] if why else [])]
+        yield replace(told, name=text, serves=f"for {text}", calls=None, notes=about)
+
+
+def _for_many(program: ManySizes) -> Iterator[ProgramTold]:
+    decisions: Decisions | None = getattr(program, "decisions", None)
+    facts = [] if decisions is None else list(_predicates(decisions))
+    notes = [f"run by JAX in it: {reason}" for reason in program.foreign]
+    where = f" where {', '.join(f.text for f in facts)}" if facts else ""
+    for told in program.compiled.programs_told():
+        earlier = ", earlier" * (told.serves != IN_USE)
+        yield replace(
+            told,
+            name=f"sizes {program.pattern}{where}{earlier}",
+            serves=f"for all sizes {program.pattern}, {told.serves}",
+            predicates=facts,
+            notes=[*told.notes, *notes],
+        )
+
+
+def _predicates(decisions: Decisions) -> Iterable[Predicate]:
+    for one, text in zip(
+        dict.fromkeys(decisions.taken), decisions.told(decisions.taken), strict=True
+    ):
+        yield Predicate(text, one.left, one.relation, one.right, one.answer)

@@ -1,0 +1,155 @@
+"""Defaults of the whole process, and of a thread: `graphc.config`."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.cache_config import CacheConfig
+from graphc.ir.types import DType, dtype_of
+
+Casting = Literal["exact", "safe", "same_kind"]
+CASTINGS = ("exact", "safe", "same_kind")
+
+
+def check_casting(casting: Any, op: str = "function") -> Casting:
+    """`casting`, which must be one of the rules for arguments of other dtypes."""
+    if not isinstance(casting, str) or casting not in CASTINGS:
+        expected = f"one of {', '.join(map(repr, CASTINGS))}"
+        problem = f"casting cannot be {casting!r}"
+        raise graph_error(problem, op=op, expected=expected)
+    return casting  # type: ignore[return-value]
+
+
+class _OfThread(threading.local):
+    """The default float of a thread, where it is not that of the process."""
+
+    float: DType | None = None
+
+
+_OWN = _OfThread()
+
+
+@contextmanager
+def default_float(name: str) -> Iterator[None]:
+    """Within, in this thread: floats whose dtype is not said are of this one."""
+    before, _OWN.float = _OWN.float, dtype_of(name)
+    try:
+        yield
+    finally:
+        _OWN.float = before
+
+
+class Config(CacheConfig):
+    """Defaults that hold for the whole process.
+
+    `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
+    set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
+    `graphc.function` is not told, and `casting` what is done about arguments of other
+    dtypes: see there. `max_bytes` is the most that an array may take which is made of a
+    few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
+    the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
+    `cache_dir` is a directory in which programs and executables are kept for other
+    processes, or None, and `cache_bytes` the most that it takes, 2**32 (4 GiB): files
+    that were not used for longest leave. `progress` is whether a terminal is told of a
+    compilation that takes seconds.
+
+    Each is first what the environment says: GRAPHC_FLOAT, GRAPHC_DIMS, GRAPHC_CASTING,
+    GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_CACHE_BYTES, GRAPHC_PROGRESS (0 or 1).
+    """
+
+    __slots__ = (  # and no other
+        *("_casting", "_float", "_max_bytes", "_progress", "dims"),
+    )
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        super().__init__()
+        self._float = dtype_of("float32")
+        self.dims: Any = "auto"
+        self._max_bytes = 2**38
+        self._casting: Casting = "safe"
+        self._progress = True
+        for name, read in _READ.items():
+            variable = f"GRAPHC_{name.upper()}"
+            text = environment.get(variable)
+            if text:
+                self._set(variable, name, text, read)
+
+    def _set(
+        self, variable: str, name: str, text: str, read: Callable[[str], Any]
+    ) -> None:
+        """Set one from the environment. Raises GraphError that names the variable."""
+        try:
+            setattr(self, name, read(text))
+        except (KeyError, ValueError) as error:  # a GraphError among them
+            told = str(error) if isinstance(error, GraphError) else ""
+            raise graph_error(
+                f"the environment variable {variable} cannot be {text!r}",
+                op="config",
+                got=told.partition("\n")[0],
+                expected=_EXPECTED.get(name, ""),
+            ) from None
+
+    @property
+    def casting(self) -> Casting:
+        """Which arguments of other dtypes are taken: "exact", "safe" or "same_kind"."""
+        return self._casting
+
+    @casting.setter
+    def casting(self, rule: Any) -> None:
+        self._casting = check_casting(rule)
+
+    @property
+    def float(self) -> DType:
+        """The default floating-point dtype."""
+        own = _OWN.float
+        return self._float if own is None else own
+
+    @float.setter
+    def float(self, name: Any) -> None:
+        dtype = dtype_of(name)
+        if dtype.kind != "f" and dtype.name != "bfloat16":
+            raise graph_error(f"the default float cannot be {dtype.name}")
+        self._float = dtype
+
+    @property
+    def max_bytes(self) -> int:
+        """The most bytes of an array that is made of a few numbers."""
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, most: Any) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 16:
+            raise graph_error("max_bytes is an integer, at least 16", got=repr(most))
+        self._max_bytes = most
+
+    @property
+    def progress(self) -> bool:
+        """Whether a compilation that takes seconds is told on a terminal."""
+        return self._progress
+
+    @progress.setter
+    def progress(self, told: Any) -> None:
+        if not isinstance(told, bool):
+            raise graph_error("progress is True or False", op="config", got=repr(told))
+        self._progress = told
+
+
+# How the text of a variable of the environment becomes the value of a setting.
+_READ: dict[str, Callable[[str], Any]] = {
+    "float": str,
+    "dims": str,
+    "casting": str,
+    "max_bytes": int,
+    "cache_dir": str,
+    "cache_bytes": int,
+    "progress": {"0": False, "1": True}.__getitem__,
+}
+_EXPECTED = {
+    "max_bytes": "an integer, at least 16",
+    "cache_bytes": "a number of bytes",
+    "progress": "0 or 1",
+}
+config = Config()

@@ -1,0 +1,161 @@
+"""Functions of the user that a program calls on the host, on arrays of true sizes.
+
+They take and give arrays as they are: where these are stored at a capacity, they are
+cut on the way in, and results are padded on the way out.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Opaque, Printing, op
+from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Text
+from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.types import DType, TensorType
+from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.effects.foreign import FOREIGN
+
+SizePlace = int | None  # of the size of an axis among those that vary
+SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function of arrays, which are of other sizes from call to call.
+
+    `told` says all that it is: two that are told alike compute the same.
+    """
+
+    name: str
+    dtypes: tuple[DType, ...]
+    told: Hashable
+    call: Callable[..., Sequence[Any]] = field(compare=False)
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A call of a function: `taken` and `results` are the places of sizes of axes."""
+
+    function: HostFunction
+    taken: SizePlaces
+    results: SizePlaces
+
+    def on_host(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        """The results at these shapes, one after another; sizes are the last array."""
+        arrays = [*map(np.asarray, arrays)]
+        sizes = arrays.pop().tolist() if self._vary else []
+        pairs = zip(arrays, self.taken, strict=True)
+        cut = [_cut(x, _true(x.shape, places, sizes)) for x, places in pairs]
+        found = [*map(np.asarray, self.function.call(*cut))]
+        stored = self._apart(shapes)
+        parts = zip(found, stored, self.results, strict=True)
+        return [_stored(x, to, _true(to, at, sizes)) for x, to, at in parts]
+
+    def run(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+        """The results, in a program that JAX compiles."""
+        jax = import_module("jax")
+
+        def called(*arrays: Any) -> list[Any]:
+            return self.on_host(shapes, arrays)
+
+        pairs = zip(self._apart(shapes), self.function.dtypes, strict=True)
+        make: Any = jax.ShapeDtypeStruct
+        structs = [make(shape, dtype) for shape, dtype in pairs]
+        call = jax.pure_callback
+        return list(call(called, structs, *arrays, vmap_method="sequential"))
+
+    @property
+    def _vary(self) -> bool:
+        places = [place for axes in (*self.taken, *self.results) for place in axes]
+        return any(place is not None for place in places)
+
+    def _apart(self, shapes: Sequence[int]) -> list[tuple[int, ...]]:
+        remaining = iter(shapes)
+        return [tuple(next(remaining) for _ in places) for places in self.results]
+
+
+def _true(
+    stored: Sequence[int], places: Sequence[SizePlace], sizes: Sequence[int]
+) -> tuple[int, ...]:
+    pairs = zip(stored, places, strict=True)
+    return tuple(n if place is None else sizes[place] for n, place in pairs)
+
+
+def _cut(array: Any, shape: tuple[int, ...]) -> Any:
+    return array if array.shape == shape else array[tuple(map(slice, shape))]
+
+
+def _stored(array: Any, stored: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """A result of this shape, as it is stored."""
+    if array.shape != shape:
+        raise ValueError(f"a result must be of shape {shape}; got {array.shape}")
+    ends = zip(stored, shape, strict=True)
+    return np.pad(array, [(0, to - n) for to, n in ends]) if stored != shape else array
+
+
+@op()
+def _host_call(
+    *values: Array, call: Opaque, shapes: tuple[Size, ...], asking: Text
+) -> tuple[TensorType, ...]:
+    """The results of a function on the host, which messages name as `asking`.
+
+    `shapes` are those of the results, one after another; the last value has the true
+    sizes of axes that vary, where there are any.
+    """
+    content: HostCall = call.content
+    remaining = iter(shapes)
+    return tuple(
+        TensorType(dtype, tuple(next(remaining) for _ in places))
+        for dtype, places in zip(content.function.dtypes, content.results, strict=True)
+    )
+
+
+def _called(p: Printing) -> str:
+    content: HostCall = p.node.params["call"].content
+    run = content.on_host if p.xp == "np" else content.run
+    arrays = ", ".join(p.inputs) + "," * (len(p.inputs) == 1)
+    shapes = p.code(p.node.params["shapes"])
+    return f"{p.foreign(content.function.name, run)}({shapes}, ({arrays}))"
+
+
+HOST_CALL = _host_call
+CALLS = FOREIGN, HOST_CALL  # ops that may raise an error of a function of the user
+_host_call.emit(_called)
+_host_call.several = True
+_host_call.on_host = False
+_host_call.no_gradient("JAX has none of functions that it calls on the host")
+
+
+@_host_call.padding
+def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Value, ...]:
+    return _host_call.bind(tuple(x.value for x in values), params).outputs
+
+
+def host_call(
+    function: HostFunction,
+    values: Sequence[Value],
+    shapes: Sequence[Sequence[Size]],
+) -> tuple[Value, ...]:
+    """The results of a function on the host of these values, of these shapes."""
+    varying: dict[Dim, int] = {}
+
+    def places(shape: Sequence[Size]) -> tuple[SizePlace, ...]:
+        return tuple(
+            varying.setdefault(n, len(varying)) if isinstance(n, Dim) else None
+            for n in shape
+        )
+
+    taken = tuple(places(v.type.shape) for v in values)
+    call = HostCall(function, taken, tuple(map(places, shapes)))
+    params = {
+        "call": Opaque(function.name, call),
+        "shapes": tuple(n for shape in shapes for n in shape),
+        "asking": Text(function.name),
+    }
+    sizes = [F.stack([F.size_value(n) for n in varying])] if varying else []
+    return _host_call.bind((*values, *sizes), params).outputs

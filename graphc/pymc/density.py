@@ -1,0 +1,234 @@
+"""The log density of a PyMC model and its gradient, as one function."""
+
+import os
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.ir.forks import jax_is_lost
+from graphc.ir.graph.nodes import Graph
+from graphc.pymc.data import FixedSizes, ModelData, same_objects
+from graphc.pymc.values import FreeValues
+from graphc.pytensor.forked import numpy_options, tell_of_numpy
+from graphc.pytensor.gradients import value_and_grad
+from graphc.pytensor.linker import CALLED_OFTEN, mode
+from graphc.pytensor.steps import shared_function
+from graphc.runtime.function import Function
+
+# As PyMC compiles: parameters that are not allowed have a density of zero.
+OUT_OF_BOUNDS = "local_check_parameter_to_ninf_switch"
+OF_SIZES = ("dims", "tier", "device")  # options with which no program has fixed sizes
+SYNCHRONOUS = "jax_cpu_enable_async_dispatch"
+
+ValueAndSlope = tuple[Any, Any]  # a log density and its gradient
+DensityCall = Callable[[Any], ValueAndSlope]
+
+
+@dataclass(frozen=True)
+class DensityProgram:
+    """A compiled density; `takes` are the places of the data among those of the model.
+
+    Its results are one array if it is `joined`: the density, and then its gradient.
+    """
+
+    function: Function
+    takes: tuple[int, ...]
+    joined: bool
+
+    def on_numpy(self, options: dict[str, Any]) -> "DensityProgram":
+        """The same on NumPy."""
+        assert self.function.making is not None
+        graph, chosen = self.function.making.graph, numpy_options(options)
+        function = shared_function(graph, chosen, single=self.joined)
+        return replace(self, function=function)
+
+    def data(self, values: Sequence[Any]) -> list[Any]:
+        """The data that it takes, where its function reads them at the least cost."""
+        chosen = [values[i] for i in self.takes]
+        if self.function.backend != "jax" or not self.joined:
+            return chosen
+        jax = import_module("jax")
+        with jax.enable_x64(True):
+            return [jax.device_put(np.array(v)) for v in chosen]
+
+    def call(self, data: Sequence[Any]) -> DensityCall:
+        """The function of the vector alone; results are arrays of ones own."""
+        function, arrays = self.function, tuple(data)
+
+        def joined(values: Any) -> ValueAndSlope:
+            both = np.array(function.lend(values, *arrays))
+            return both[0], both[1:]
+
+        def apart(values: Any) -> ValueAndSlope:
+            value, slope = function.lend(values, *arrays)
+            return np.asarray(value)[()], np.array(slope)
+
+        return joined if self.joined else apart
+
+    def traced(self, values: Any, data: Sequence[Any]) -> ValueAndSlope:
+        """The results as plain JAX."""
+        found = self.function.jax_callable(values, *data)
+        return (found[0], found[1:]) if self.joined else tuple(found)
+
+
+class LogDensity:
+    """The log density of a model and its gradient, at a vector of its free values.
+
+    The vector joins the values that PyMC samples, in the order of `names`. How many
+    there are follows the data of the model, as they are at each call. The first program
+    is for the sizes that the data have when it is made; others are for all sizes.
+    """
+
+    def __init__(self, model: Any, **options: Any) -> None:
+        self._model, self._options = model, {**CALLED_OFTEN, **options}
+        self._free = FreeValues(model)
+        self._density = self._free.of_vector(model.logp())
+        self._data = ModelData.of([self._density], [self._free.vector])
+        self._fixed: FixedSizes | None = None
+        on_jax = options.get("backend", "jax") == "jax"
+        if on_jax:
+            _run_at_once()
+        if on_jax and not any(name in options for name in OF_SIZES):
+            self._fixed = FixedSizes.of(self._data.now())
+        self._program = self._made(self._fixed)
+
+    def _made(self, sizes: FixedSizes | None) -> DensityProgram:
+        """The program for some sizes, or for all."""
+        vector, density = self._free.vector, self._density
+        if sizes is not None:
+            density = sizes.fixed(self._data, density)
+        rewrite = mode().including(OUT_OF_BOUNDS).optimizer.rewrite
+        graph = value_and_grad(density, vector, [vector], rewrite)
+        places = {v: i for i, v in enumerate(self._data.variables)}
+        taken = ModelData.of([density], [vector]).variables
+        value, slope = graph.outputs
+        joined = sizes is not None and value.dtype == slope.dtype
+        if joined:
+            both = gt.concatenate([gt.expand_dims(value, 0), slope])
+            graph = Graph(graph.inputs, (both,), graph.input_names, ("both",))
+        function = shared_function(graph, self._options, single=joined)
+        takes = tuple(places[v] for v in taken)
+        return DensityProgram(function, takes, joined)
+
+    def __getstate__(self) -> dict[str, Any]:
+        bound = ("_bound", "_in_child")
+        return {name: v for name, v in vars(self).items() if name not in bound}
+
+    def __copy__(self) -> "LogDensity":
+        made = object.__new__(LogDensity)
+        program = replace(self._program, function=copy(self._program.function))
+        made.__dict__.update(self.__getstate__(), _program=program)
+        return made
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the values in the vector, in order."""
+        return self._free.names
+
+    @property
+    def function(self) -> Function:
+        """The function of graphc that runs calls with the data as they are now."""
+        self._follow(self._data.now())
+        return self._program.function
+
+    @property
+    def initial(self) -> Any:
+        """The vector at which PyMC starts; PyMC computes it when it is read."""
+        return self._free.joined(self._model.initial_point())
+
+    def __call__(self, values: Any) -> ValueAndSlope:
+        """The log density and its gradient; data are read anew, see `pm.set_data`."""
+        now = self._data.now()
+        if self._is_forked:  # what is bound stays: JAX's arrays are not freed there
+            return self.at(now)(values)
+        seen = self.__dict__.get("_bound")
+        if seen is None or not same_objects(seen[0], now):
+            seen = self._bound = now, self.at(now)
+        call: DensityCall = seen[1]
+        return call(values)
+
+    def at(self, values: Sequence[Any]) -> DensityCall:
+        """The function of the vector for data with these values, one for each."""
+        self._follow(values)
+        program = self._in_child if self._is_forked else self._program
+        return program.call(program.data(values))
+
+    def with_data(self, updates: dict[str, Any]) -> DensityCall:
+        """The function of the vector for the data of now but for those named."""
+        return self.at(self._data.with_named(updates))
+
+    def _follow(self, values: Sequence[Any]) -> None:
+        """Leave the program of fixed sizes, if these are others."""
+        if self._fixed is not None and FixedSizes.of(values) != self._fixed:
+            self._fixed = None
+            self._program = self._made(None)
+            self.__dict__.pop("_in_child", None)
+
+    @property
+    def _is_forked(self) -> bool:
+        return jax_is_lost() and self._program.function.backend == "jax"
+
+    @cached_property
+    def _in_child(self) -> DensityProgram:
+        """The program in a forked process for which JAX is lost."""
+        tell_of_numpy()
+        return self._program.on_numpy(self._options)
+
+    @property
+    def jax_callable(self) -> Callable[..., Any]:
+        """Both as plain JAX, with the data as they are now: for samplers on JAX.
+
+        They are computed in the width of the model, and given in that of the vector,
+        which has 32 bits where JAX has no more.
+        """
+        jax, dtype = import_module("jax"), self._free.vector.dtype
+        values = self._data.now()
+        self._follow(values)
+        program = self._program
+        data = program.data(values)
+
+        def both(values: Any) -> ValueAndSlope:
+            like = jax.numpy.asarray(values).dtype
+            with jax.enable_x64(True):
+                value, slope = program.traced(values.astype(dtype), data)
+                return value.astype(like), slope.astype(like)
+
+        return both
+
+    @property
+    def jax_density(self) -> Callable[..., Any]:
+        """The log density alone as plain JAX, whose gradient is the one of this graph.
+
+        For samplers that differentiate what they are given, as those of NumPyro and
+        BlackJAX do; the data are those of now.
+        """
+        both = self.jax_callable
+        density = import_module("jax").custom_vjp(lambda values: both(values)[0])
+        density.defvjp(both, lambda slope, share: (share * slope,))
+        return density
+
+
+def logp_and_grad(model: Any, **options: Any) -> LogDensity:
+    """The log density of a PyMC model and its gradient; options of `graphc.function`.
+
+    f = graphc.pymc.logp_and_grad(model, backend="jax")
+    value, slope = f(f.initial)
+    """
+    return LogDensity(model, **options)
+
+
+def _run_at_once() -> None:
+    """Have JAX run programs on the CPU where they are called, not in its threads.
+
+    A sampler waits for each result, and to hand a small program over costs several
+    times what it computes. JAX asks once, when it first runs; the variable of the
+    environment is the user's word.
+    """
+    if SYNCHRONOUS.upper() not in os.environ:
+        import_module("jax").config.update(SYNCHRONOUS, False)

@@ -1,0 +1,36 @@
+"""Densities that are made once for a model, whatever asks for them."""
+
+from typing import Any, NamedTuple
+
+from graphc.pymc.data import same_objects
+from graphc.pymc.density import LogDensity
+
+KEPT = 8  # models used last: with a density, its model and data stay in memory
+
+
+class MadeDensity(NamedTuple):
+    """The density of a model, and the variables that the model had."""
+
+    model: Any
+    parts: tuple[Any, ...]
+    density: LogDensity
+
+
+_MADE: dict[int, MadeDensity] = {}  # by the identity of models, used last at the end
+
+
+def density_of(model: Any) -> LogDensity:
+    """The density of a model as it is now: made anew where it has other variables.
+
+    One density knows which sizes of the data have varied, so that models whose data
+    are resized again and again are compiled a few times only.
+    """
+    parts = *model.basic_RVs, *model.potentials, *model.value_vars
+    found = _MADE.pop(id(model), None)
+    known = found is not None and found.model is model
+    if found is None or not known or not same_objects(found.parts, parts):
+        found = MadeDensity(model, parts, LogDensity(model))
+    _MADE[id(model)] = found
+    for oldest in list(_MADE)[:-KEPT]:
+        del _MADE[oldest]
+    return found.density

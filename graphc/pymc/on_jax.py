@@ -1,0 +1,42 @@
+"""The log density of a model for samplers on JAX, as those of BlackJAX and NumPyro."""
+
+from typing import Any
+
+from graphc.pymc.made import density_of
+from graphc.pymc.posterior import Expansion
+
+
+class JaxDensity:
+    """The log density as plain JAX: a function of one vector, which gives a scalar.
+
+    Its gradient is that of graphc's graph, so `jax.value_and_grad` of it is one
+    program; `jax.jit` and `jax.vmap` take it too. The data are those of when it is
+    made, and the vector is that of `graphc.pymc.logp_and_grad`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        found = density_of(model)
+        self._density, self._model = found.jax_density, model
+        self.names, self.initial = found.names, found.initial
+        self.value_and_grad = found.jax_callable
+
+    def __call__(self, values: Any) -> Any:
+        """The log density at a vector of free values."""
+        return self._density(values)
+
+    def variables(self, draws: Any) -> dict[str, Any]:
+        """The variables of the model, by name, of an array (chain, draw, value)."""
+        return Expansion(self._model).of_draws(draws)
+
+
+def jax_density(model: Any) -> JaxDensity:
+    """The log density of a PyMC model as a function of JAX, of a flat vector.
+
+    density = graphc.pymc.jax_density(model)
+    sampler = blackjax.nuts(density, ...)
+    kernel = numpyro.infer.NUTS(potential_fn=lambda values: -density(values))
+
+    Draws stay on the device; `density.initial` is where PyMC starts, and
+    `density.variables(draws)` are the variables of draws.
+    """
+    return JaxDensity(model)

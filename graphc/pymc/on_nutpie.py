@@ -1,0 +1,97 @@
+"""A model for nutpie, through its hook for functions of Python."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.pymc.made import density_of
+from graphc.pymc.posterior import Expansion, labels
+
+JITTER = 1.0  # as PyMC and nutpie start: evenly around the initial point
+UNCONSTRAINED = "unconstrained_parameter"  # nutpie's name of the axis of the vector
+
+
+def nutpie(model: Any) -> Any:
+    """A PyMC model for `nutpie.sample`; graphc computes its density and its variables.
+
+    trace = nutpie.sample(graphc.pymc.nutpie(model), chains=4)
+
+    Nothing is compiled by numba. Data are those of now, or those of the compiled
+    model's `with_data`; after `pm.set_data` call this again, which compiles nothing for
+    sizes that have varied before.
+    """
+    if find_spec("nutpie") is None:
+        hint = "pip install nutpie"
+        raise graph_error("nutpie is not installed", op="nutpie", hint=hint)
+    _continuous(model)
+    density, expansion = density_of(model), Expansion(model)
+    first = density.initial
+    told = expansion.of(first)
+    coords, dims = labels(model)
+    coords[UNCONSTRAINED] = np.array(_places(model), dtype=object)
+    pandas = import_module("pandas")
+    data = {v.name: v.get_value() for v in model.data_vars if hasattr(v, "get_value")}
+    return import_module("nutpie.compiled_pyfunc").from_pyfunc(
+        ndim=len(first),
+        make_logp_fn=lambda: _bound_late(density.with_data),
+        make_expand_fn=lambda *_: _expanding(expansion),
+        expanded_dtypes=[v.dtype for v in told.values()],
+        expanded_shapes=[v.shape for v in told.values()],
+        expanded_names=expansion.names,
+        coords={name: pandas.Index(told) for name, told in coords.items()},
+        dims={name: tuple(told) for name, told in dims.items()},
+        shared_data=data,
+        make_initial_point_fn=lambda seed: jittered(first, seed),
+    )
+
+
+def jittered(first: Any, seed: int) -> Any:
+    """A point around the first, by a seed."""
+    rng = np.random.default_rng(seed)
+    return np.asarray(first + rng.uniform(-JITTER, JITTER, len(first)), "float64")
+
+
+def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
+    """The density for nutpie, which gives the same data by name at each call."""
+    bound: list[Any] = []
+
+    def density(values: Any, **data: Any) -> Any:
+        if not bound:
+            bound.append(with_data(data))
+        return bound[0](values)
+
+    return density
+
+
+def _expanding(expansion: Expansion) -> Callable[..., Any]:
+    bound: list[Any] = []
+
+    def variables(values: Any, **data: Any) -> dict[str, Any]:
+        if not bound:
+            bound.append(expansion.with_data(data))
+        return expansion.of(values, bound[0])
+
+    return variables
+
+
+def _continuous(model: Any) -> None:
+    """Raise GraphError for a model that gradients do not sample."""
+    names = [v.name for v in model.value_vars if np.dtype(v.dtype).kind != "f"]
+    if not names:
+        return
+    problem, hint = "these variables are discrete", "pm.sample(...) has steps for them"
+    raise graph_error(problem, op="nutpie", got=", ".join(names), hint=hint)
+
+
+def _places(model: Any) -> list[str]:
+    """A name for each place of the vector, as nutpie gives them."""
+    point, found = model.initial_point(), []
+    for name in (v.name for v in model.value_vars):
+        for index in product(*map(range, np.shape(point[name]))):
+            found.append(f"{name}_{'.'.join(map(str, index))}" if index else name)
+    return found

@@ -1,0 +1,81 @@
+"""The variables that a posterior has for each draw: free ones, and others of them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphc.pymc.data import FixedSizes, ModelData
+from graphc.pymc.values import FreeValues
+from graphc.pytensor.convert import convert
+from graphc.pytensor.linker import CALLED_OFTEN, mode
+from graphc.pytensor.steps import shared_function
+from graphc.runtime.function import Function
+
+
+class Expansion:
+    """From a vector of free values to variables of the model, by their names.
+
+    These are the free variables as the model has them, and its `Deterministic`s; the
+    data are those of when it is made.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._free = FreeValues(model)
+        told = [*model.free_RVs, *model.deterministics]
+        self.names = [v.name for v in told]
+        outputs = self._free.of_vector(model.replace_rvs_by_values(told))
+        everything = ModelData.of(outputs, [self._free.vector])
+        outputs = FixedSizes.of(everything.now()).fixed(everything, outputs)
+        self._data = ModelData.of(outputs, [self._free.vector])
+        self._values = self._data.now()
+        rewrite = mode().optimizer.rewrite
+        self._graph = convert(outputs, [self._free.vector], rewrite)
+
+    @cached_property
+    def on_numpy(self) -> Function:
+        """The function on NumPy: nothing is compiled for it."""
+        return shared_function(self._graph, {**CALLED_OFTEN, "backend": "numpy"})
+
+    def with_data(self, updates: Mapping[str, Any]) -> list[Any]:
+        """The data of now, but for those named."""
+        return self._data.with_named(updates)
+
+    def of(self, values: Any, data: Sequence[Any] | None = None) -> dict[str, Any]:
+        """The variables at one vector."""
+        given = self._values if data is None else data
+        found = self.on_numpy(np.asarray(values, self._free.vector.dtype), *given)
+        return dict(zip(self.names, map(np.asarray, found), strict=True))
+
+    def of_draws(self, draws: Any) -> dict[str, Any]:
+        """The variables of draws, vectors along the last axis, at once and on JAX."""
+        jax = import_module("jax")
+        run, data = shared_function(self._graph, {}).jax_callable, self._values
+        with jax.enable_x64(True):
+            dtype = self._free.vector.dtype
+            wide = jax.numpy.asarray(draws).astype(dtype)
+            many = jax.vmap(jax.vmap(lambda values: run(values, *data)))
+            found = jax.jit(many)(wide)
+        return dict(zip(self.names, map(np.asarray, found), strict=True))
+
+
+def labels(model: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """The coordinates of a model, and the dimensions of its variables, for ArviZ."""
+    lengths = model.dim_lengths
+    coords = {
+        name: np.arange(int(lengths[name].eval())) if told is None else _labels(told)
+        for name, told in model.coords.items()
+    }
+    dims = {name: list(told) for name, told in model.named_vars_to_dims.items()}
+    return coords, dims
+
+
+def _labels(told: Sequence[Any]) -> Any:
+    """An array of one axis, of labels that may be tuples."""
+    if any(isinstance(label, tuple) for label in told):
+        found = np.empty(len(told), dtype=object)
+        found[:] = told
+        return found
+    return np.asarray(told)

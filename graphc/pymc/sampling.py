@@ -1,0 +1,235 @@
+"""Draws from the posterior of a model, by the sampler that is installed."""
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+import graphc.pytensor  # noqa: F401  (registers the mode)
+from graphc.errors import GraphError, graph_error, shortened, user_level
+from graphc.pymc.on_jax import jax_density
+from graphc.pymc.on_nutpie import jittered, nutpie
+from graphc.pymc.posterior import labels
+
+BLOCK = 100  # draws between two signs of progress
+TRIES = 20
+
+
+@dataclass(frozen=True)
+class SamplingSettings:
+    """How much is drawn, and how; `options` are those of the sampler."""
+
+    draws: int
+    tune: int
+    chains: int
+    cores: int
+    seed: int
+    progressbar: bool
+    options: dict[str, Any]
+
+
+Sampler = Callable[[Any, SamplingSettings], Any]
+
+
+def sample(
+    model: Any = None,
+    draws: int = 1000,
+    tune: int = 1000,
+    *,
+    chains: int = 4,
+    cores: int | None = None,
+    random_seed: int | None = None,
+    progressbar: bool = True,
+    sampler: str | None = None,
+    **options: Any,
+) -> Any:
+    """Draws from the posterior of a PyMC model, as an `InferenceData` of ArviZ.
+
+    `sampler` is "nutpie", "numpyro", "blackjax" or "pymc"; by default the first of
+    these that is installed. PyMC's own `pm.sample` draws from models with discrete
+    variables, and from those that graphc cannot compile as a whole, which is warned of.
+    `options` go to the sampler: to `nutpie.sample`, `numpyro.infer.NUTS`,
+    `blackjax.window_adaptation` or `pm.sample`. `model` is by default that of the
+    context.
+    """
+    model = import_module("pymc").modelcontext(model)
+    name = _chosen(model, sampler)
+    seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0] >> 1)
+    cores = min(chains, cores or os.cpu_count() or 1)
+    how = SamplingSettings(draws, tune, chains, cores, seed, progressbar, options)
+    _check(how)
+    if name == "pymc":
+        return _by_pymc(model, how)
+    try:
+        found = SAMPLERS[name](model, how)
+    except GraphError as error:
+        if sampler is not None:
+            raise
+        reason = str(error).splitlines()[0]
+        told = f"graphc.pymc.sample: pm.sample draws, because of {reason}"
+        warnings.warn(told, stacklevel=user_level())
+        return _by_pymc(model, how)
+    return _with_data(found, model)
+
+
+def _chosen(model: Any, sampler: str | None) -> str:
+    """The name of the sampler; raise GraphError for one that there is not."""
+    known = [*SAMPLERS, "pymc"]
+    if sampler is None:
+        discrete = any(np.dtype(v.dtype).kind != "f" for v in model.value_vars)
+        return "pymc" if discrete else next(n for n in known if find_spec(n))
+    if sampler not in known:
+        expected = f"one of {', '.join(map(repr, known))}"
+        problem = f"sampler cannot be {shortened(repr(sampler))}"
+        raise graph_error(problem, op="sample", expected=expected)
+    if find_spec(sampler) is None:
+        hint = f"pip install {sampler}"
+        raise graph_error(f"{sampler} is not installed", op="sample", hint=hint)
+    return sampler
+
+
+def _check(how: SamplingSettings) -> None:
+    for name in ("draws", "tune", "chains"):
+        value, least = getattr(how, name), int(name != "tune")
+        if type(value) is not int or value < least:
+            problem = f"{name} must be an integer of at least {least}"
+            raise graph_error(problem, op="sample", got=repr(value))
+
+
+def _by_pymc(model: Any, how: SamplingSettings) -> Any:
+    """Draws of `pm.sample`, which PyTensor's mode "GRAPHC" computes."""
+    options = {"compile_kwargs": {"mode": "GRAPHC"}, **how.options}
+    with model:
+        return import_module("pymc").sample(
+            how.draws,
+            tune=how.tune,
+            chains=how.chains,
+            cores=how.cores,
+            random_seed=how.seed,
+            progressbar=how.progressbar,
+            **options,
+        )
+
+
+def _by_nutpie(model: Any, how: SamplingSettings) -> Any:
+    return import_module("nutpie").sample(
+        nutpie(model),
+        draws=how.draws,
+        tune=how.tune,
+        chains=how.chains,
+        cores=how.cores,
+        seed=how.seed,
+        progress_bar=how.progressbar,
+        **how.options,
+    )
+
+
+def _by_numpyro(model: Any, how: SamplingSettings) -> Any:
+    jax, infer = import_module("jax"), import_module("numpyro.infer")
+    with jax.enable_x64(True):
+        density = jax_density(model)
+        kernel = infer.NUTS(potential_fn=lambda z: -density(z), **how.options)
+        run = infer.MCMC(
+            kernel,
+            num_warmup=how.tune,
+            num_samples=how.draws,
+            num_chains=how.chains,
+            chain_method="sequential",
+            progress_bar=how.progressbar,
+        )
+        starts = _starts(density, how)
+        first = starts if how.chains > 1 else starts[0]
+        told = ("diverging", "accept_prob", "num_steps")
+        run.run(jax.random.key(how.seed), init_params=first, extra_fields=told)
+        drawn = run.get_samples(group_by_chain=True)
+        stats = run.get_extra_fields(group_by_chain=True)
+    names = {"accept_prob": "acceptance_rate", "num_steps": "n_steps"}
+    stats = {names.get(n, n): np.asarray(v) for n, v in stats.items()}
+    return _as_inference_data(model, density.variables(drawn), stats)
+
+
+def _by_blackjax(model: Any, how: SamplingSettings) -> Any:
+    """Chains one after the other, with one program for the draws of all."""
+    jax, blackjax = import_module("jax"), import_module("blackjax")
+    with jax.enable_x64(True):
+        density = jax_density(model)
+        warm = blackjax.window_adaptation(blackjax.nuts, density, **how.options)
+        started = jax.jit(lambda key, at: warm.run(key, at, how.tune)[0])
+
+        def step(kernel: Any, state: Any, key: Any) -> Any:
+            state, told = kernel(key, state)
+            rate, steps = told.acceptance_rate, told.num_integration_steps
+            return state, (state.position, told.is_divergent, rate, steps)
+
+        def scanned(state: Any, found: Any, keys: Any) -> Any:
+            kernel = blackjax.nuts(density, **found).step
+            return jax.lax.scan(lambda s, k: step(kernel, s, k), state, keys)
+
+        block = jax.jit(scanned)
+
+        def chain(key: Any, at: Any) -> list[Any]:
+            first, later = jax.random.split(key)
+            state, found = started(first, at)
+            blocks, keys = [], jax.random.split(later, how.draws)
+            for start in range(0, how.draws, BLOCK):
+                state, told = block(state, found, keys[start : start + BLOCK])
+                blocks.append(told)
+            return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+        keys = jax.random.split(jax.random.key(how.seed), how.chains)
+        starts = _starts(density, how)
+        track = import_module("rich.progress").track
+        places = track(range(how.chains), "Chains", disable=not how.progressbar)
+        found = [chain(keys[i], starts[i]) for i in places]
+    drawn, *told = [np.stack(parts) for parts in zip(*found, strict=True)]
+    stats = dict(zip(("diverging", "acceptance_rate", "n_steps"), told, strict=True))
+    return _as_inference_data(model, density.variables(drawn), stats)
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "nutpie": _by_nutpie,
+    "numpyro": _by_numpyro,
+    "blackjax": _by_blackjax,
+}
+
+
+def _starts(density: Any, how: SamplingSettings) -> Any:
+    """A point of finite density for each chain, around that at which PyMC starts."""
+    found: list[Any] = []
+    for i in range(how.chains * TRIES):
+        at = jittered(density.initial, how.seed + i)
+        if np.isfinite(density(at)):
+            found.append(at)
+        if len(found) == how.chains:
+            return np.stack(found)
+    problem = "the density is not finite around the initial point"
+    hint = "model.debug() tells which variable; initval=... gives another start"
+    raise graph_error(problem, op="sample", hint=hint)
+
+
+def _as_inference_data(
+    model: Any, posterior: dict[str, Any], stats: dict[str, Any]
+) -> Any:
+    coords, dims = labels(model)
+    from_dict = import_module("arviz").from_dict
+    return from_dict(posterior=posterior, sample_stats=stats, coords=coords, dims=dims)
+
+
+def _with_data(found: Any, model: Any) -> Any:
+    """The draws, with the data of the model as PyMC adds them."""
+    backend = import_module("pymc.backends.arviz")
+    coords, dims = labels(model)
+    groups = {
+        "observed_data": backend.find_observations(model),
+        "constant_data": backend.find_constants(model),
+    }
+    told = {name: group for name, group in groups.items() if group}
+    if told:
+        data = import_module("arviz").from_dict(**told, coords=coords, dims=dims)
+        found.extend(data)
+    return found

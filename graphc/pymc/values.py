@@ -1,0 +1,88 @@
+"""The free values of a PyMC model, as parts of one vector."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomType
+
+
+@dataclass(frozen=True)
+class FreeValues:
+    """The values that PyMC samples, one after the other in a vector."""
+
+    model: Any
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        return tuple(v.name for v in self.model.value_vars)
+
+    @cached_property
+    def vector(self) -> Any:
+        """The variable of PyTensor that joins them."""
+        dtype = np.result_type(*[v.dtype for v in self.model.value_vars]).name
+        return pt.vector("values", dtype=dtype)
+
+    @cached_property
+    def _parts(self) -> dict[Any, Any]:
+        return separated(self.vector, self.model)
+
+    def of_vector(self, outputs: Any) -> Any:
+        """Graphs of the values as graphs of the vector."""
+        return graph_replace(outputs, self._parts, strict=False)
+
+    def joined(self, point: dict[str, Any]) -> Any:
+        """The vector of values by their names."""
+        return np.concatenate([np.ravel(point[name]) for name in self.names])
+
+
+def separated(joined: Any, model: Any) -> dict[Any, Any]:
+    """The free values of a model as parts of a vector, one after the other."""
+    shapes = shapes_of(model)
+    whole = pt.specify_shape(joined, sum(map(prod, shapes)))
+    parts, start = {}, 0
+    for v, shape in zip(model.value_vars, shapes, strict=True):
+        stop = start + prod(shape)
+        part = whole[start:stop].reshape(shape) if shape else whole[start]
+        parts[v] = part.astype(v.dtype)
+        start = stop
+    return parts
+
+
+def shapes_of(model: Any) -> list[tuple[Any, ...]]:
+    """The shape of each free value: integers, and sizes that follow the data."""
+    found = [v.type.shape for v in model.value_vars]
+    late = [i for i, shape in enumerate(found) if None in shape]
+    if not late:
+        return found
+    owners = {model.rvs_to_values[rv]: rv for rv in model.free_RVs}
+    sampled = [owners[model.value_vars[i]] for i in late]
+    wanted = [_sampled(rv, model.rvs_to_transforms[rv]).shape for rv in sampled]
+    point = model.initial_point()
+    told = rewrite_graph(wanted, ("ShapeOpt", "canonicalize"))
+    for i, shape in zip(late, told, strict=True):
+        now = point[model.value_vars[i].name].shape
+        found[i] = now if _is_random(shape) else _sizes(found[i], shape)
+    return found
+
+
+def _sizes(known: tuple[int | None, ...], shape: Any) -> tuple[Any, ...]:
+    """The sizes in a vector, as far as they are not known already."""
+    return tuple(shape[i] if n is None else n for i, n in enumerate(known))
+
+
+def _sampled(rv: Any, transform: Any) -> Any:
+    """The random variable as PyMC samples it."""
+    return rv if transform is None else transform.forward(rv, *rv.owner.inputs)
+
+
+def _is_random(shape: Any) -> bool:
+    """Whether a shape depends on draws, as far as PyTensor could find out."""
+    return any(isinstance(v.type, RandomType) for v in ancestors([shape]))

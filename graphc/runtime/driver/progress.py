@@ -1,0 +1,64 @@
+"""Long work tells how it goes: the logger `graphc`, and one line on a terminal.
+
+The logger tells each compilation when it begins (INFO), and how long it took. A
+compilation that takes long is told on a terminal too, by a line that goes away when it
+is done; `graphc.config.progress = False` leaves it out.
+"""
+
+import logging
+import sys
+import threading
+from typing import TextIO
+
+from graphc.ir.config import config
+
+logger = logging.getLogger("graphc")
+LONG = 2.0  # seconds after which a terminal is told
+EVERY = 1.0  # seconds between two tellings
+_BACK, _CLEARED = "\r", "\x1b[K"  # to the start of the line; the line is cleared
+
+
+class ProgressLine:
+    """A line on a terminal that tells for how long something has been going on.
+
+    A thread writes it, from `LONG` seconds on; `end` takes the line away.
+    """
+
+    def __init__(self, text: str, terminal: TextIO) -> None:
+        self._text = text
+        self._terminal = terminal
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread.start()
+
+    def _tell(self) -> None:
+        seconds, written = LONG, False
+        while not self._ended.wait(EVERY if written else LONG):
+            self._write(f"{_BACK}{_CLEARED}graphc: {self._text}, {seconds:.0f} s")
+            seconds, written = seconds + EVERY, True
+        if written:
+            self._write(f"{_BACK}{_CLEARED}")
+
+    def _write(self, text: str) -> None:
+        try:
+            self._terminal.write(text)
+            self._terminal.flush()
+        except (OSError, ValueError):  # a terminal that is closed meanwhile
+            self._ended.set()
+
+    def end(self) -> None:
+        """Take the line away, if it was written."""
+        self._ended.set()
+        self._thread.join()
+
+
+def begun(text: str) -> ProgressLine | None:
+    """Log that something begins, and tell a terminal if it takes long.
+
+    None where there is no terminal, or none is to be told.
+    """
+    logger.info("%s", text)
+    terminal = sys.stderr
+    if not config.progress or terminal is None or not terminal.isatty():
+        return None
+    return ProgressLine(text, terminal)

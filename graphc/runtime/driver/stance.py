@@ -1,0 +1,265 @@
+"""Stances towards compilations: where there must be none, what needs one raises.
+
+An emitted program announces a segment when it is traced for new sizes, which is before
+anything is lowered or compiled for them. For what JAX compiles again without a trace,
+arguments that are placed elsewhere, the placements are remembered.
+"""
+
+import os
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from graphc.errors import NoCompileError, describe, graph_error, shortened, user_place
+
+Stance = Literal["default", "no_compile"]
+STANCES: tuple[str, ...] = get_args(Stance)
+VARIABLE = "GRAPHC_STANCE"
+_SEGMENT = re.compile(r"jit\(segment_\d+\)")  # as JAX names it
+
+
+@dataclass(eq=False)
+class CompilationLimit:
+    """How many compilations there may be, of some functions, or of all.
+
+    `left` None is any number. `granted` are begun: they have been traced, and are not
+    lowered yet.
+    """
+
+    left: int | None
+    functions: tuple[Any, ...] = ()
+    error: type[NoCompileError] = NoCompileError
+    count: int = 0
+    granted: int = 0
+
+    def covers(self, owner: object) -> bool:
+        """Whether it holds for what an owner compiles: a program, or a function."""
+        return not self.functions or any(f.compiles(owner) for f in self.functions)
+
+    def grant(self) -> None:
+        """One compilation begins."""
+        self.count += 1
+        self.granted += 1
+        if self.left is not None:
+            self.left -= 1
+
+
+class Refused(Exception):
+    """Raised in the place of a compilation, by an emitted program or by JAX.
+
+    The function that was called tells the user what the call needs.
+    """
+
+    def __init__(
+        self,
+        limit: CompilationLimit,
+        segment: int | None = None,
+        sizes: Mapping[str, int] = {},
+    ) -> None:
+        super().__init__("nothing may be compiled here")
+        self.limit = limit
+        self.segment = segment
+        self.sizes = dict(sizes)
+
+    @property
+    def problem(self) -> str:
+        """The rule that the compilation breaks."""
+        if self.limit.count:
+            most = self.limit.count
+            return f"no more than {most} compilation{'s' * (most != 1)} may be made"
+        return "nothing is to be compiled here, and this call needs a compilation"
+
+
+def _of_process() -> tuple[CompilationLimit, ...]:
+    """The stance that the environment says."""
+    stance = os.environ.get(VARIABLE) or "default"
+    _check(stance, VARIABLE)
+    return () if stance == "default" else (CompilationLimit(0),)
+
+
+def _check(stance: object, op: str) -> None:
+    if stance not in STANCES:
+        problem = f"there is no such stance: {shortened(repr(stance))}"
+        expected = " or ".join(map(repr, STANCES))
+        raise graph_error(problem, op=op, expected=expected)
+
+
+_OF_PROCESS = _of_process()
+_LIMITS: ContextVar[tuple[CompilationLimit, ...]] = ContextVar(
+    "limits", default=_OF_PROCESS
+)
+_CALLED: ContextVar[tuple[object, str] | None] = ContextVar("called", default=None)
+
+
+@contextmanager
+def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
+    """Within: the limit holds, in this thread, beside those outside of it."""
+    token = _LIMITS.set((*_LIMITS.get(), limit))
+    try:
+        yield limit
+    finally:
+        _LIMITS.reset(token)
+
+
+@contextmanager
+def stance(stance: Stance, /, *functions: Any) -> Iterator[None]:
+    """Within: what graphc does, in this thread, where a call would compile something.
+
+    "no_compile": the call raises `NoCompileError` before anything is compiled, and
+    changes nothing. The message names the size that is new, the line that asks for it,
+    and the call of `compile` by which it would have been ready. "default": it is
+    compiled. Where `functions` are given, as `graphc.function` and `graphc.jit` return
+    them, the stance is for these alone. The innermost stance counts. `f.compile(...)`
+    compiles in either. The environment says the stance of a process and all its
+    threads: `GRAPHC_STANCE=no_compile`.
+    """
+    _check(stance, "stance")
+    require_functions(functions, "stance")
+    limit = CompilationLimit(None if stance == "default" else 0, functions)
+    with within(limit):
+        yield
+
+
+def require_functions(functions: tuple[Any, ...], op: str) -> None:
+    """Raise GraphError for what does not tell what it compiles."""
+    for function in functions:
+        if not hasattr(type(function), "compiles"):
+            raise graph_error(
+                "this is no function that graphc compiles",
+                op=op,
+                got=shortened(repr(function)),
+                expected="what graphc.function or graphc.jit returns",
+            )
+
+
+@contextmanager
+def lifted() -> Iterator[None]:
+    """Within: compilations are asked for, and not counted."""
+    token = _LIMITS.set(())
+    try:
+        yield
+    finally:
+        _LIMITS.reset(token)
+
+
+@contextmanager
+def called(owner: object, name: str) -> Iterator[None]:
+    """Within: what JAX compiles by this name is compiled for this function."""
+    token = _CALLED.set((owner, f"jit({name})"))
+    try:
+        yield
+    finally:
+        _CALLED.reset(token)
+
+
+def refusing(owner: object) -> CompilationLimit | None:
+    """The limit by which nothing may be compiled for an owner; None where it may."""
+    limits = _LIMITS.get()
+    lifts = False
+    for limit in reversed(limits):
+        if limit.covers(owner):
+            if limit.left == 0 and not (lifts and not limit.count):
+                return limit
+            lifts = lifts or limit.left is None
+    return None
+
+
+def begins(
+    owner: object, segment: int | None = None, sizes: Mapping[str, int] = {}
+) -> None:
+    """A compilation is about to begin. Raises Refused where it may not."""
+    limits = _LIMITS.get()
+    if not limits:
+        return
+    limit = refusing(owner)
+    if limit is not None:
+        raise Refused(limit, segment, sizes)
+    for limit in limits:
+        if limit.covers(owner):
+            limit.grant()
+
+
+def lowered(name: str) -> None:
+    """JAX has lowered a function of this name, and is to compile it: this is counted.
+
+    Nothing is raised within JAX, whose cache would keep that.
+    """
+    limits = _LIMITS.get()
+    if not limits:
+        return
+    owner, called_name = _CALLED.get() or (None, "")
+    if name != called_name and _SEGMENT.fullmatch(name) is None:
+        return
+    granted = [limit for limit in limits if limit.granted]
+    for limit in granted:
+        limit.granted -= 1
+    for limit in limits if not granted else ():
+        if limit.left and limit.covers(owner):
+            limit.left, limit.count = limit.left - 1, limit.count + 1
+
+
+class Placements:
+    """The placements of arguments that calls were compiled for, by their sizes.
+
+    For another one JAX compiles again, without a trace that could be stopped.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[Hashable] = set()
+
+    def note(self, sizes: Callable[[], Hashable], args: Iterable[Any]) -> None:
+        """Calls of these sizes are compiled for arguments placed like these."""
+        placed = _placed(args)
+        if placed:
+            self._known.add((sizes(), placed))
+
+    def require(
+        self, owner: object, sizes: Callable[[], Hashable], args: Iterable[Any]
+    ) -> None:
+        """Raise Refused where an owner may not compile for a placement that is new."""
+        if not _LIMITS.get():
+            return
+        placed = _placed(args)
+        limit = refusing(owner) if placed else None
+        if limit is not None and (sizes(), placed) not in self._known:
+            raise Refused(limit)
+
+
+def _placed(args: Iterable[Any]) -> tuple[Hashable, ...]:
+    """Where those of the arguments are that are committed to devices."""
+    return tuple((i, a.sharding) for i, a in enumerate(args) if _is_committed(a))
+
+
+def _is_committed(argument: Any) -> bool:
+    """Whether an argument is committed to devices; one that is traced is nowhere."""
+    traced = type(argument).__name__.endswith("Tracer")
+    return not traced and getattr(argument, "committed", False) is True
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """The sizes to compile for, those that are `read` from the device among them.
+
+    `code` is the call that does, of a function `f`; "" where none does.
+    """
+
+    sizes: dict[str, int]
+    read: dict[str, int]
+    code: str
+
+
+def refusal(
+    refused: Refused, reason: str, arguments: str, remedy: Remedy
+) -> NoCompileError:
+    """The error that users see: the reason, and the code that would have prevented it.
+
+    Where there is no such code, the function is to be called.
+    """
+    called = "call it once with such arguments, where it may compile"
+    hint = f"{remedy.code} compiles for it ahead of calls" if remedy.code else called
+    problem = f"{refused.problem}\n  because: {reason}"
+    text = describe(problem, arguments=arguments, hint=hint, where=user_place())
+    return refused.limit.error(text, remedy.sizes, remedy.read, remedy.code)

@@ -1,0 +1,86 @@
+"""A compiled function as a picture: its programs, with what each has compiled."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from graphc.errors import shortened
+from graphc.explain.summary import summary
+from graphc.ir.sizes.names import naming
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.driver.log import Compilation
+from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.variants.generations import Generation, Generations
+from graphc.show.collect import ProgramTold
+from graphc.show.picture import Picture
+from graphc.show.showing import Showing
+from graphc.transform.planning.plan import Plan
+
+IN_USE = "in use"
+LONGEST_TITLE = 120
+
+
+class Pictured(Showing):
+    """All that a function shows of its plans; the function holds its programs."""
+
+    backend: Backend
+    _pipeline: Pipeline
+    _prepared: Prepared
+    _newest: Generation
+    _generations: Generations
+    _names: dict[object, str]
+    _before: list[Compilation]
+    _changes: list[str]
+    _drawn: tuple[Prepared, Plan] | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the program: segments, glue, and why they are there."""
+        prepared = self._prepared
+        if self._drawn is None or self._drawn[0] is not prepared:
+            draw = partial(self._picture_of, [self._newest])
+            self._drawn = prepared, replace(prepared.plan, picture=draw)
+        return self._drawn[1]
+
+    def _calls(self) -> int:
+        """The calls so far that have not failed."""
+        raise NotImplementedError
+
+    def _picture(self) -> Picture:
+        return self._picture_of([*self._generations.older, self._newest])
+
+    def _picture_of(self, generations: Sequence[Generation]) -> Picture:
+        """The picture of some of its programs."""
+        plan = generations[-1].prepared.plan
+        with naming(plan.names(self._names)):
+            about = summary(plan, self.backend)
+        title = shortened(about.splitlines()[0], LONGEST_TITLE)
+        told = list(self.programs_told(generations))
+        return Picture(title, told, self._calls(), about, self._changes)
+
+    def programs_told(
+        self, generations: Sequence[Generation] | None = None
+    ) -> Iterator[ProgramTold]:
+        """Its programs as pictures tell of them, by default all that are in use."""
+        how = self._pipeline.how
+        chosen = generations or [*self._generations.older, self._newest]
+        together = [f"{self._calls()} calls, of it and programs before"]
+        together = together if len(chosen) > 1 else []
+        for i, one in enumerate(chosen):
+            newest = one is self._newest
+            yield ProgramTold(
+                name=f"program {i}" if len(chosen) > 1 else "program",
+                plan=one.prepared.plan,
+                backend=self.backend,
+                compiled=self.backend == "jax" and how.jit is not False,
+                source=one.prepared.facts.text,
+                names=self._names,
+                sizes=one.prepared.sizes,
+                values=one.prepared.value_names,
+                rewrites=self._pipeline.log if newest else (),
+                compilations=one.log.done,
+                calls=self._calls() if len(chosen) == 1 else None,
+                serves=IN_USE if newest else "for the sizes it is compiled for",
+                notes=together if newest else (),
+            )

@@ -1,0 +1,66 @@
+"""The call of `compile` by which a call would have been compiled for."""
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any
+
+from graphc.errors import GraphError
+from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.stance import Refused, Remedy
+from graphc.runtime.save.lowering import driver_of
+from graphc.transform.planning.forecast import asked
+from graphc.transform.planning.plan import Plan
+
+_NUMBERS = bool, int, float, complex
+
+
+def sizes_of_call(plan: Plan, args: Sequence[Any]) -> dict[str, int]:
+    """The sizes that arguments tell, by the names that `compile` takes.
+
+    Arguments may be types, or None where nothing is told. Keys of JAX have an axis less
+    than their words.
+    """
+    found: dict[Symbol, int] = {}
+    for value, argument in zip(plan.called.inputs, args, strict=True):
+        if value._symbol is not None and hasattr(argument, "__index__"):
+            found[value._symbol] = index(argument)
+        shape = getattr(argument, "shape", ())
+        for n, size in zip(value.type.shape, shape, strict=False):
+            if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
+                found[n.symbols[0]] = size
+    return {s.name: found[s] for s in asked(plan.called) if s in found}
+
+
+def remedy(
+    prepared: Prepared, args: Sequence[Any], refused: Refused
+) -> Remedy:
+    """The remedy of a call with these arguments; none for where they are placed."""
+    plan = prepared.plan
+    known = sizes_of_call(plan, args)
+    if refused.segment is None or any(s.name not in known for s in asked(plan.called)):
+        return Remedy(dict(known), {}, "")
+    try:
+        reads = driver_of(plan, "compile").reads
+    except GraphError:
+        return Remedy(dict(known), {}, "")
+    read: dict[str, int] = {}
+    for name, size in refused.sizes.items():
+        symbol = prepared.sizes.get(name)
+        original = None if symbol is None else plan.originals.get(symbol, symbol)
+        for s in (symbol, original):
+            if s is not None and s.name in reads:
+                read.setdefault(s.name, size)
+    told = {**known, **read}
+    scalars = [a for a in args if not getattr(a, "shape", ())]
+    numbers = {type(a) in _NUMBERS for a in scalars} or {True}
+    if len(numbers) > 1:
+        return Remedy(told, read, "")  # `compile` takes all of them to be alike
+    arrays = "" if True in numbers else ", numbers=False"
+    return Remedy(told, read, f"f.compile({dict_text(told)}{arrays})")
+
+
+def dict_text(sizes: Mapping[str, int]) -> str:
+    """Sizes as code."""
+    items = ", ".join(f'"{name}": {n}' for name, n in sizes.items())
+    return f"{{{items}}}"

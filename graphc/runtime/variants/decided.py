@@ -1,0 +1,85 @@
+"""The decisions that a compiled function has come to, read off its programs."""
+
+from collections.abc import Iterable, Mapping
+
+from graphc.ir.graph.nodes import Graph
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver.log import Compilation
+from graphc.runtime.variants.decisions import (
+    DecidedInput,
+    DecidedProgram,
+    DecidedSize,
+    SavedDecisions,
+    median,
+)
+from graphc.runtime.variants.generations import Generation
+from graphc.transform.policies import Policy, names_of
+
+
+def inputs_of(graph: Graph) -> tuple[DecidedInput, ...]:
+    """The inputs of a graph, by which its decisions are known again."""
+    return tuple(
+        DecidedInput(
+            name,
+            str(value.dtype),
+            tuple(str(n) if isinstance(n, Dim) else n for n in value.type.shape),
+            value.type.weak,
+        )
+        for name, value in zip(graph.input_names, graph.inputs, strict=True)
+    )
+
+
+def starting(graph: Graph, policies: Mapping[str, Policy]) -> SavedDecisions | None:
+    """The decisions by which a graph starts with policies; None without any."""
+    if not policies:
+        return None
+    sizes = {name: DecidedSize(policy) for name, policy in policies.items()}
+    return SavedDecisions((DecidedProgram(inputs_of(graph), sizes),))
+
+
+def decided(
+    graph: Graph,
+    policies: Mapping[Symbol, Policy],
+    programs: Iterable[Generation],
+) -> DecidedProgram:
+    """The decisions about the sizes of a graph, by the programs that ran it."""
+    names = names_of(graph)
+    sizes = {_name(s, names): DecidedSize(policy) for s, policy in policies.items()}
+    seconds: list[float] = []
+    for program in programs:
+        for one in program.log.done:
+            seconds.append(one.seconds)
+            for name, told in _sizes(program.prepared, one, names):
+                sizes[name] = sizes.get(name, DecidedSize()).merged(told)
+    return DecidedProgram(
+        inputs_of(graph), sizes, compilations=len(seconds), seconds=median(seconds)
+    )
+
+
+def _sizes(
+    prepared: Prepared, one: Compilation, names: Mapping[object, str]
+) -> Iterable[tuple[str, DecidedSize]]:
+    """The sizes and capacities of one compilation, by their names in the graph."""
+    plan = prepared.plan
+    pad = plan.padded
+    stored: dict[Symbol, Symbol] = {}
+    true: dict[Symbol, Symbol] = {}
+    if pad is not None:
+        stored = pad.stored_as | {c: s for s, c in pad.capacities.items()}
+        true = pad.originals
+    for text, n in one.sizes.items():
+        symbol = prepared.sizes.get(text)
+        if symbol is None:
+            continue
+        symbol = plan.originals.get(symbol, symbol)
+        if symbol in stored:
+            yield _name(stored[symbol], names), DecidedSize(capacities=frozenset([n]))
+        else:
+            symbol = true.get(symbol, symbol)
+            yield _name(symbol, names), DecidedSize(sizes=frozenset([n]))
+
+
+def _name(symbol: Symbol, names: Mapping[object, str]) -> str:
+    return names.get(symbol) or shown_name(symbol)

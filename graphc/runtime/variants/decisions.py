@@ -1,0 +1,288 @@
+"""SavedDecisions about sizes, as a text that other processes start from.
+
+A function that adapts ends with a policy for each size that varies. Written to a file,
+these are where another process begins: it compiles nothing that the first one has
+compiled on the way there. The file is JSON of few lines, to be read and merged.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from graphc.errors import GraphError, graph_error, shortened
+from graphc.runtime.cache.whole_files import write_whole
+from graphc.transform.policies import Bound, Pad, Policy
+
+TITLE, FORMAT = "graphc decisions", 1
+LARGEST = 2**26  # bytes of a file that is read
+_PAD = {f.name for f in fields(Pad)}
+
+
+@dataclass(frozen=True)
+class DecidedInput:
+    """An argument: its dtype, and its sizes by numbers and names."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    weak: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class DecidedSize:
+    """A size: its policy, None where it is as it comes, and what was compiled for."""
+
+    policy: Policy | None = None
+    sizes: frozenset[int] = frozenset()
+    capacities: frozenset[int] = frozenset()
+
+    def merged(self, other: "DecidedSize") -> "DecidedSize":
+        """Both together: a size varies if it does in one of them."""
+        return DecidedSize(
+            self.policy or other.policy,
+            self.sizes | other.sizes,
+            self.capacities | other.capacities,
+        )
+
+
+@dataclass(frozen=True)
+class DecidedProgram:
+    """The decisions of one program, which is known by its function and its inputs.
+
+    `predicates` are facts about sizes that it is for. `seconds` is the median of its
+    `compilations`.
+    """
+
+    inputs: tuple[DecidedInput, ...]
+    sizes: Mapping[str, DecidedSize] = field(default_factory=dict)
+    function: str = ""
+    predicates: tuple[str, ...] = ()
+    compilations: int = 0
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> object:
+        """The same for decisions that are about one program."""
+        return self.function, self.inputs, self.predicates
+
+    @property
+    def policies(self) -> dict[str, Policy]:
+        """The policies of sizes that have one, by name."""
+        return {n: s.policy for n, s in self.sizes.items() if s.policy is not None}
+
+    def merged(self, other: "DecidedProgram") -> "DecidedProgram":
+        """Both together."""
+        none = DecidedSize()
+        names = dict.fromkeys((*self.sizes, *other.sizes))
+        sizes = {
+            n: self.sizes.get(n, none).merged(other.sizes.get(n, none)) for n in names
+        }
+        most = max(self, other, key=lambda one: one.compilations)
+        return replace(
+            self, sizes=sizes, compilations=most.compilations, seconds=most.seconds
+        )
+
+
+@dataclass(frozen=True)
+class SavedDecisions:
+    """The decisions of a function: `save` writes them, `decisions=` takes them."""
+
+    programs: tuple[DecidedProgram, ...] = ()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "SavedDecisions":
+        """Read a file. Raises GraphError for one that holds no decisions."""
+        shown = os.fsdecode(path)
+        try:
+            with open(path, "rb") as file:
+                content = file.read(LARGEST)
+            return cls.of_text(content.decode())
+        except OSError as error:
+            problem = f"the file cannot be read: {error.strerror}"
+            raise graph_error(problem, op="decisions", got=shown) from None
+        except UnicodeDecodeError:
+            raise _no_file("it is no text", shown) from None
+        except GraphError as error:
+            raise _no_file(str(error).splitlines()[0], shown) from None
+
+    @classmethod
+    def of_text(cls, text: str) -> "SavedDecisions":
+        """The decisions in a text, as `text` gives it. Raises GraphError for others."""
+        try:
+            return cls(_programs_in(json.loads(text)))
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as e:
+            if isinstance(e, GraphError):
+                raise
+            problem = "it is damaged, or no file of decisions"
+            raise graph_error(problem, op="decisions") from None
+
+    @property
+    def text(self) -> str:
+        """The text of a file."""
+        programs = ",\n".join(map(_text_of, self.programs))
+        return f'{{"format": "{TITLE} {FORMAT}",\n"programs": [\n{programs}\n]}}\n'
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them to a file, as a whole or not at all."""
+        write_whole(path, self.text.encode())
+
+    def merged(self, *others: "SavedDecisions") -> "SavedDecisions":
+        """The decisions of several processes: sizes vary that vary in one of them.
+
+        Where policies of one size differ, the first one holds.
+        """
+        found: dict[object, DecidedProgram] = {}
+        for one in (self, *others):
+            for program in one.programs:
+                known = found.get(program.key)
+                found[program.key] = program if known is None else known.merged(program)
+        return SavedDecisions(tuple(found.values()))
+
+    def program(self, inputs: Sequence[DecidedInput]) -> DecidedProgram | None:
+        """The decisions for a program with these inputs, if there are any."""
+        wanted = tuple(inputs)
+        return next((p for p in self.programs if p.inputs == wanted), None)
+
+    def require(self, inputs: Sequence[DecidedInput], op: str) -> None:
+        """Raise GraphError where all are for other programs."""
+        kinds = [_kind(one) for one in inputs]
+        if any([_kind(one) for one in p.inputs] == kinds for p in self.programs):
+            return
+        known = {f"({', '.join(map(str, p.inputs))})" for p in self.programs}
+        raise graph_error(
+            "these decisions are of another program",
+            op=op,
+            got=shortened(" or ".join(sorted(known))) or "decisions of no program",
+            expected=shortened(f"({', '.join(map(str, inputs))})"),
+            hint="f.decisions.save(path) of this program writes its own",
+        )
+
+    def require_function(self, name: str) -> None:
+        """Raise GraphError where all are of other functions than that of a name."""
+        known = {p.function for p in self.programs}
+        if known and name not in known:
+            raise graph_error(
+                "these decisions are of another function",
+                op="jit",
+                got=", ".join(sorted(known)),
+                expected=name,
+            )
+
+
+def decisions_of(given: Any, op: str) -> SavedDecisions | None:
+    """The decisions that an option gives: themselves, a path, or several of these."""
+    if given is None or isinstance(given, SavedDecisions):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        return SavedDecisions.load(given)
+    if isinstance(given, (list, tuple)) and given:
+        first, *others = [decisions_of(one, op) or SavedDecisions() for one in given]
+        return first.merged(*others)
+    raise graph_error(
+        "these are no decisions",
+        op=op,
+        got=shortened(repr(given)),
+        expected="the path of a file, what f.decisions gives, or a list of these",
+    )
+
+
+def _kind(one: DecidedInput) -> object:
+    return one.name, one.dtype, len(one.shape)
+
+
+def _no_file(problem: str, path: str) -> GraphError:
+    return graph_error(problem.removeprefix("decisions: "), op="decisions", got=path)
+
+
+def _text_of(program: DecidedProgram) -> str:
+    """A program as JSON, a line for each of its inputs and sizes."""
+    head = {"function": program.function, "predicates": list(program.predicates)}
+    costs = {"compilations": program.compilations, "seconds": program.seconds}
+    inputs = ",\n  ".join(json.dumps(asdict(one)) for one in program.inputs)
+    sizes = ",\n  ".join(
+        f"{json.dumps(name)}: {json.dumps(_size_data(size))}"
+        for name, size in sorted(program.sizes.items())
+    )
+    parts = json.dumps(head)[1:-1], json.dumps(costs)
+    return (
+        f' {{{parts[0]},\n "inputs": [\n  {inputs}],\n'
+        f' "sizes": {{\n  {sizes}}},\n "costs": {parts[1]}}}'
+    )
+
+
+def _size_data(size: DecidedSize) -> dict[str, Any]:
+    data: dict[str, Any] = {"policy": None}
+    if isinstance(size.policy, Pad):
+        default = Pad()
+        data["policy"] = "pad"
+        of_pad = asdict(size.policy)
+        data |= {k: n for k, n in of_pad.items() if n != getattr(default, k)}
+    elif isinstance(size.policy, Bound):
+        data["policy"] = "bound"
+    data["sizes"] = sorted(size.sizes)
+    data["capacities"] = sorted(size.capacities)
+    return data
+
+
+def _programs_in(data: Any) -> tuple[DecidedProgram, ...]:
+    title, _, number = data["format"].rpartition(" ")
+    if title != TITLE or not number.isdecimal():
+        raise graph_error("it is no file of decisions", op="decisions")
+    if int(number) > FORMAT:
+        problem = f"a newer graphc wrote it, in format {number}; this is {FORMAT}"
+        raise graph_error(problem, op="decisions")
+    return tuple(map(_program, data["programs"]))
+
+
+def _program(data: Any) -> DecidedProgram:
+    return DecidedProgram(
+        tuple(map(_input, data["inputs"])),
+        {_string(name): _size(size) for name, size in data["sizes"].items()},
+        _string(data["function"]),
+        tuple(map(_string, data["predicates"])),
+        _integer(data["costs"]["compilations"]),
+        float(data["costs"]["seconds"]),
+    )
+
+
+def _input(data: Any) -> DecidedInput:
+    shape = tuple(n if isinstance(n, str) else _integer(n) for n in data["shape"])
+    weak = data["weak"] is True
+    return DecidedInput(_string(data["name"]), _string(data["dtype"]), shape, weak)
+
+
+def _size(data: Any) -> DecidedSize:
+    of_pad = {name: n for name, n in data.items() if name in _PAD}
+    unknown = data.keys() - _PAD - {"policy", "sizes", "capacities"}
+    policies: dict[Any, Policy | None] = {
+        None: None,
+        "bound": Bound(),
+        "pad": Pad(**of_pad),
+    }
+    if unknown or data["policy"] not in policies:
+        raise ValueError
+    counts = [frozenset(map(_integer, data[k])) for k in ("sizes", "capacities")]
+    return DecidedSize(policies[data["policy"]], *counts)
+
+
+def _string(data: Any) -> str:
+    if not isinstance(data, str):
+        raise TypeError
+    return data
+
+
+def _integer(data: Any) -> int:
+    if type(data) is not int:
+        raise TypeError
+    return data
+
+
+def median(numbers: Iterable[float]) -> float:
+    """The median to three digits; 0 of none."""
+    ordered = sorted(numbers)
+    return float(f"{ordered[len(ordered) // 2]:.3g}") if ordered else 0.0

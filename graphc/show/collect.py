@@ -1,0 +1,173 @@
+"""From a program, as a function tells of it, to the records of a picture."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.names import naming
+from graphc.rewriting.engine.fixpoint import Application
+from graphc.show.emitted import printed_lines
+from graphc.show.nodes import Nodes
+from graphc.show.records import (
+    CompilationRecord,
+    PredicateRecord,
+    ProgramRecord,
+)
+from graphc.show.rewriting import Rewrites
+from graphc.show.steps import Steps
+from graphc.show.tables import Tables
+from graphc.transform.planning.plan import Plan
+
+
+class CompiledPart(Protocol):
+    """A compilation, as `stats()` has it."""
+
+    @property
+    def segment(self) -> int:
+        """The index of its segment."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+
+    @property
+    def reason(self) -> str:
+        """The change that asked for it."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes it is for, by the names that they have in the text."""
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A fact about sizes that a program holds for, and its text."""
+
+    text: str
+    left: Size
+    relation: str
+    right: Size
+    answer: bool
+
+
+@dataclass(frozen=True)
+class ProgramTold:
+    """All that a picture tells of one program.
+
+    `names` are those of its sizes, where not their own. `sizes` are symbols by the
+    names that they have in its text, `values` the names of values there. `serves` says
+    which calls it is for.
+    """
+
+    name: str
+    plan: Plan
+    backend: str
+    compiled: bool
+    source: str
+    names: Mapping[object, str]
+    sizes: Mapping[str, Symbol]
+    values: Mapping[Value, str]
+    rewrites: Sequence[Application] = ()
+    compilations: Sequence[CompiledPart] = ()
+    calls: int | None = None
+    serves: str = ""
+    predicates: Sequence[Predicate] = ()
+    notes: Sequence[str] = ()
+
+
+def collect(told: ProgramTold) -> ProgramRecord:
+    """The records of a program."""
+    with naming(told.plan.names(told.names)):
+        return _Collector(told).record()
+
+
+class _Collector:
+    """Makes the records of one program, table by table."""
+
+    def __init__(self, told: ProgramTold) -> None:
+        self._told, self._plan = told, told.plan
+        self._tables = Tables(told.plan)
+        self._compiled = Counter(one.segment for one in told.compilations)
+        self._nodes = Nodes(self._tables, told.values)
+
+    def record(self) -> ProgramRecord:
+        told, plan = self._told, self._plan
+        called = plan.called
+        inputs = tuple([self._nodes.value(v) for v in plan.graph.inputs])
+        for value in called.inputs:
+            self._tables.type(value.type)
+            self._tables.line(value.node.place)
+        steps = Steps(self._nodes)
+        compiled = steps.of if told.compiled else steps.straight
+        made = compiled(plan)
+        outputs = [self._nodes.value(plan.resolve(v)) for v in plan.graph.outputs]
+        checks = steps.size_checks(plan)
+        rewrites = Rewrites(told.rewrites, self._nodes)
+        compilations = tuple(map(self._compilation, told.compilations))
+        predicates = tuple(map(self._predicate, told.predicates))
+        notes = [*told.notes, *self._notes(rewrites.left_out)]
+        return ProgramRecord(
+            told.name,
+            told.backend,
+            told.compiled,
+            told.serves,
+            told.calls,
+            inputs,
+            tuple(outputs),
+            plan.static_inputs,
+            tuple(self._tables.symbols.records),
+            self._tables.sizes,
+            tuple(self._tables.lines.records),
+            tuple(self._tables.types.records),
+            tuple(self._nodes.values.records),
+            tuple(self._nodes.nodes.records),
+            made,
+            checks,
+            compilations,
+            rewrites.records,
+            predicates,
+            tuple(notes),
+            printed_lines(told.source),
+        )
+
+    def _compilation(self, one: CompiledPart) -> CompilationRecord:
+        symbols = ((self._told.sizes.get(k), n) for k, n in one.sizes.items())
+        keys = [(self._tables.symbol(s), n) for s, n in symbols if s is not None]
+        return CompilationRecord(
+            one.segment,
+            round(one.seconds, 4),
+            one.reason,
+            dict(one.sizes),
+            tuple(keys),
+            self._calls(one.segment),
+        )
+
+    def _calls(self, segment: int) -> int | None:
+        """The calls that a compilation has run, where it is the only one."""
+        return self._told.calls if self._compiled[segment] == 1 else None
+
+    def _predicate(self, one: Predicate) -> PredicateRecord:
+        left, right = self._tables.size(one.left), self._tables.size(one.right)
+        return PredicateRecord(one.text, left, one.relation, right, one.answer)
+
+    def _notes(self, left_out: int) -> list[str]:
+        """Policies, fallbacks at true sizes, prices, and what is left out here."""
+        padded, plan = self._plan.padded, self._plan
+        notes = [plan.budget] * bool(plan.budget)
+        if padded is not None:
+            notes += [
+                f"{remark.node.reported} at {remark.place} {how}: {remark.reason}"
+                for remarks, how in (
+                    (padded.cuts, "needs true sizes"),
+                    (padded.prices, "is padded at a price"),
+                )
+                for remark in remarks
+            ]
+        if left_out:
+            notes.append(f"{left_out} more applications of rules have no record here")
+        return list(dict.fromkeys(notes))
+
+

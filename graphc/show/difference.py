@@ -1,0 +1,148 @@
+"""The differences of two plans, in a few lines."""
+
+from collections import Counter
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from graphc.errors import graph_error, shortened
+from graphc.show.picture import Picture
+from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
+from graphc.show.showing import Showing
+from graphc.transform.planning.plan import Plan
+
+MOST_TOLD = 12  # ops, or rules, of one line
+
+
+def diff(first: Showing | Plan, second: Showing | Plan) -> str:
+    """The differences of two plans, or of the plans of two functions, line by line.
+
+    Steps are told as by `difflib`: with "-" those of the first that the second has not.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> f = graphc.function([x], gt.mean(x))
+    >>> g = graphc.function([x], gt.mean(x), backend="numpy")
+    >>> print(graphc.diff(f, g).splitlines()[0])
+    backend: jax -> numpy
+    """
+    return difference(_record(first), _record(second))
+
+
+def _record(shown: Showing | Plan) -> PictureRecord:
+    draw = shown.picture if isinstance(shown, Plan) else None
+    if isinstance(shown, Showing):
+        draw = shown._picture
+    picture = None if draw is None else draw()
+    if not isinstance(picture, Picture):
+        raise graph_error(
+            "it has no plan to compare",
+            op="diff",
+            got=shortened(repr(shown)),
+            expected="a compiled function, or its plan: f.plan",
+        )
+    return picture.record
+
+
+def difference(first: PictureRecord, second: PictureRecord) -> str:
+    """The lines that tell how the second picture is another than the first."""
+    lines = list(_lines(first, second))
+    return "\n".join(lines) if lines else "the plans are alike"
+
+
+def _lines(first: PictureRecord, second: PictureRecord) -> Iterator[str]:
+    if len(first.programs) != len(second.programs):
+        counts = len(first.programs), len(second.programs)
+        yield f"programs: {counts[0]} -> {counts[1]}"
+    for i, (a, b) in enumerate(zip(first.programs, second.programs, strict=False)):
+        told = list(_of_programs(a, b))
+        if told and len(first.programs) > 1:
+            yield f"program {i}:"
+            told = [f"  {line}" for line in told]
+        yield from told
+
+
+def _of_programs(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
+    for what, old, new in (
+        ("backend", a.backend, b.backend),
+        ("compiled", _yes(a.compiled), _yes(b.compiled)),
+        ("arguments", _arguments(a), _arguments(b)),
+        ("results", _results(a), _results(b)),
+        ("sizes", _policies(a), _policies(b)),
+        ("size checks", _checks(a), _checks(b)),
+        ("nodes", str(len(a.nodes)), str(len(b.nodes))),
+    ):
+        if old != new:
+            yield f"{what}: {old or 'none'} -> {new or 'none'}"
+    yield from _counts("ops", _ops(a), _ops(b))
+    yield from _counts("rules", _rules(a), _rules(b))
+    yield from _steps(a, b)
+
+
+def _yes(answer: bool) -> str:
+    return "yes" if answer else "no"
+
+
+def _arguments(program: ProgramRecord) -> str:
+    texts = []
+    for i, place in enumerate(program.inputs):
+        static = " static" * (i in program.static_inputs)
+        texts.append(f"{_typed(program, place)}{static}")
+    return ", ".join(texts)
+
+
+def _results(program: ProgramRecord) -> str:
+    types = (program.values[v].type for v in program.outputs)
+    return ", ".join(program.types[t].text for t in types)
+
+
+def _typed(program: ProgramRecord, place: int) -> str:
+    value = program.values[place]
+    return f"{value.name}: {program.types[value.type].text}"
+
+
+def _policies(program: ProgramRecord) -> str:
+    told = [f"{s.name} {s.policy}" for s in program.symbols if s.policy]
+    return ", ".join(dict.fromkeys(told))
+
+
+def _checks(program: ProgramRecord) -> str:
+    return ", ".join(dict.fromkeys(check.text for check in program.size_checks))
+
+
+def _ops(program: ProgramRecord) -> Counter[str]:
+    return Counter(node.op for node in program.nodes)
+
+
+def _rules(program: ProgramRecord) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for one in program.rewrites:
+        counts[one.rule] += one.count
+    return counts
+
+
+def _counts(what: str, a: Counter[str], b: Counter[str]) -> Iterator[str]:
+    told = [f"{n} {a[n]} -> {b[n]}" for n in sorted({*a, *b}) if a[n] != b[n]]
+    if told:
+        more = f", and {len(told) - MOST_TOLD} more" * (len(told) > MOST_TOLD)
+        yield f"{what}: {', '.join(told[:MOST_TOLD])}{more}"
+
+
+def _steps(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
+    old, new = [_step(a, s) for s in a.steps], [_step(b, s) for s in b.steps]
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, False).get_opcodes():
+        if tag != "equal":
+            yield from (f"- {line}" for line in old[i:j])
+            yield from (f"+ {line}" for line in new[k:m])
+
+
+def _step(program: ProgramRecord, step: StepRecord) -> str:
+    line = None if step.line is None else program.lines[step.line]
+    keys = ", ".join(program.symbols[s].name for s in step.keys)
+    if step.segment is None:
+        where = "" if line is None else f" at {line.file}:{line.line}"
+        return f"{step.kind}{where}: {step.text or step.reason}"
+    count = len(step.nodes)
+    text = f"segment {step.segment}: {count} node{'s' * (count != 1)}"
+    if line is not None:
+        text += f" from {line.file}:{line.line}"
+    return text + (f", compiled per {keys}" if keys else ", compiled once")

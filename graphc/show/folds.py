@@ -1,0 +1,121 @@
+"""How a picture folds: nodes by source line, alike blocks of lines shown once.
+
+Consecutive nodes of one line are a run. Where a row of runs is repeated, with the same
+lines, ops and types of elements, as the layers of a network are, the first is shown and
+the others are counted. One walk over the runs, in which a row that may be repeated is
+compared once and then skipped, so the cost is linear.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphc.show.records import NodeRecord, ProgramRecord, StepRecord
+
+LONGEST_ROW = 256  # runs of a row that may be repeated
+
+
+@dataclass(frozen=True, slots=True)
+class LineRun:
+    """Consecutive nodes of one line."""
+
+    line: int
+    nodes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedRow:
+    """Runs that follow one another, `count` times alike; `nodes` are in all of them."""
+
+    runs: tuple[LineRun, ...]
+    count: int
+    nodes: int
+
+
+def runs_of(nodes: Sequence[int], program: ProgramRecord) -> list[LineRun]:
+    """The runs of the nodes of a step, in order."""
+    runs: list[LineRun] = []
+    held: list[int] = []
+    line = -1
+    for place in nodes:
+        own = program.nodes[place].line
+        if own != line and held:
+            runs.append(LineRun(line, tuple(held)))
+            held = []
+        line = own
+        held.append(place)
+    if held:
+        runs.append(LineRun(line, tuple(held)))
+    return runs
+
+
+def rows_of(nodes: Sequence[int], program: ProgramRecord) -> list[FoldedRow]:
+    """The rows of a step: single runs, and rows that are repeated."""
+    runs = [part for run in runs_of(nodes, program) for part in _parts(run, program)]
+    keys = [_key(run, program) for run in runs]
+    following = _next_alike(keys)
+    rows: list[FoldedRow] = []
+    at = 0
+    while at < len(runs):
+        length = following[at] - at
+        count = _repeats(keys, at, length) if 0 < length <= LONGEST_ROW else 1
+        length = length if count > 1 else 1
+        alike = runs[at : at + length * count]
+        total = sum(len(run.nodes) for run in alike)
+        rows.append(FoldedRow(tuple(runs[at : at + length]), count, total))
+        at += length * count
+    return rows
+
+
+def _parts(run: LineRun, program: ProgramRecord) -> list[LineRun]:
+    """A run, or its parts where it repeats itself: a loop of Python on one line."""
+    keys = [_node_key(program.nodes[i], program) for i in run.nodes]
+    following = _next_alike(keys)
+    length = following[0] if keys else 0
+    count = _repeats(keys, 0, length) if length > 0 else 1
+    if count < 3:
+        return [run]
+    cut = range(0, length * count, length)
+    parts = [LineRun(run.line, run.nodes[i : i + length]) for i in cut]
+    left = run.nodes[length * count :]
+    return [*parts, LineRun(run.line, left)] if left else parts
+
+
+def _next_alike(keys: Sequence[object]) -> list[int]:
+    """The place of the next equal key of each; -1 where there is none."""
+    latest: dict[object, int] = {}
+    following = [-1] * len(keys)
+    for i in range(len(keys) - 1, -1, -1):
+        following[i] = latest.get(keys[i], -1)
+        latest[keys[i]] = i
+    return following
+
+
+def _repeats(keys: Sequence[object], at: int, length: int) -> int:
+    """How often the row of this length at a place stands there in a row."""
+    count, last = 1, len(keys) - length
+    while at + length * count <= last and all(
+        keys[at + i] == keys[at + length * count + i] for i in range(length)
+    ):
+        count += 1
+    return count
+
+
+def _key(run: LineRun, program: ProgramRecord) -> tuple[object, ...]:
+    nodes = [_node_key(program.nodes[i], program) for i in run.nodes]
+    return run.line, tuple(nodes)
+
+
+def _node_key(node: NodeRecord, program: ProgramRecord) -> tuple[object, ...]:
+    types = [program.values[v].type for v in node.outputs]
+    return node.op, node.params, *types
+
+
+def steps_within(steps: Sequence[StepRecord]) -> list[StepRecord]:
+    """All steps, those of loops that Python runs after the loop."""
+    listed: list[StepRecord] = []
+    stack = list(steps)[::-1]
+    while stack:
+        step = stack.pop()
+        listed.append(step)
+        stack += step.steps[::-1]
+    return listed

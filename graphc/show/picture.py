@@ -1,0 +1,59 @@
+"""A picture: its records, and all that is made of them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from graphc.show.collect import ProgramTold, collect
+from graphc.show.drawing import svg
+from graphc.show.page import facts, page
+from graphc.show.records import PictureRecord
+from graphc.version import VERSION
+
+
+class Picture:
+    """The picture of a function, or of one of its plans."""
+
+    def __init__(
+        self,
+        title: str,
+        programs: Iterable[ProgramTold],
+        calls: int,
+        about: str,
+        notes: Sequence[str] = (),
+    ) -> None:
+        told, version = tuple(map(collect, programs)), VERSION
+        self.record = PictureRecord(title, version, calls, told, tuple(notes))
+        self._about = about
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its data."""
+        return self.record.to_dict()
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json.dumps(self.to_dict())
+
+    def to_svg(self) -> str:
+        """It, for papers."""
+        return svg(self.record)
+
+    def to_html(self) -> str:
+        """The page."""
+        return page(self.record)
+
+    def summary_html(self) -> str:
+        """A few lines of it."""
+        counted = escape(facts(self.record))
+        return f"<pre>{escape(self._about)}</pre><p>{counted}</p>"
+
+    def notebook_html(self) -> str:
+        """The same, with the page to be opened below."""
+        inside = escape(self.to_html(), quote=True)
+        frame = (
+            f'<iframe sandbox="allow-scripts" srcdoc="{inside}" title="plan" '
+            'style="width:100%;height:70vh;border:0"></iframe>'
+        )
+        opened = f"<details><summary>the plan</summary>{frame}</details>"
+        return self.summary_html() + opened

@@ -1,0 +1,224 @@
+"""The data of a picture: the schema of `f.plan.to_json()`, version 1.
+
+Values, lines, types and symbols stand in lists, and are named by their places in them;
+sizes stand in a dict by a key of their own. docs/show.md tells what each field is.
+"""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+SCHEMA, VERSION = "graphc.plan", 1
+
+SizeRef = int | str  # a number, or a key of `sizes`
+SizeFactor = int | tuple[str, tuple[SizeRef, ...]]  # a symbol, or a function of sizes
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRecord:
+    """A size: a sum of products. `terms` is None where it is too long to be told.
+
+    A term is a coefficient and its factors: a symbol, or a function and its arguments,
+    one of `//`, `*`, `min`, `max`, `clip` (an index, a size) and `stretch`.
+    """
+
+    text: str
+    terms: tuple[tuple[int, tuple[SizeFactor, ...]], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRecord:
+    """How a size is padded: as the fields of `graphc.Pad`."""
+
+    growth: float
+    minimum: int
+    buckets: tuple[int, ...]
+    multiple: int
+    open_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRecord:
+    """An integer that sizes are made of.
+
+    `kind` is "axis" (known from a shape), "argument" (an integer that is passed),
+    "count" (known when data are), "capacity" and "true size" (both `of` another symbol,
+    a number of which decides it), "same" (it stands for another, `of`) or "steps" (it
+    follows by `formula`). `value` is the one whose number it is, where there is one.
+    """
+
+    name: str
+    kind: str
+    value: int | None = None
+    of: int | None = None
+    formula: SizeRef | None = None
+    upper: SizeRef | None = None
+    policy: str = ""
+    capacity: CapacityRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineRecord:
+    """A line of the user's code."""
+
+    file: str
+    line: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRecord:
+    """A dtype and a shape."""
+
+    dtype: str
+    shape: tuple[SizeRef, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRecord:
+    """A value; `node` makes it, unless it is an argument or a literal."""
+
+    name: str
+    type: int
+    node: int | None = None
+    literal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """An op applied to values; `bodies` are the nodes of graphs inside of it."""
+
+    op: str
+    line: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    params: str = ""
+    bodies: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """A step of a plan: a part that is compiled, or glue between such.
+
+    `kind` is "segment", "read" (an integer, which `keys` tells, is read from the
+    device), "host" (runs on the host), "check", "join" (pieces become one array),
+    "loop" (run by Python; `steps` are those of its body) or "program" (all of it, where
+    nothing is compiled).
+    """
+
+    kind: str
+    reason: str
+    line: int | None
+    nodes: tuple[int, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    segment: int | None = None
+    keys: tuple[int, ...] = ()
+    statics: tuple[int, ...] = ()
+    remedy: str = ""
+    text: str = ""
+    steps: "tuple[StepRecord, ...]" = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SizeCheckRecord:
+    """A relation of sizes that a call is checked for."""
+
+    left: SizeRef
+    relation: str
+    right: SizeRef
+    text: str
+    reason: str
+    op: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationRecord:
+    """A compilation: `sizes` by name; `keys` are pairs of a symbol and its number.
+
+    `calls` is how many calls have run it, None where JAX has not let us count.
+    """
+
+    segment: int
+    seconds: float
+    reason: str
+    sizes: dict[str, int]
+    keys: tuple[tuple[int, int], ...]
+    calls: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRecord:
+    """A rule that was applied, `count` times in a row with the same texts."""
+
+    rule: str
+    about: str
+    exact: bool
+    line: int
+    before: str
+    after: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateRecord:
+    """A fact about sizes that a program holds for: Python code decides by it."""
+
+    text: str
+    left: SizeRef
+    relation: str
+    right: SizeRef
+    answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRecord:
+    """One program of a function: its plan, what it was made of, and what it has done.
+
+    `serves` says which calls it is for.
+    """
+
+    name: str
+    backend: str
+    compiled: bool
+    serves: str
+    calls: int | None
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    static_inputs: tuple[int, ...]
+    symbols: tuple[SymbolRecord, ...]
+    sizes: dict[str, SizeRecord]
+    lines: tuple[LineRecord, ...]
+    types: tuple[TypeRecord, ...]
+    values: tuple[ValueRecord, ...]
+    nodes: tuple[NodeRecord, ...]
+    steps: tuple[StepRecord, ...]
+    size_checks: tuple[SizeCheckRecord, ...]
+    compilations: tuple[CompilationRecord, ...]
+    rewrites: tuple[RewriteRecord, ...]
+    predicates: tuple[PredicateRecord, ...]
+    notes: tuple[str, ...]
+    source: str
+
+    def to_plain(self) -> dict[str, Any]:
+        """The same as dicts and lists, without what is long."""
+        bare = replace(self, steps=(), nodes=(), values=(), lines=(), source="")
+        return asdict(bare)
+
+
+@dataclass(frozen=True, slots=True)
+class PictureRecord:
+    """The data of a picture."""
+
+    title: str
+    graphc: str
+    calls: int
+    programs: tuple[ProgramRecord, ...]
+    notes: tuple[str, ...] = ()
+    schema: str = field(default=SCHEMA, init=False)
+    version: int = field(default=VERSION, init=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as dicts and lists, as JSON has them."""
+        return asdict(self)

@@ -1,0 +1,69 @@
+"""Functions that show themselves: in a browser, in a file, in a notebook."""
+
+import os
+import sys
+import tempfile
+import webbrowser
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.show.picture import Picture
+
+
+class Showing:
+    """A function that shows its plan."""
+
+    @abstractmethod
+    def _picture(self) -> Picture:
+        """Its picture now."""
+
+    def show(self, path: Any = None, open: bool = True) -> Path:
+        """Write the plan as a page, and open it in a browser; the path of the file.
+
+        The page is one file that needs no network. Without a `path` it is written
+        among temporary files. A path that ends in ".svg" gets a drawing for papers, one
+        in ".json" the data; neither is opened. Without a browser, or where `open` is
+        False, the path is printed.
+        """
+        kind = ".html" if path is None else Path(path).suffix.lower()
+        if kind not in (".html", ".htm", ".svg", ".json"):
+            raise graph_error(
+                f"a plan is not written as {kind or 'a file without a suffix'}",
+                op="show",
+                expected="a path that ends in .html, .svg or .json",
+            )
+        picture = self._picture()
+        if kind == ".svg":
+            text = picture.to_svg()
+        else:
+            text = picture.to_json() if kind == ".json" else picture.to_html()
+        target = _temporary() if path is None else Path(path).absolute()
+        target.write_text(text, encoding="utf-8")
+        shown = open and kind.startswith(".htm") and _opened(target)
+        if not shown:
+            print(f"the plan is in {target if path is None else path}")
+        return target
+
+    def _repr_html_(self) -> str:
+        """A summary, and the page below it, for notebooks."""
+        return self._picture().notebook_html()
+
+
+def _temporary() -> Path:
+    descriptor, name = tempfile.mkstemp(prefix="graphc-plan-", suffix=".html")
+    os.close(descriptor)
+    return Path(name)
+
+
+def _opened(target: Path) -> bool:
+    """Whether a browser has taken a page. One in the terminal would take that over."""
+    named = os.environ.get("BROWSER")
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform.startswith("linux") and not (named or display):
+        return False
+    try:
+        return webbrowser.open(target.as_uri())
+    except webbrowser.Error:
+        return False

@@ -1,0 +1,93 @@
+"""`jax.lax.associative_scan`: one program for all sizes, as JAX by each of them."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.lax import associative_scan  # by whatever name it is called
+
+import graphc
+
+SIZES = (3, 6, 5)
+
+
+def affine(first, second):
+    """A map a x + b, then another: not commutative."""
+    return {
+        "a": first["a"] * second["a"],
+        "b": second["a"] * first["b"] + second["b"],
+    }
+
+
+def scanned(x):
+    parts = {"a": jnp.cos(x), "b": x}
+    by_rows = associative_scan(affine, parts)
+    by_columns = lax.associative_scan(affine, parts, reverse=True, axis=1)
+    return by_rows, by_columns, lax.associative_scan(jnp.bitwise_xor, x.astype(int))
+
+
+def weighted(x):
+    """What the function takes from outside has a derivative, too."""
+    weight = jnp.cos(x.sum())
+    found = lax.associative_scan(lambda a, b: weight * a * b, jnp.sin(x), axis=-1)
+    return jnp.sum(found**2)
+
+
+def of_each(x):
+    """Under `vmap`, by matrices, along an axis of another size."""
+    turns = jnp.stack([jnp.cos(x), -jnp.sin(x), jnp.sin(x), jnp.cos(x)], -1)
+    turns = turns.reshape(*x.shape, 2, 2)
+    return jax.vmap(lambda m: lax.associative_scan(jnp.matmul, m))(turns)
+
+
+def slopes(x):
+    def cost(y):
+        rows = lax.associative_scan(affine, {"a": y, "b": jnp.cos(y)}, reverse=True)
+        return jnp.sum(rows["b"] ** 2)
+
+    return jax.value_and_grad(cost)(x), jax.grad(weighted)(x)
+
+
+def as_jax_by_each(function, **options):
+    ours, theirs = graphc.jit(function, **options), jax.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in SIZES:
+            x = np.random.default_rng(n).normal(size=(n, n)).astype("float32")
+            own, other = jax.tree.leaves_with_path(ours(x)), theirs(x)
+            for (path, a), b in zip(own, jax.tree.leaves(other), strict=True):
+                assert (a.dtype, a.shape) == (b.dtype, b.shape), path
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    return len(ours.stats().compilations)
+
+
+@pytest.mark.parametrize("function", [scanned, of_each, slopes])
+def test_one_program_serves_all_sizes(function):
+    assert as_jax_by_each(function, dims="pad") <= 4
+
+
+def test_the_graph_is_differentiated():
+    assert as_jax_by_each(graphc.grad(weighted), dims="pad") <= 4
+
+
+def test_a_function_that_keeps_no_shapes_is_left_to_jax():
+    ours = graphc.jit(lambda x: lax.associative_scan(lambda a, b: (a + b)[:1], x))
+    theirs = jax.jit(lambda x: lax.associative_scan(lambda a, b: (a + b)[:1], x))
+    with pytest.warns(graphc.FallbackWarning):
+        for n in (4, 5, 6, 7, 8):
+            x = np.arange(n, dtype="float32")
+            np.testing.assert_array_equal(ours(x), theirs(x))
+
+
+def test_traces_by_others_are_those_of_jax():
+    """Sizes that are numbers, and the symbols of `jax.export`, know nothing of it."""
+    x = np.arange(6, dtype="float32")
+    found = str(jax.make_jaxpr(lambda x: lax.associative_scan(jnp.add, x))(x))
+    assert "while" not in found and "custom_jvp" not in found
+    (n,) = jax.export.symbolic_shape("n")
+    kind = jax.ShapeDtypeStruct((n,), x.dtype)
+    with pytest.raises(Exception, match="non-constant size"):
+        jax.export.export(jax.jit(lambda x: lax.associative_scan(jnp.add, x)))(kind)

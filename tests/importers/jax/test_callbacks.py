@@ -1,0 +1,118 @@
+"""Functions that JAX calls on the host: on arrays of true sizes, in one program."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+
+SIZES = (3, 6, 4, 5)
+
+
+def vector(n):
+    return np.arange(1, n + 1, dtype="float32")
+
+
+def kind(x, *more):
+    return jax.ShapeDtypeStruct((*x.shape, *more), x.dtype)
+
+
+def as_jax_by_each(function, foreign=False, dims="pad"):
+    """Compare at several sizes; gives what is compiled."""
+    ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
+    for n in SIZES:
+        found, other = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
+        for a, b in zip(found, other, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape)
+            np.testing.assert_allclose(a, b, rtol=1e-5)
+    stats = ours.stats()
+    assert stats.fallbacks == [] and bool(stats.foreign) == foreign
+    return stats.compilations
+
+
+def test_arrays_are_those_of_true_sizes():
+    seen = []
+
+    def called(v, w, z):
+        assert isinstance(v, jax.Array)
+        seen.append((v.shape, w.shape, z.shape))
+        return {"a": np.outer(v, w), "b": np.sort(v)[::-1]}
+
+    def function(x):
+        kinds = {"a": kind(x, 2 * x.shape[0]), "b": kind(x)}
+        found = jax.pure_callback(called, kinds, x * 2, jnp.repeat(x, 2), x[0])
+        fixed = jax.pure_callback(np.square, jax.ShapeDtypeStruct((), x.dtype), x[1])
+        return found["a"].sum(0), found["b"] + fixed
+
+    assert len(as_jax_by_each(function)) == 2
+    assert {*seen} == {((n,), (2 * n,), ()) for n in SIZES}
+
+
+@pytest.mark.parametrize("dims", ["pad", "specialize"])
+def test_a_function_that_raises_is_called_in_its_branch_only(dims):
+    def fails(_):
+        raise RuntimeError("called")
+
+    def guarded(x):
+        """As libraries check values: what is called is given no argument of theirs."""
+        return lax.cond(
+            x[0] > x[-1],
+            lambda: jax.pure_callback(fails, kind(x), jnp.int32(0)),
+            lambda: x * 2,
+        )
+
+    as_jax_by_each(guarded, dims=dims)
+    ours = graphc.jit(guarded, dims=dims)
+    ours(vector(3)), ours(vector(4))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="called"):
+        jax.block_until_ready(ours(-vector(5)))
+
+
+def test_a_function_that_holds_sizes_is_that_of_its_trace():
+    def function(x):
+        n, box = x.shape[0], [x.shape]
+
+        def scaled(v):
+            return np.asarray(v) * n + box[0][0]
+
+        return jax.pure_callback(scaled, kind(x), x)
+
+    def by_text(x):
+        text = f"{x.shape[0]}"  # which a function may hold, and be another
+        return jax.pure_callback(lambda v: np.asarray(v) * int(text), kind(x), x)
+
+    as_jax_by_each(function, foreign=True)
+    as_jax_by_each(by_text, foreign=True)
+
+
+def test_a_result_of_another_shape_is_an_error():
+    ours = graphc.jit(lambda x: jax.pure_callback(lambda v: v[:2], kind(x), x))
+    for n in (3, 4, 5):
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            jax.block_until_ready(ours(vector(n)))
+
+
+def test_both_backends_call_it():
+    def function(x):
+        return jax.pure_callback(lambda v: np.asarray(v) + math.pi, kind(x), x) * 2
+
+    for backend in ("numpy", "jax"):
+        ours = graphc.jit(function, backend=backend, shapes="n", dims="pad")
+        for n in SIZES:
+            found = np.asarray(ours(vector(n)))
+            np.testing.assert_allclose(found, (vector(n) + math.pi) * 2, rtol=1e-6)
+
+
+def test_examples_of_different_sizes():
+    def function(x):
+        shape = kind(x)
+        return jax.pure_callback(np.cumsum, shape, x, vmap_method="sequential") + x
+
+    ours = graphc.ragged(function)
+    for sizes in ((3, 4, 2), (5, 2)):
+        for row, n in zip(ours([vector(n) for n in sizes]), sizes, strict=True):
+            np.testing.assert_allclose(row, np.cumsum(vector(n)) + vector(n))

@@ -1,0 +1,134 @@
+"""Compilations are told to the logger `graphc`, and to a terminal if they are long."""
+
+import io
+import logging
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.config import Config
+from graphc.runtime.driver import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def squares(**options):
+    x = gt.tensor("x", "float32", ("n",))
+    return graphc.function([x], gt.sum(x**2) + 1.25, **options)
+
+
+def numbers(size):
+    return np.ones(size, "float32")
+
+
+def test_compilations_are_logged_with_sizes_and_lines(caplog):
+    f = squares(dims="pad")
+    with caplog.at_level(logging.INFO, "graphc"):
+        f(numbers(3))
+        f(numbers(5))
+        f(numbers(20))
+    told = [r.getMessage() for r in caplog.records if r.name == "graphc"]
+    assert [text.partition(" at ")[0] for text in told if "compiling" in text] == [
+        "compiling segment 0 for n_capacity = 16",
+        "compiling segment 0 for n_capacity = 32",
+    ]
+    assert all("test_progress.py:" in text for text in told)
+    assert len([text for text in told if text.startswith("compiled ")]) == 2
+
+
+def test_a_long_compilation_is_a_line_that_goes_away(monkeypatch):
+    monkeypatch.setattr(progress, "LONG", 0.0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    line = progress.begun("compiling segment 0")
+    while not terminal.getvalue():
+        time.sleep(0.001)
+    line.end()
+    written = terminal.getvalue()
+    assert written.startswith("\r\x1b[Kgraphc: compiling segment 0, 0 s")
+    assert written.endswith("\r\x1b[K")
+
+
+def test_a_call_leaves_no_thread_behind(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    ended = []
+    end = progress.ProgressLine.end
+    monkeypatch.setattr(
+        progress.ProgressLine, "end", lambda line: (end(line), ended.append(line))
+    )
+    squares(dims="specialize")(numbers(3))
+    assert len(ended) == 1
+    assert not ended[0]._thread.is_alive()
+    assert sys.stderr.getvalue() == ""  # it was short
+
+
+@pytest.mark.parametrize("how", ["no terminal", "switched off"])
+def test_nothing_is_written_where_it_is_not_wanted(monkeypatch, how):
+    terminal = io.StringIO() if how == "no terminal" else Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(graphc.config, "progress", how == "no terminal")
+    assert progress.begun("compiling") is None
+
+
+def test_an_interrupted_compilation_is_not_counted(monkeypatch):
+    f = squares(dims="specialize")
+
+    def interrupted(segment, sizes):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f._loaded.announced, "told", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        f(numbers(3))
+    monkeypatch.undo()
+    assert f.stats().compilations == []
+    assert f(numbers(3)) == 4.25
+    assert [c.sizes for c in f.stats().compilations] == [{"n": 3}]
+
+
+def configured(**environment):
+    return Config({f"GRAPHC_{name}": text for name, text in environment.items()})
+
+
+def test_settings_come_from_the_environment():
+    config = configured(
+        FLOAT="float64", DIMS="pad", CASTING="same_kind", MAX_BYTES="1024", PROGRESS="0"
+    )
+    assert (config.float, config.dims) == ("float64", "pad")
+    assert config.casting == "same_kind"
+    assert (config.max_bytes, config.progress, config.cache_dir) == (1024, False, None)
+    assert configured(CACHE_DIR="/tmp/x").cache_dir == "/tmp/x"
+    assert configured(PROGRESS="").progress is True
+
+
+WRONG = {
+    "FLOAT": ("int32", "cannot be 'int32'"),
+    "CASTING": ("none", "casting cannot be 'none'"),
+    "MAX_BYTES": ("much", "expected: an integer, at least 16"),
+    "PROGRESS": ("yes", "expected: 0 or 1"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_variable_is_named(name):
+    text, told = WRONG[name]
+    with pytest.raises(graphc.GraphError) as error:
+        configured(**{name: text})
+    named = f"the environment variable GRAPHC_{name} cannot be {text!r}"
+    assert named in str(error.value)
+    assert told in str(error.value)
+
+
+def test_a_process_is_told_at_the_import():
+    command = [sys.executable, "-c", "import graphc"]
+    variable = {"GRAPHC_MAX_BYTES": "3", "PATH": ""}
+    ended = subprocess.run(command, env=variable, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "the environment variable GRAPHC_MAX_BYTES cannot be '3'" in ended.stderr

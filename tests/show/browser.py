@@ -1,0 +1,136 @@
+"""Headless Chromium over its DevTools pipe: no package is needed, only the browser.
+
+Messages are JSON, each ended by a zero byte; the browser reads them from descriptor 3
+and writes to 4. CHROMIUM=/path names a browser that is not on the PATH.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MISSING = "there is no Chromium: install it, or name it in CHROMIUM=/path/of/chromium"
+SECONDS = 60  # for one answer, on a machine that is busy
+
+
+def executable():
+    """The path of a browser, or None."""
+    named = os.environ.get("CHROMIUM")
+    return named or next(filter(None, map(shutil.which, NAMES)), None)
+
+
+def spawned(command, to_process, from_process):
+    """The id of a process that has these ends of pipes as 3 and 4, and no output."""
+    ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_process, from_process)]
+    actions = [(os.POSIX_SPAWN_DUP2, end, i) for i, end in enumerate(ends, 3)]
+    actions += [(os.POSIX_SPAWN_OPEN, i, os.devnull, os.O_WRONLY, 0) for i in (1, 2)]
+    process = os.posix_spawn(command[0], command, os.environ, file_actions=actions)
+    for end in (*ends, to_process, from_process):
+        os.close(end)
+    return process
+
+
+class Browser:
+    """One browser with one page."""
+
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        to_browser, self._write = os.pipe()
+        self._read, from_browser = os.pipe()
+        self._process = spawned(
+            [executable(), "--headless", "--no-sandbox", "--disable-gpu"]
+            + ["--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run"]
+            + ["--disable-background-networking", "--remote-debugging-pipe"]
+            + [f"--user-data-dir={self._folder.name}", "about:blank"],
+            to_browser,
+            from_browser,
+        )
+        self._buffer, self._count, self._session = b"", 0, None
+        self.errors, self.requests = [], []
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def close(self):
+        os.close(self._write)
+        os.kill(self._process, signal.SIGTERM)
+        os.waitpid(self._process, 0)
+        os.close(self._read)
+        self._folder.cleanup()
+
+    def send(self, method, **params):
+        """The result of a command."""
+        self._count += 1
+        message = {"id": self._count, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            answer = self._message()
+            if answer.get("id") == self._count:
+                assert "error" not in answer, (method, answer)
+                return answer["result"]
+            self._note(answer)
+        raise TimeoutError(method)
+
+    def _message(self):
+        while b"\0" not in self._buffer:
+            chunk = os.read(self._read, 2**16)
+            if not chunk:
+                raise EOFError("the browser has ended")
+            self._buffer += chunk
+        first, self._buffer = self._buffer.split(b"\0", 1)
+        return json.loads(first)
+
+    def _note(self, event):
+        """Errors of the page, and whatever it asks the network for."""
+        params = event.get("params", {})
+        match event.get("method"):
+            case "Runtime.exceptionThrown":
+                self.errors.append(str(params["exceptionDetails"]))
+            case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning"):
+                self.errors.append(str(params["args"]))
+            case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
+                self.errors.append(str(params["entry"]))
+            case "Network.requestWillBeSent":
+                self.requests.append(params["request"]["url"])
+
+    def run(self, script):
+        """The value of an expression, also of one that is awaited."""
+        found = self.send(
+            "Runtime.evaluate",
+            expression=script,
+            returnByValue=True,
+            awaitPromise=True,
+        )
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def visit(self, path, width=1280, height=900, dark=False):
+        """Open a file and wait until it is drawn."""
+        self.errors.clear()
+        self.requests.clear()
+        sizes = {"width": width, "height": height, "deviceScaleFactor": 1}
+        self.send("Emulation.setDeviceMetricsOverride", mobile=False, **sizes)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        self.send("Page.navigate", url=path.as_uri())
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            if self.run("document.body?.dataset.ready === 'yes'"):
+                return
+            time.sleep(0.02)
+        raise TimeoutError(f"{path} is not drawn: {self.errors}")
+
+    def picture(self, path):
+        """Write a PNG of the page."""
+        shot = self.send("Page.captureScreenshot", format="png")
+        path.write_bytes(base64.b64decode(shot["data"]))

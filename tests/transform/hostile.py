@@ -1,0 +1,112 @@
+"""Padded programs in which padding holds anything at all, behind each of their nodes.
+
+A rule says what the padding of its result holds, or nothing. Here, what it is silent
+about becomes garbage, and what it says is checked: where that is not so, all of the
+result becomes garbage. So a rule that relies on the padding of another by accident
+gives wrong numbers, and so does one that says too much. Behind every fourth node
+stands one number, and is known.
+"""
+
+import itertools
+import warnings
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+
+import graphc
+from graphc.ir.graph.build import as_value, literal_of
+from graphc.ir.namespace import F
+from graphc.ops.common.padding import Padding
+from graphc.transform.padding import pad
+from tests.transform.dirty import PAD
+
+
+def garbage(dtype):
+    """Pairs of numbers, for even and for odd positions."""
+    if dtype.kind == "b":
+        return [(True, True), (False, True), (False, False)]
+    if dtype.kind in "iu":
+        ends = np.iinfo(dtype)
+        return [(ends.min, ends.max), (ends.max, 1), (0, ends.min)]
+    most = float(np.finfo(np.float32 if dtype.itemsize > 2 else np.float16).max)
+    pairs = [(np.nan, -np.inf), (np.inf, most), (-np.nan, -0.0), (-most, np.inf)]
+    if dtype.kind == "c":
+        return [(complex(a, b), complex(b, a)) for a, b in pairs]
+    return pairs
+
+
+class HostilePass(pad._PaddingPass):
+    """The walk over a graph, with garbage behind each node."""
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self._turns = itertools.count()
+
+    def _input(self, value):
+        new = super()._input(value)
+        self._padded[value] = replace(self._padded[value], fill={})
+        self._spoil(value)
+        return new
+
+    def _visit(self, node):
+        super()._visit(node)
+        for value in node.outputs:
+            self._spoil(value)
+
+    def _spoil(self, value):
+        x = self._padded[value]
+        if x.axes:
+            known = self._sizes.stored, self._sizes.exact, self._range_of
+            tools = Padding(value.node, *known, self._body)
+            pairs, turn = garbage(value.dtype), next(self._turns)
+            pair = [as_value(value.dtype.type(n)) for n in pairs[turn % len(pairs)]]
+            spoil = known_of if turn % 4 == 0 else spoilt
+            self._padded[value] = spoil(tools, x, *pair)
+            self._trusted.add(self._padded[value].value.node)
+
+
+def spoilt(tools, x, first, second):
+    """With garbage in the padding, but for the fill along one axis."""
+    keeping, right = tools.inside(x, x.axes), checked(tools, x)
+    for axis in x.fill:
+        keeping = F.logical_or(keeping, behind(tools, x, axis))
+    axis, rank = min(x.axes), x.type.rank
+    odd = tools.positions(x.type.shape[axis]) % 2 == 1
+    odd = F.expand_dims(odd, tuple(a for a in range(rank) if a != axis))
+    value = F.where(keeping & right, x.value, F.where(odd, first, second))
+    return replace(x, value=value)
+
+
+def known_of(tools, x, first, second):
+    """With one number in all of the padding, which rules may know."""
+    keeping = tools.inside(x, x.axes) & checked(tools, x)
+    number = literal_of(first)[()]
+    value = F.where(keeping, x.value, first)
+    return replace(x, value=value, fill=dict.fromkeys(x.axes, number))
+
+
+def checked(tools, x):
+    """Whether the padding holds what it is said to."""
+    right = as_value(True)
+    for axis, number in x.fill.items():
+        same = x.value == as_value(x.value.dtype.type(number))
+        if number != number:
+            same = x.value != x.value
+        holds = F.logical_or(~behind(tools, x, axis), same)
+        right = F.logical_and(right, F.all(holds))
+    return right
+
+
+def behind(tools, x, axis):
+    """The padding of one axis, at true positions of the others."""
+    others = tools.inside(x, x.axes - {axis})
+    return F.logical_and(others, F.logical_not(tools.inside(x, [axis])))
+
+
+def hostile_function(inputs, outputs, dims=PAD, **options):
+    """A padded function with garbage behind each of its nodes."""
+    hostile = mock.patch.object(pad, "_PaddingPass", HostilePass)
+    with hostile, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return graphc.function(inputs, outputs, dims=dims, **options)
