@@ -65,8 +65,8 @@ def sharing(
     they hold. Gives the verdicts on functions, for the same trace at other sizes.
     """
     outer = _THREAD.sharing
-    given = None if verdicts is None else iter(verdicts)
-    _THREAD.sharing = _Sharing(is_allowed, given)
+    earlier_verdicts = None if verdicts is None else iter(verdicts)
+    _THREAD.sharing = _Sharing(is_allowed, earlier_verdicts)
     try:
         yield _THREAD.sharing.verdicts
     finally:

@@ -108,8 +108,10 @@ class _Batched(JaxFunction):
         def one(*arrays: Any) -> list[Any]:
             return self.function.run(sizes, arrays)
 
-        found: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(*arrays)
-        return found
+        results: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(
+            *arrays
+        )
+        return results
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,8 @@ class EquationAt(JaxFunction):
         eqn = self.equation(sizes)
         pairs = zip(arrays, eqn.invars, strict=True)
         with jax.enable_x64(self.wide):
-            given = [array_of(x, atom.aval) for x, atom in pairs]
-            return [words_of(x) for x in bound(eqn, given)]
+            operands = [array_of(x, atom.aval) for x, atom in pairs]
+            return [words_of(x) for x in bound(eqn, operands)]
 
 
 def calls_python(eqn: JaxprEqn) -> bool:
@@ -166,15 +168,15 @@ class Origin:
         position = next((i for i, e in enumerate(alike) if e is eqn), None)
         if position is None:
             raise Unsupported(f"{name}: it is in no trace at sizes that are numbers")
-        found: dict[tuple[int, ...], JaxprEqn] = {}
+        by_sizes: dict[tuple[int, ...], JaxprEqn] = {}
 
         def find(sizes: tuple[int, ...]) -> JaxprEqn:
-            if sizes not in found:
-                own = self._at(name, sizes)
-                if len(own) != len(alike):
+            if sizes not in by_sizes:
+                candidates = self._at(name, sizes)
+                if len(candidates) != len(alike):
                     raise Unsupported(f"{name}: other sizes have more of them, or less")
-                found[sizes] = own[position]
-            return found[sizes]
+                by_sizes[sizes] = candidates[position]
+            return by_sizes[sizes]
 
         return find
 
