@@ -194,17 +194,17 @@ class Function(Pictured, AheadOfCalls):
         """Let calls go straight to a jitted function, if JAX can."""
         miss = kept_by(segment.jitted)
         lead = partial(dispatcher, self.jax, segment.jitted, plainly=self._call)
-        made, lent = lead(self._missed), lead(partial(self._missed, lent=True))
-        if miss is None or made is None or lent is None:
+        plain, borrowing = lead(self._missed), lead(partial(self._missed, lent=True))
+        if miss is None or plain is None or borrowing is None:
             return
         if segment.wide:
             miss = self.jax.enable_x64(True)(miss)
-            lent = xla.wide(self.jax, self._call, lent)
+            borrowing = xla.wide(self.jax, self._call, borrowing)
         self._miss, dtypes = miss, self._dtypes
-        self._on_device = Way(made)
-        self._on_loan = Way(on_lent(lent, dtypes, self._call))
-        self._on_small = Way(on_small_copies(lent, dtypes, self._leave))
-        self._on_copies = Way(on_copies(lent, dtypes, self._plain, self._leave))
+        self._on_device = Way(plain)
+        self._on_loan = Way(on_lent(borrowing, dtypes, self._call))
+        self._on_small = Way(on_small_copies(borrowing, dtypes, self._leave))
+        self._on_copies = Way(on_copies(borrowing, dtypes, self._plain, self._leave))
 
     if TYPE_CHECKING:
 
@@ -298,7 +298,7 @@ class Function(Pictured, AheadOfCalls):
         """Run on arguments; faults and compilations are recorded."""
         start = len(EVENTS)
         try:
-            found = run(*args)
+            results = run(*args)
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
@@ -307,7 +307,7 @@ class Function(Pictured, AheadOfCalls):
             raise
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
-        return found
+        return results
 
     def _settle(self, args: tuple[Any, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""
@@ -467,9 +467,9 @@ class Function(Pictured, AheadOfCalls):
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
-        found = segment_text(self.source, index)
-        if found is not None:
-            return found
+        text = segment_text(self.source, index)
+        if text is not None:
+            return text
         problem = f"there is no segment {index}"
         got = f"{self._prepared.facts.segments} segments on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)

@@ -46,11 +46,11 @@ def without_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
         return program(*args)
 
 
-def _refuse(jax: Any, results: Any, kind: str, found: Callable[..., Any]) -> None:
+def _refuse(jax: Any, results: Any, kind: str, is_invalid: Callable[..., Any]) -> None:
     for path, x in jax.tree_util.tree_leaves_with_path(results):
         if isinstance(x, jax.core.Tracer) or x.dtype.kind in "iub":
             continue
-        if found(np.asarray(x)).any():
+        if is_invalid(np.asarray(x)).any():
             name = f"the result{jax.tree_util.keystr(path)}"
             hint = 'with dims="specialize", JAX says in which operation'
             problem = f"invalid value ({kind}) encountered in {name}"

@@ -94,22 +94,22 @@ def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run |
     if missed is None:
         return None
     try:
-        own = jitted.__getstate__()
-        made: Any = jax._src.lib._jax.pjit(
-            own["function_name"],
+        state = jitted.__getstate__()
+        function: Any = jax._src.lib._jax.pjit(
+            state["function_name"],
             plainly,
             missed,
-            own["static_argnums"],
-            own["static_argnames"],
-            own["global_cache_key"],
-            own["pytree_registry"],
-            own["shard_arg_fallback"],
+            state["static_argnums"],
+            state["static_argnames"],
+            state["global_cache_key"],
+            state["pytree_registry"],
+            state["shard_arg_fallback"],
         )
-        update_wrapper(made, jitted)
-        made._fun = plainly
+        update_wrapper(function, jitted)
+        function._fun = plainly
     except (AttributeError, KeyError, TypeError):
         return None
-    return made
+    return function
 
 
 def kept_by(jitted: Any) -> Run | None:

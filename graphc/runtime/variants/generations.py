@@ -43,8 +43,8 @@ class Generation:
         inputs, facts = self.prepared.inputs, self.prepared.facts
         axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
         symbols = {s for n in axes for s in n.symbols}
-        given = [v for i, v in enumerate(inputs) if i in facts.statics]
-        symbols |= {v._symbol for v in given if v._symbol is not None}
+        statics = [v for i, v in enumerate(inputs) if i in facts.statics]
+        symbols |= {v._symbol for v in statics if v._symbol is not None}
         padded = self.prepared.plan.padded if facts.padded else None
         return bool(symbols.difference(padded.policies if padded else ()))
 
@@ -111,8 +111,8 @@ class Generations:
 
         def run(*args: Any) -> Any:
             self.running = None
-            found = self._compiled_for(args)
-            return self._on_older(*found, args) if found else newest(*args)
+            older = self._compiled_for(args)
+            return self._on_older(*older, args) if older else newest(*args)
 
         return run
 
