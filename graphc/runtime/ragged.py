@@ -23,8 +23,8 @@ from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import Rules
-from graphc.runtime.call.alarms import with_true_alarms
 from graphc.runtime.call.arguments import Backend
+from graphc.runtime.call.nan_checks import checking_true_elements
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
@@ -188,7 +188,7 @@ class Ragged:
         if jax is None:
             return self._results(args)
         try:  # the padding of examples may hold anything
-            return with_true_alarms(jax, self._results, args)
+            return checking_true_elements(jax, self._results, args)
         except FloatingPointError as error:
             raise _refused(f"FloatingPointError: {error}", "other") from None
 

@@ -213,16 +213,16 @@ class Signature:
             if not kind.__name__.endswith("Tracer"):
                 self.direct.add(kind)
 
-    def fits(self, args: ArgumentValues, lent: bool = False) -> bool:
+    def fits(self, args: ArgumentValues, borrowed: bool = False) -> bool:
         """Whether all are arrays of JAX, in the dtypes of the inputs, or numbers.
 
         A number is one that JAX tells from arrays: where one of this kind has been
-        taken, others are. Arrays of NumPy do as well that are `lent`.
+        taken, others are. Arrays of NumPy do as well that are `borrowed`.
         """
         if len(args) != len(self._dtypes) or self._jax is None:
             return False
         array, tracer = self._jax.Array, self._jax.core.Tracer
-        kinds = _NUMBERS | {np.ndarray} if lent else _NUMBERS
+        kinds = _NUMBERS | {np.ndarray} if borrowed else _NUMBERS
         return all(
             (type(a) in kinds or isinstance(a, array))
             and not isinstance(a, tracer)

@@ -81,7 +81,7 @@ def _unrolled(count: int) -> Run:
     return scope["make"]
 
 
-def on_lent(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
+def on_borrowed(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
     """`run` on arrays of these dtypes as they are; `otherwise` for others."""
     expected_dtypes = list(dtypes)
 

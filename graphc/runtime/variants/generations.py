@@ -64,17 +64,17 @@ class Generation:
         """Arguments of these sizes are for the newest program from now on."""
         self.seen.discard(self.key(args))
 
-    def noting(
+    def observed(
         self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
     ) -> Callable[..., Any]:
-        """`run` of this program; each call is noted.
+        """`run` of this program; each call is observed.
 
         Where the sizes are new, `instead` is asked for another function to run.
         """
 
         told_by, known = shapes_and_numbers(self.prepared), set[Key]()
 
-        def noted(*args: Any) -> Any:
+        def observing(*args: Any) -> Any:
             try:
                 told = told_by(args)
                 key = None if told in known else self.key(args)
@@ -93,7 +93,7 @@ class Generation:
             known.add(told)
             return result
 
-        return noted
+        return observing
 
 
 class Generations:
