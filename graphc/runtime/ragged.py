@@ -167,7 +167,7 @@ class Ragged:
     ) -> None:
         self.function = function
         self._again = again
-        self._made = stacked
+        self._stacked_graph = stacked
         self._structure = structure
         self._pad = pad
         self._total = total
@@ -228,7 +228,7 @@ class Ragged:
             raise _refused("wrong number of arguments", kind, got, ", ".join(names))
         columns = []
         for value, name, arg, several in zip(
-            self._example.inputs, names, args, self._made.mapped, strict=True
+            self._example.inputs, names, args, self._stacked_graph.mapped, strict=True
         ):
             if several:
                 items = arg.examples() if isinstance(arg, Rows) else _listed(arg, name)
@@ -261,7 +261,7 @@ class Ragged:
         return sizes
 
     def _stacked(self) -> list[Value]:
-        pairs = zip(self._example.inputs, self._made.mapped, strict=True)
+        pairs = zip(self._example.inputs, self._stacked_graph.mapped, strict=True)
         return [value for value, several in pairs if several]
 
     def _run(
@@ -274,13 +274,13 @@ class Ragged:
         """Per output its sum, or a list of arrays per example."""
         most = sizes[members].max(axis=0, initial=0).tolist()
         capacities = {
-            self._made.one.capacities[symbol]: self._pad.capacity(n)
+            self._stacked_graph.one.capacities[symbol]: self._pad.capacity(n)
             for (_, _, symbol), n in zip(self._sources, most, strict=True)
         }
         arrays = iter(self._pile(examples, members, capacities))
         arguments = [
             next(arrays) if several else arg
-            for arg, several in zip(args, self._made.mapped, strict=True)
+            for arg, several in zip(args, self._stacked_graph.mapped, strict=True)
         ]
         columns = [sizes[members, c] for c in range(sizes.shape[1])]
         results = self.function(*arguments, *columns)
@@ -289,7 +289,10 @@ class Ragged:
         return [
             self._rows(value, axes, np.asarray(result), sizes[members])
             for value, axes, result in zip(
-                self._example.outputs, self._made.one.ragged, results, strict=True
+                self._example.outputs,
+                self._stacked_graph.one.ragged,
+                results,
+                strict=True,
             )
         ]
 
@@ -298,9 +301,11 @@ class Ragged:
     ) -> list[Any]:
         """Per stacked input one array, with zeros after each example's elements."""
         piles = []
-        graph_inputs = self._made.graph.inputs
+        graph_inputs = self._stacked_graph.graph.inputs
         stacked = [
-            v for v, m in zip(graph_inputs, self._made.mapped, strict=False) if m
+            v
+            for v, m in zip(graph_inputs, self._stacked_graph.mapped, strict=False)
+            if m
         ]
         for value, of_input in zip(stacked, examples, strict=True):
             shape = [evaluate(n, sizes) for n in value.type.shape[1:]]

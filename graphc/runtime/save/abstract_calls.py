@@ -50,7 +50,7 @@ class Stages(ABC):
         self.wide = True
         self.rows: list[set[Row]] = [set() for _ in driver.policies]
         self._module, self._target = module, target
-        self._made: dict[StageKey, list[tuple[tuple[int, ...], Any]]] = {}
+        self._result_types: dict[StageKey, list[tuple[tuple[int, ...], Any]]] = {}
         self._alone: dict[int, Any] = {}
 
     def settings(self, stage: int) -> AbstractContextManager[None]:
@@ -84,12 +84,12 @@ class Stages(ABC):
         `numbers` are those of arrays, None where they are not known.
         """
         key = stage, statics, tuple([x.shape for x in structs])
-        if key not in self._made:
+        if key not in self._result_types:
             outputs = self.make(key, self._arguments(stage, structs, numbers))
-            self._made[key] = [(tuple(x.shape), x.dtype) for x in outputs]
+            self._result_types[key] = [(tuple(x.shape), x.dtype) for x in outputs]
         make = self.jax.ShapeDtypeStruct
         with self.jax.enable_x64(True):
-            return [make(*kind) for kind in self._made[key]]
+            return [make(*kind) for kind in self._result_types[key]]
 
     def _arguments(
         self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]

@@ -113,7 +113,7 @@ class JaxProgram:
     told: TracedFunction  # of the results
     compiled: Function
     template: Template | None = None
-    own: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
+    traces_at_sizes: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
     checked: set[ShapesOfCall] = field(default_factory=set)
     doubted: bool = False
 
@@ -150,7 +150,7 @@ class JaxProgram:
         """The function that runs calls like this one, on their leaves."""
         captured, tree = [*self.source.captured], self.told.tree
         if self.template is not None:
-            trace_at_sizes = self.own[shapes_of(specs)]
+            trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
         told = self.told
         compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
@@ -170,14 +170,16 @@ class JaxProgram:
     ) -> bool:
         """Whether the template describes the trace at these sizes."""
         assert self.template is not None
-        if sizes not in self.own:
+        if sizes not in self.traces_at_sizes:
             direct = trace()
             try:
                 named = self.pattern.sizes(sizes) or {}
                 numbers = self.template.numbers(direct.jaxpr, named)
             except Unsupported:
                 return False
-            self.own[sizes] = OfCall(numbers, subject.results(direct, specs).tree)
+            self.traces_at_sizes[sizes] = OfCall(
+                numbers, subject.results(direct, specs).tree
+            )
         return True
 
 

@@ -65,7 +65,7 @@ class JaxFunction(ForeignFunction):
 @dataclass(frozen=True)
 class _Pulled(JaxFunction):
     function: JaxFunction
-    wanted: tuple[bool, ...]
+    needed: tuple[bool, ...]
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
         """The equation of the function."""
@@ -73,11 +73,11 @@ class _Pulled(JaxFunction):
 
     def told(self, sizes: Sequence[int]) -> Hashable:
         """As of the function, and which cotangents it gives."""
-        return "vjp", self.wanted, self.function.told(sizes)
+        return "vjp", self.needed, self.function.told(sizes)
 
     def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
-        inputs = list(arrays[: len(self.wanted)])
-        at = [i for i, w in enumerate(self.wanted) if w]
+        inputs = list(arrays[: len(self.needed)])
+        at = [i for i, w in enumerate(self.needed) if w]
 
         def own(*chosen: Any) -> list[Any]:
             for i, x in zip(at, chosen, strict=True):
@@ -88,7 +88,7 @@ class _Pulled(JaxFunction):
             return [x for x, dtype in pairs if is_inexact(dtype)]
 
         _, pull = jax.vjp(own, *[inputs[i] for i in at])
-        return list(pull(list(arrays[len(self.wanted) :])))
+        return list(pull(list(arrays[len(self.needed) :])))
 
 
 @dataclass(frozen=True)
