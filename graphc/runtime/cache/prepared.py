@@ -56,7 +56,7 @@ class Prepared:
         )
         inputs = plan.called.inputs
         prepared = cls(facts, inputs, lambda: (plan, source), source.foreigns)
-        prepared._made = plan, source
+        prepared._program = plan, source
         return prepared
 
     def _both(self) -> tuple[Plan, Source]:
