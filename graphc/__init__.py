@@ -33,7 +33,7 @@ from graphc.runtime.compile import function
 from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
-from graphc.runtime.reopened import load
+from graphc.runtime.restored import load
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.show.difference import diff
 from graphc.testing import assert_compiles

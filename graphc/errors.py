@@ -189,9 +189,9 @@ class SourceLocation:
         line = linecache.getline(self.filename, self.line)
         if columns is None or not line.isascii():
             return ""
-        found = _ASSIGNMENT.match(line[: columns[0]])
-        rest = line[columns[1] :].split("#")[0].strip()
-        return found.group(1) if found and rest in ("", ")") else ""
+        match = _ASSIGNMENT.match(line[: columns[0]])
+        remainder = line[columns[1] :].split("#")[0].strip()
+        return match.group(1) if match and remainder in ("", ")") else ""
 
     @property
     def plain(self) -> "SourceLocation":
@@ -214,12 +214,12 @@ _tables: dict[int, tuple[CodeType, list[tuple[int | None, ...]]]] = {}
 
 def _position(code: CodeType, instruction: int) -> tuple[int | None, ...]:
     """The first and last line, and first and last column, of an instruction."""
-    found = _tables.get(id(code))
-    if found is None:
+    entry = _tables.get(id(code))
+    if entry is None:
         if len(_tables) >= 16:
             _tables.clear()
-        found = _tables[id(code)] = code, list(code.co_positions())
-    return found[1][instruction // 2]
+        entry = _tables[id(code)] = code, list(code.co_positions())
+    return entry[1][instruction // 2]
 
 
 NOWHERE = SourceLocation("<unknown>", 0)

@@ -24,11 +24,11 @@ class CacheConfig:
 
     @cache_dir.setter
     def cache_dir(self, path: Any) -> None:
-        given = os.fspath(path) if isinstance(path, os.PathLike) else path
-        if given is not None and (not isinstance(given, str) or not given):
+        folder = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if folder is not None and (not isinstance(folder, str) or not folder):
             problem = "cache_dir is the path of a directory, or None"
             raise graph_error(problem, op="config", got=repr(path))
-        self._cache_dir = given
+        self._cache_dir = folder
 
     @property
     def cache_bytes(self) -> int:

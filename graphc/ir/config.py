@@ -104,8 +104,8 @@ class Config(CacheConfig):
     @property
     def float(self) -> DType:
         """The default floating-point dtype."""
-        own = _OWN.float
-        return self._float if own is None else own
+        thread_default = _OWN.float
+        return self._float if thread_default is None else thread_default
 
     @float.setter
     def float(self, name: Any) -> None:

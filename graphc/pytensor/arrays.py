@@ -44,7 +44,7 @@ def _(op: Any, node: Any, x: Value) -> Any:
 @rule("SpecifyShape")
 def _(op: Any, node: Any, x: Value, *sizes: Any) -> Value:
     pairs = zip(sizes, x.shape, strict=True)
-    return gt.specify_shape(x, [n if wanted is None else wanted for wanted, n in pairs])
+    return gt.specify_shape(x, [n if fixed is None else fixed for fixed, n in pairs])
 
 
 @rule("Reshape")
@@ -105,16 +105,16 @@ def _(op: Any, node: Any, x: Value) -> Value:
 
 
 @rule("Join")
-def _(op: Any, node: Any, *given: Value) -> Value:
+def _(op: Any, node: Any, *operands: Value) -> Value:
     """The axis is an input before 3.0, and a property since then."""
     if hasattr(op, "axis"):
-        return gt.concatenate(list(given), op.axis)
-    return gt.concatenate(list(given[1:]), number(given[0], "the axis of Join"))
+        return gt.concatenate(list(operands), op.axis)
+    return gt.concatenate(list(operands[1:]), number(operands[0], "the axis of Join"))
 
 
 @rule("Split")
-def _(op: Any, node: Any, x: Value, *given: Value) -> list[Value]:
-    *first, sizes = given
+def _(op: Any, node: Any, x: Value, *operands: Value) -> list[Value]:
+    *first, sizes = operands
     axis = op.axis if hasattr(op, "axis") else number(first[0], "the axis of Split")
     ahead, start = gt.moveaxis(x, axis, 0), gt.asarray(0)
     parts = []
@@ -157,12 +157,12 @@ def _(op: Any, node: Any, x: Value, v: Value, sorter: Any = None) -> Value:
 
 @rule("Unique")
 def _(op: Any, node: Any, x: Value) -> Any:
-    wanted = [getattr(op, f"return_{n}", False) for n in ("index", "inverse", "counts")]
-    index, inverse, counts = wanted
-    made: Any = gt.unique(x, index, inverse, counts, op.axis)
+    flags = [getattr(op, f"return_{n}", False) for n in ("index", "inverse", "counts")]
+    index, inverse, counts = flags
+    unique: Any = gt.unique(x, index, inverse, counts, op.axis)
     if not inverse:
-        return made
-    results = list(made)
+        return unique
+    results = list(unique)
     if node.outputs[1 + index].type.ndim == 1:  # where graphc's has the shape of x
         results[1 + index] = gt.ravel(results[1 + index])
     return results

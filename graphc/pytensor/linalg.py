@@ -85,8 +85,8 @@ def _(op: Any, node: Any, a: Value, *b: Any) -> Value:
 
 @rule("SVD")
 def _(op: Any, node: Any, a: Value) -> Any:
-    made = la.svd(a, op.full_matrices, op.compute_uv)
-    return list(made) if op.compute_uv else made
+    factors = la.svd(a, op.full_matrices, op.compute_uv)
+    return list(factors) if op.compute_uv else factors
 
 
 @rule("QR")
@@ -94,8 +94,8 @@ def _(op: Any, node: Any, a: Value) -> Any:
     modes = {"economic": "reduced", "full": "complete", "r": "r"}
     if op.pivoting or op.mode not in modes:
         raise NotConverted("a QR decomposition with pivots or in raw form")
-    made = la.qr(a, mode=modes[op.mode])
-    return made if op.mode == "r" else list(made)
+    factors = la.qr(a, mode=modes[op.mode])
+    return factors if op.mode == "r" else list(factors)
 
 
 @rule("LU")
@@ -169,24 +169,24 @@ def _(op: Any, node: Any, x: Value, kernel: Value, full: Value) -> Value:
     dtype = node.outputs[0].type.dtype
     a, b = stated(x, dtype), stated(kernel, dtype)
     ahead = [(n - 1, n - 1) for n in b.shape]
-    made = gt.nn.conv(a[None, None], gt.flip(b)[None, None], padding=ahead)[0, 0]
+    convolved = gt.nn.conv(a[None, None], gt.flip(b)[None, None], padding=ahead)[0, 0]
     inside = 1 - gt.astype(full, "int64")
     for axis, (n, m) in enumerate(zip(a.shape, b.shape, strict=True)):
         cut = inside * (gt.minimum(n, m) - 1)
-        made = made[(*[slice(None)] * axis, slice(cut, n + m - 1 - cut))]
-    return made
+        convolved = convolved[(*[slice(None)] * axis, slice(cut, n + m - 1 - cut))]
+    return convolved
 
 
 @rule("RFFTOp")
 def _(op: Any, node: Any, a: Value, s: Value) -> Value:
     axes = tuple(range(1, a.ndim))
-    made = gt.fft.rfftn(a, [s[i] for i in range(a.ndim - 1)], axes)
-    return gt.stack([gt.real(made), gt.imag(made)], axis=-1)
+    spectrum = gt.fft.rfftn(a, [s[i] for i in range(a.ndim - 1)], axes)
+    return gt.stack([gt.real(spectrum), gt.imag(spectrum)], axis=-1)
 
 
 @rule("IRFFTOp")
 def _(op: Any, node: Any, a: Value, s: Value) -> Value:
     z = a[..., 0] + 1j * a[..., 1]
     sizes = [s[i] for i in range(z.ndim - 1)]
-    made = gt.fft.irfftn(z, sizes, tuple(range(1, z.ndim)))
-    return made * gt.prod(s)
+    signal = gt.fft.irfftn(z, sizes, tuple(range(1, z.ndim)))
+    return signal * gt.prod(s)

@@ -90,13 +90,19 @@ class StepsProgram:
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
             return self._in_steps
-        given = _chosen([self._inputs.index(v) for v in step.inputs], self._inputs)
-        wanted = _chosen([step.outputs.index(v) for v in self._outputs], step.outputs)
+        choose_inputs = _chosen(
+            [self._inputs.index(v) for v in step.inputs], self._inputs
+        )
+        choose_outputs = _chosen(
+            [step.outputs.index(v) for v in self._outputs], step.outputs
+        )
 
         def run(inputs: Sequence[Any]) -> list[Any]:
             # The results are read before anyone can write to the arguments.
-            found = step(*(given(inputs) if given else inputs))
-            return list(map(np.array, wanted(found) if wanted else found))
+            results = step(*(choose_inputs(inputs) if choose_inputs else inputs))
+            return list(
+                map(np.array, choose_outputs(results) if choose_outputs else results)
+            )
 
         return run
 
@@ -187,11 +193,11 @@ def program_of(compiled: Any) -> StepsProgram:
 
     Its `functions` are graphc's, its `explain()` says what runs where, and why.
     """
-    found = getattr(compiled.vm, "jit_fn", None)
-    if not isinstance(found, StepsProgram):
+    program = getattr(compiled.vm, "jit_fn", None)
+    if not isinstance(program, StepsProgram):
         hint = 'compile it with pytensor.function(..., mode="GRAPHC")'
         raise graph_error("not a function of graphc", op="program_of", hint=hint)
-    return found
+    return program
 
 
 NAME = "GRAPHC"
@@ -219,8 +225,8 @@ def _named_by_config() -> None:
     param = vars(type(config)).get("mode")
     apply = getattr(param, "_apply", None)
     if apply is not None:
-        own = {NAME: NAME}
-        param._apply = lambda value: own.get(str(value)) or apply(value)
+        added_modes = {NAME: NAME}
+        param._apply = lambda value: added_modes.get(str(value)) or apply(value)
 
 
 register_mode(NAME, mode())

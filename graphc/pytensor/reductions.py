@@ -62,9 +62,9 @@ def _(op: Any, node: Any, x: Value) -> Value:
 def _(op: Any, node: Any, x: Value) -> Value:
     """The position among all elements of the reduced axes, in their order."""
     axes = axes_of(op, x)
-    kept = [a for a in range(x.ndim) if a not in axes]
-    turned = gt.transpose(x, [*kept, *axes])
-    flat = gt.reshape(turned, [*(x.shape[a] for a in kept), -1])
+    other_axes = [a for a in range(x.ndim) if a not in axes]
+    turned = gt.transpose(x, [*other_axes, *axes])
+    flat = gt.reshape(turned, [*(x.shape[a] for a in other_axes), -1])
     return gt.argmax(flat, axis=-1)
 
 

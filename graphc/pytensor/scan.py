@@ -48,17 +48,17 @@ def _next(left: Iterator[Value], count: int) -> list[Value]:
 @rule("Scan")
 def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
     """The outputs in PyTensor's order: MIT-MOT, MIT-SOT, SIT-SOT, NIT-SOT, untraced."""
-    given, info = list(inputs), op.info
-    steps = given[0]
-    fixed = op.outer_non_seqs(given)
+    outer_inputs, info = list(inputs), op.info
+    steps = outer_inputs[0]
+    fixed = op.outer_non_seqs(outer_inputs)
     taps = [*info.mit_sot_in_slices, *info.sit_sot_in_slices]
-    traced = [*op.outer_mitsot(given), *op.outer_sitsot(given)]
-    buffers = op.outer_mitmot(given)
+    traced = [*op.outer_mitsot(outer_inputs), *op.outer_sitsot(outer_inputs)]
+    buffers = op.outer_mitmot(outer_inputs)
     reaches = _reaches(info)
     first = _Carry(
         [[b[i] for i in range(n)] for b, n in zip(buffers, reaches, strict=True)],
         [[b[i] for i in range(-min(t))] for b, t in zip(traced, taps, strict=True)],
-        op.outer_untraced_sit_sot(given),
+        op.outer_untraced_sit_sot(outer_inputs),
     )
 
     def body(flat: list[Value], row: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -86,8 +86,8 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         ]
 
     rows = [b[n : n + steps] for b, n in zip(buffers, reaches, strict=True)]
-    rows += [s[:steps] for s in op.outer_seqs(given)]
-    until = (lambda _, made: made[-1]) if info.as_while else None
+    rows += [s[:steps] for s in op.outer_seqs(outer_inputs)]
+    until = (lambda _, results_of_step: results_of_step[-1]) if info.as_while else None
     ends, stacked = gt.scan(body, first.flat(), rows, length=steps, until=until)
     last = first.like(ends)
     left = zip(buffers, stacked, last.windows, strict=False)
@@ -98,7 +98,7 @@ def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
         for values, trace, b in zip(first.recent, stacked, traced, strict=False)
     ]
     plain = stacked[len(traced) : len(traced) + info.n_nit_sot]
-    sizes = op.outer_nitsot(given)
+    sizes = op.outer_nitsot(outer_inputs)
     traces += [_buffer([], y, n, steps) for y, n in zip(plain, sizes, strict=True)]
     return [*written, *traces, *last.untraced]
 

@@ -62,30 +62,30 @@ class Compiled:
 
     def on_numpy(self) -> "Compiled":
         """The same nodes on NumPy."""
-        given = self.inputs, self.outputs, self.graph
-        return Compiled.of(*given, numpy_options(self.options), self.chooses)
+        parts = self.inputs, self.outputs, self.graph
+        return Compiled.of(*parts, numpy_options(self.options), self.chooses)
 
     @cached_property
     def _of_branches(self) -> "Compiled":
         return self.on_numpy()
 
-    def __call__(self, *given: Any) -> Sequence[Any]:
+    def __call__(self, *arguments: Any) -> Sequence[Any]:
         """The outputs, of inputs to which nobody writes before these are read."""
         try:
-            results: Sequence[Any] = self.function.lend(*given)
+            results: Sequence[Any] = self.function.lend(*arguments)
         except CallError as error:
             if not self.chooses or self.function.backend == "numpy":
                 raise
-            return self._by_branch(given, error)
+            return self._by_branch(arguments, error)
         return results
 
-    def _by_branch(self, given: Sequence[Any], error: CallError) -> Sequence[Any]:
+    def _by_branch(self, arguments: Sequence[Any], error: CallError) -> Sequence[Any]:
         """The outputs on NumPy, where sizes have to fit in branches that are taken.
 
         JAX traces all branches, and sizes have to fit in each.
         """
         try:
-            return self._of_branches(*given)
+            return self._of_branches(*arguments)
         except GraphError:
             raise error from None
 
@@ -167,34 +167,37 @@ def _steps(
     phases: dict[int, list[Apply]] = {}
     when: dict[Variable, tuple[int, bool]] = {}
     for node in nodes:
-        own = node in host
+        is_host = node in host
         before = [when[v] for v in node.inputs if v in when]
-        phase = max((p + (h != own) for p, h in before), default=int(own))
-        when.update(dict.fromkeys(node.outputs, (phase, own)))
+        phase = max((p + (h != is_host) for p, h in before), default=int(is_host))
+        when.update(dict.fromkeys(node.outputs, (phase, is_host)))
         phases.setdefault(phase, []).append(node)
     steps: list[Step] = []
-    wanted = set(fgraph.outputs)
+    requested = set(fgraph.outputs)
     for phase in sorted(phases):
         members = phases[phase]
         if members[0] in host:
             steps += [_performed(node, host[node]) for node in members]
         else:
-            steps.append(_compiled(fgraph, members, wanted, options))
+            steps.append(_compiled(fgraph, members, requested, options))
     return steps
 
 
 def _compiled(
-    fgraph: Any, nodes: Sequence[Apply], wanted: set[Variable], options: dict[str, Any]
+    fgraph: Any,
+    nodes: Sequence[Apply],
+    requested: set[Variable],
+    options: dict[str, Any],
 ) -> Compiled:
     """One function of graphc for nodes, in order."""
-    own = dict.fromkeys(v for node in nodes for v in node.outputs)
+    computed = dict.fromkeys(v for node in nodes for v in node.outputs)
     used = dict.fromkeys(v for node in nodes for v in node.inputs)
-    outer = [v for v in used if v not in own and not isinstance(v, Constant)]
+    outer = [v for v in used if v not in computed and not isinstance(v, Constant)]
     members = set(nodes)
     told = [
         v
-        for v in own
-        if v in wanted or any(c not in members for c, _ in fgraph.clients[v])
+        for v in computed
+        if v in requested or any(c not in members for c, _ in fgraph.clients[v])
     ]
     inputs, outputs = _as_in(fgraph.inputs, outer), _as_in(fgraph.outputs, told)
     values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
@@ -221,16 +224,16 @@ def shared_function(
 
     Its results are a list, or the only output if it is `single`.
     """
-    given, made = list(graph.inputs), list(graph.outputs)
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
     with PROGRAMS.shared():
-        results = made[0] if single else made
-        return function(given, results, unused="ignore", **options)
+        results = outputs[0] if single else outputs
+        return function(inputs, results, unused="ignore", **options)
 
 
 def _as_in(order: Iterable[Variable], variables: list[Variable]) -> list[Variable]:
     """The variables, first those that stand in an order, so that none is looked up."""
-    given = dict.fromkeys(variables)
-    return list(dict.fromkeys([*(v for v in order if v in given), *variables]))
+    members = dict.fromkeys(variables)
+    return list(dict.fromkeys([*(v for v in order if v in members), *variables]))
 
 
 def _performed(node: Apply, reason: str) -> Performed:

@@ -58,7 +58,7 @@ class AheadOfCalls:
     def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
         """The error of a failure."""
 
-    def compiled(self, *given: Any) -> Any:
+    def compiled(self, *shapes: Any) -> Any:
         """The bare executable for arguments of these shapes, as JAX has it.
 
         One shape per input, or what has a shape. It takes arrays of JAX in the dtypes
@@ -67,11 +67,11 @@ class AheadOfCalls:
         segment at true sizes.
         """
         segment = self._only("compiled")
-        bound = self._signature.bind(given, {})
+        bound = self._signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
         lower = partial(segment.lowered, self.jax, [args])
-        (found,) = self._made(self._for(args, lower), 1, [args])
-        return found
+        (executable,) = self._made(self._for(args, lower), 1, [args])
+        return executable
 
     def compile(
         self,
@@ -130,16 +130,16 @@ class AheadOfCalls:
         self._require_jax(op)
         wide = is_wide(self._prepared.facts, module)
         kinds = self._signature.numbers if numbers else {}
-        given = self.jax, self.plan, module, self._target, wide, kinds
-        lowering, found = Lowering(*given, op), []
+        description = self.jax, self.plan, module, self._target, wide, kinds
+        lowering, numbers_of_calls = Lowering(*description, op), []
         for call in lowering.calls(sizes, op):
             args = tuple(call.arguments)
             misfit = self._signature.check(args)
             if misfit is not None:
                 raise misfit
             self._for(args, lambda call=call: lowering.take(call))
-            found.append(tuple(call.numbers))
-        return lowering, found
+            numbers_of_calls.append(tuple(call.numbers))
+        return lowering, numbers_of_calls
 
     def export(
         self,
@@ -164,9 +164,11 @@ class AheadOfCalls:
         """
         self._require_jax("export")
         needed("export")
-        own = self._target.platform(self.jax)
-        found = self.contents(sizes, platforms_of(platform, platforms, own))
-        content = written(found, self._pipeline.written if graph else None)
+        default_platform = self._target.platform(self.jax)
+        contents = self.contents(
+            sizes, platforms_of(platform, platforms, default_platform)
+        )
+        content = written(contents, self._pipeline.written if graph else None)
         write_whole(path, content)
 
     def contents(
@@ -179,8 +181,8 @@ class AheadOfCalls:
                 args = tuple(call.arguments)
                 self._for(args, lambda call=call: exporter.export(call))
             rule = self._pipeline.how.casting
-            given = exporter, self._pipeline.written, self._outputs, rule
-            return contents_of(*given)
+            description = exporter, self._pipeline.written, self._outputs, rule
+            return contents_of(*description)
 
     def _require_jax(self, op: str) -> None:
         if self.backend == "numpy":
@@ -213,18 +215,18 @@ class AheadOfCalls:
     ) -> list[Any]:
         """The executables of what was lowered for calls, recorded as compilations."""
         args = calls[0] if calls else ()
-        made = self._for(args, executables_of, self.jax, lowered, threads)
+        executables = self._for(args, executables_of, self.jax, lowered, threads)
         self._log.settle()
         for call in calls if self._changing else ():
             self._newest.note(call)
-        return made
+        return executables
 
     def _for(
-        self, args: tuple[Any, ...], make: Callable[..., Any], *given: Any
+        self, args: tuple[Any, ...], make: Callable[..., Any], *arguments: Any
     ) -> Any:
         """Make something for a call; errors are those of the call."""
         try:
-            return self._target.around(self.jax, make)(*given)
+            return self._target.around(self.jax, make)(*arguments)
         except Exception as error:
             if type(error) is GraphError:
                 raise

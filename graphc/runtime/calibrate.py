@@ -46,8 +46,8 @@ def _step() -> float:
     """Seconds of one step of a scan that multiplies by a small matrix of its own."""
     x, each = jnp.eye(SMALL), jnp.ones((STEPS, SMALL, SMALL)) / SMALL
 
-    def step(x: Any, own: Any) -> Any:
-        return jnp.tanh(x @ own), None
+    def step(x: Any, weights: Any) -> Any:
+        return jnp.tanh(x @ weights), None
 
     loop = jax.jit(lambda x, each: jax.lax.scan(step, x, each)[0])
     return _seconds(partial(loop, x, each)) / STEPS
@@ -64,12 +64,12 @@ def _calls() -> tuple[float, float]:
     x, function = jnp.int32(0), jax.jit(lambda x: x + 1)
 
     def called(read: bool) -> Any:
-        found = x
+        state = x
         for _ in range(CALLS):
-            found = function(found)
+            state = function(state)
             if read:
-                int(found)
-        return found
+                int(state)
+        return state
 
     dispatch, both = (_seconds(partial(called, read)) / CALLS for read in (False, True))
     return dispatch, max(both - dispatch, 0.0)
@@ -77,26 +77,26 @@ def _calls() -> tuple[float, float]:
 
 def _launch() -> float:
     """Seconds of a small kernel in a row of such, which are not fused."""
-    x, own = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
+    x, factors = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
 
-    def row(x: Any, own: Any) -> Any:
+    def row(x: Any, matrices: Any) -> Any:
         for i in range(LAUNCHES):
-            x = x @ own[i]
+            x = x @ matrices[i]
         return x
 
-    return _seconds(partial(jax.jit(row), x, own)) / LAUNCHES
+    return _seconds(partial(jax.jit(row), x, factors)) / LAUNCHES
 
 
 def _cached_bytes() -> int:
     """The largest array, in powers of two, that is read as fast as a small one."""
-    size, best, found = SMALLEST, float("inf"), SMALLEST
+    size, best, largest_fast = SMALLEST, float("inf"), SMALLEST
     while size <= LARGEST:
         per_byte = _pass_over(size)
         best = min(best, per_byte)
         if per_byte > SLOWER * best:
             break
-        found, size = size, 2 * size
-    return found
+        largest_fast, size = size, 2 * size
+    return largest_fast
 
 
 def _pass_over(size: int) -> float:

@@ -94,9 +94,9 @@ def function(
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     warn_of_numbers(graph, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
-    made = _function(graph, structure, defaults, options, decided)
-    made.making = Making(function, graph, structure, defaults, again)
-    return made
+    compiled = _function(graph, structure, defaults, options, decided)
+    compiled.making = Making(function, graph, structure, defaults, again)
+    return compiled
 
 
 def _function(
@@ -185,17 +185,17 @@ def _check_tier(op: str, tier: object, backend: object, jit: object) -> None:
 
 def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -> Rules:
     """The rules for a device; a program without jit cannot make their tests."""
-    found = _set_of_rules(rewrites, "function").on(target.costs)
+    rules = _set_of_rules(rewrites, "function").on(target.costs)
     if backend == "numpy":
-        return found.interpreted()
-    found = found if target.costs.launches else found.fused()
-    return found.unchecked() if unjitted else found
+        return rules.interpreted()
+    rules = rules if target.costs.launches else rules.fused()
+    return rules.unchecked() if unjitted else rules
 
 
 def _set_of_rules(rewrites: object, op: str) -> Rules:
-    found = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
-    if isinstance(found, Rules):
-        return found
+    rules = Rules((rewrites,)) if isinstance(rewrites, Rule) else rewrites
+    if isinstance(rules, Rules):
+        return rules
     name = rewrites if rewrites in ("default", "none") else ""
     raise graph_error(
         "`rewrites` must be a set of rules",
@@ -218,15 +218,17 @@ def check_named(op: str, options: Mapping[str, Any]) -> None:
 
     For those who take them before there is a graph, as a mode of PyTensor.
     """
-    given = {**_DEFAULTS, **options}
-    check_options(op, given["backend"], given["rewrites"], given["dims"])
-    _check_others(op, given["jit"], given["check"], given["unused"])
-    _check_option("tier", given["tier"], TIERS, op)
-    _check_tier(op, given["tier"], given["backend"], given["jit"])
-    if given["casting"] is not None:
-        check_casting(given["casting"], op)
-    if given["device"] is not None:
-        target_of(given["device"], given["backend"])
+    all_options = {**_DEFAULTS, **options}
+    check_options(
+        op, all_options["backend"], all_options["rewrites"], all_options["dims"]
+    )
+    _check_others(op, all_options["jit"], all_options["check"], all_options["unused"])
+    _check_option("tier", all_options["tier"], TIERS, op)
+    _check_tier(op, all_options["tier"], all_options["backend"], all_options["jit"])
+    if all_options["casting"] is not None:
+        check_casting(all_options["casting"], op)
+    if all_options["device"] is not None:
+        target_of(all_options["device"], all_options["backend"])
 
 
 def _check_others(op: str, jit: object, check: object, unused: object) -> None:

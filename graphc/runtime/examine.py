@@ -43,9 +43,9 @@ def examine(
     inputs: Any, outputs: Any, casting: Casting, unused: Unused
 ) -> tuple[Graph, Outputs, dict[int, Any]]:
     """The graph between variables and values, their structure, and defaults."""
-    for given in (inputs, outputs):
-        if callable(given) and not isinstance(given, Compound):
-            raise function_given("function", given, "graphc.function([x], {})")
+    for part in (inputs, outputs):
+        if callable(part) and not isinstance(part, Compound):
+            raise function_given("function", part, "graphc.function([x], {})")
     values, input_names, defaults = _inputs(inputs, casting)
     structure, names, results = _outputs(outputs)
     graph = Graph(values, results, input_names, names)
@@ -68,14 +68,14 @@ def _inputs(
         problem = "inputs must stand in a list or a dict"
         raise graph_error(problem, op="function", got=got, expected=expected)
     named = isinstance(inputs, Mapping)
-    given = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
-    values = tuple(x.value if isinstance(x, Input) else x for x in given)
+    declared = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
+    values = tuple(x.value if isinstance(x, Input) else x for x in declared)
     for i, value in enumerate(values):
         _check_input(value, values[:i])
     names = tuple(v.name for v in values)
     if named:
         names = _keys("input", inputs)
-    defaults = {i: x.default for i, x in enumerate(given) if isinstance(x, Input)}
+    defaults = {i: x.default for i, x in enumerate(declared) if isinstance(x, Input)}
     for i, default in defaults.items():
         _check_default(default, values[i], names[i], casting)
     return values, names, {i: _own(default) for i, default in defaults.items()}
@@ -120,17 +120,17 @@ def _check_default(default: Any, value: Value, name: str, casting: Casting) -> N
 
 def _keys(what: str, names: Iterable[Any]) -> tuple[str, ...]:
     """The keys of a dict of inputs or outputs: text, which is kept."""
-    found = tuple(names)
-    for name in found:
+    keys = tuple(names)
+    for name in keys:
         if not isinstance(name, str):
             problem = f"the keys of the {what}s must be text"
             raise graph_error(problem, op="function", got=shortened(repr(name)))
-    return tuple(map("".join, found))  # text, nothing that only looks like it
+    return tuple(map("".join, keys))  # text, nothing that only looks like it
 
 
 def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:
     """The structure of the outputs, their names where given, and the values."""
-    found: list[tuple[str, Value]] = []
+    named_values: list[tuple[str, Value]] = []
 
     def walk(part: Any, path: str) -> Outputs:
         if isinstance(part, Mapping):
@@ -141,12 +141,12 @@ def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]
         if isinstance(part, (list, tuple)):
             kind = "list" if isinstance(part, list) else "tuple"
             return Outputs(kind, (), tuple([walk(item, path) for item in part]))
-        found.append((path, strong(as_value(_output(part)))))
+        named_values.append((path, strong(as_value(_output(part)))))
         return Outputs("single")
 
     require_shallow(outputs)
     structure = walk(outputs, "")
-    names, values = zip(*found, strict=True) if found else ((), ())
+    names, values = zip(*named_values, strict=True) if named_values else ((), ())
     return structure, names, values
 
 
@@ -172,10 +172,10 @@ def _check_graph(graph: Graph) -> list[tuple[Value, str]]:
     Returns the inputs, with their names, that the outputs do not need.
     """
     nodes = graph.nodes
-    given = {v.node for v in graph.inputs}
+    input_nodes = {v.node for v in graph.inputs}
     used: set[Node] = {n for n in nodes if n.primitive is INPUT}
     for node in nodes:
-        if node.primitive is INPUT and node not in given:
+        if node.primitive is INPUT and node not in input_nodes:
             raise _missing(node, nodes, graph)
     known = {s for v in graph.inputs for s in _determined(v)}
     sized = set()
@@ -262,8 +262,8 @@ def _check_size(symbol: Symbol, known: set[Symbol], graph: Graph, node: Node) ->
         return
     name = symbol.name
     formulas = [
-        f"axis {axis} of {given} is {size}"
-        for value, given in zip(graph.inputs, graph.input_names, strict=True)
+        f"axis {axis} of {input_name} is {size}"
+        for value, input_name in zip(graph.inputs, graph.input_names, strict=True)
         for axis, size in enumerate(value.type.shape)
         if isinstance(size, Dim) and symbol in size.symbols
     ]

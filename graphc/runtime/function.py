@@ -15,18 +15,23 @@ from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.cache.whole_files import write_whole
-from graphc.runtime.call import alarms
+from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import Signature
-from graphc.runtime.call.copying import are_small, on_copies, on_lent, on_small_copies
+from graphc.runtime.call.copying import (
+    are_small,
+    on_borrowed,
+    on_copies,
+    on_small_copies,
+)
 from graphc.runtime.call.dispatch import (
     ANY,
     CALL,
     LEND,
+    Route,
     Run,
-    Way,
+    acquiring,
     dispatcher,
     kept_by,
-    taking,
 )
 from graphc.runtime.call.lines import CallSite
 from graphc.runtime.call.planned_calls import PlannedCalls
@@ -75,7 +80,7 @@ class Function(Pictured, AheadOfCalls):
         self._defaults = defaults
         self._watching = pipeline.watching()
         self._changing = pipeline.adapts and how.tier != "auto"
-        self._ways: list[Way] = []
+        self._routes: list[Route] = []
         self._failed = 0
         self._placements = stance.Placements()
         self._before: list[Compilation] = []
@@ -119,7 +124,7 @@ class Function(Pictured, AheadOfCalls):
         )
         self._run = self._runner(prepared, module)
         self._planned = self._plans(prepared, module)
-        self._lead()
+        self._choose_routes()
 
     def _resume(self) -> None:
         """Go on from the sizes that functions before had of the same programs."""
@@ -141,10 +146,10 @@ class Function(Pictured, AheadOfCalls):
             run = module.program
         run = self._target.around(self.jax, run)
         if self.jax is not None and facts.padded:
-            run = alarms.around(self.jax, run)
+            run = nan_checks.around(self.jax, run)
         self._newest = Generation(prepared, self._program, run, self._log)
         if self._changing and (facts.segments > 1 or self._newest.is_open):
-            run = self._newest.noting(run, self._instead)
+            run = self._newest.observed(run, self._instead)
         run = self._generations.around(run)
         if self._tiers is not None:
             run = self._tiers.around(prepared, run, self._loaded.announced)
@@ -157,7 +162,7 @@ class Function(Pictured, AheadOfCalls):
             return None
         newest = self._newest
         if self._changing and (prepared.facts.segments > 1 or newest.is_open):
-            return None  # each call is noted
+            return None  # each call is observed
         site = CallSite(
             self.jax,
             getattr(module, entry(padded=True)),
@@ -170,41 +175,43 @@ class Function(Pictured, AheadOfCalls):
         )
         return PlannedCalls(prepared, self._dtypes, self._outputs, site)
 
-    def _lead(self) -> None:
-        """Let calls go their ways: where all is one jitted function, JAX's own."""
-        self._on_host = self._on_device = Way(self._call)
-        self._on_small = self._on_copies = self._on_loan = self._on_host
+    def _choose_routes(self) -> None:
+        """Choose the route of calls: where all is one jitted function, JAX's own."""
+        self._on_host = self._on_device = Route(self._call)
+        self._on_small = self._on_copies = self._on_borrowed = self._on_host
         self._on_plans = self._on_host
         elsewhere = self._tiers, self._target.device
         alone = elsewhere == (None, None) and not self._generations.older
         if self._segment is not None and alone and not self._prepared.facts.padded:
-            self._lead_to(self._segment)
+            self._route_to(self._segment)
         if self._planned is not None:
-            self._on_plans = Way(self._planned.around(self._leave))
-        others = self._on_small, self._on_copies, self._on_loan
-        self._ways += {self._on_host, self._on_device, self._on_plans, *others}
-        self._take, self._take_loan = self._on_device.take, self._on_loan.take
+            self._on_plans = Route(self._planned.around(self._leave))
+        others = self._on_small, self._on_copies, self._on_borrowed
+        self._routes += {self._on_host, self._on_device, self._on_plans, *others}
+        self._acquire = self._on_device.acquire
+        self._acquire_borrowed = self._on_borrowed.acquire
 
     @property
     def rewrites(self) -> tuple[Application, ...]:
         """The rules that changed the graph before it was planned, and where."""
         return self._pipeline.log
 
-    def _lead_to(self, segment: OnlySegment) -> None:
+    def _route_to(self, segment: OnlySegment) -> None:
         """Let calls go straight to a jitted function, if JAX can."""
         miss = kept_by(segment.jitted)
-        lead = partial(dispatcher, self.jax, segment.jitted, plainly=self._call)
-        made, lent = lead(self._missed), lead(partial(self._missed, lent=True))
-        if miss is None or made is None or lent is None:
+        dispatched = partial(dispatcher, self.jax, segment.jitted, plainly=self._call)
+        plain = dispatched(self._missed)
+        borrowing = dispatched(partial(self._missed, borrowed=True))
+        if miss is None or plain is None or borrowing is None:
             return
         if segment.wide:
             miss = self.jax.enable_x64(True)(miss)
-            lent = xla.wide(self.jax, self._call, lent)
+            borrowing = xla.wide(self.jax, self._call, borrowing)
         self._miss, dtypes = miss, self._dtypes
-        self._on_device = Way(made)
-        self._on_loan = Way(on_lent(lent, dtypes, self._call))
-        self._on_small = Way(on_small_copies(lent, dtypes, self._leave))
-        self._on_copies = Way(on_copies(lent, dtypes, self._plain, self._leave))
+        self._on_device = Route(plain)
+        self._on_borrowed = Route(on_borrowed(borrowing, dtypes, self._call))
+        self._on_small = Route(on_small_copies(borrowing, dtypes, self._leave))
+        self._on_copies = Route(on_copies(borrowing, dtypes, self._plain, self._leave))
 
     if TYPE_CHECKING:
 
@@ -214,7 +221,7 @@ class Function(Pictured, AheadOfCalls):
         lend = __call__
 
     else:
-        __call__, lend = taking(CALL), taking(LEND, "_take_loan")
+        __call__, lend = acquiring(CALL), acquiring(LEND, "_acquire_borrowed")
         __signature__ = ANY
 
     def _call(self, /, *args: Any, **named: Any) -> Any:
@@ -225,7 +232,7 @@ class Function(Pictured, AheadOfCalls):
                 args = self._signature.bind(args, named)
             kinds = set(map(type, args))
             if kinds <= self._direct:
-                self._take = self._on_device.take
+                self._acquire = self._on_device.acquire
             elif not kinds <= self._plain:
                 args = self._admitted(args)
             self._require_placed(args)
@@ -239,7 +246,7 @@ class Function(Pictured, AheadOfCalls):
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
         elif self._planned is not None and self._plan_like(args) is not None:
-            self._take = self._on_plans.take
+            self._acquire = self._on_plans.acquire
         return result
 
     def _plan_like(self, args: tuple[Any, ...]) -> Run | None:
@@ -256,30 +263,30 @@ class Function(Pictured, AheadOfCalls):
         run = self._plan_like(args)
         if run is None:
             return self
-        take = self._on_plans.take
+        acquire = self._on_plans.acquire
 
         def counted(*args: Any) -> Any:
-            take()
+            acquire()
             return run(*args)
 
         return counted
 
     def _admitted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments as the program takes them; others like them go their way."""
+        """The arguments as the program takes them; others alike have a route then."""
         admitted = self._signature.admit(args)
         if self._on_copies is not self._on_host and self._signature.need_copies(args):
-            way = self._on_small if are_small(args, self._dtypes) else self._on_copies
-            self._take = way.take
+            route = self._on_small if are_small(args, self._dtypes) else self._on_copies
+            self._acquire = route.acquire
         return admitted
 
-    def _missed(self, /, *args: Any, lent: bool = False, **named: Any) -> Any:
+    def _missed(self, /, *args: Any, borrowed: bool = False, **named: Any) -> Any:
         """A call that JAX has no program for: results, and what it shall keep.
 
         Arrays of JAX in the dtypes of the inputs need nothing the next time, nor do
-        those of NumPy that are `lent`.
+        those of NumPy that are `borrowed`.
         """
-        if named or not self._signature.fits(args, lent):
-            self._take = self._on_host.take
+        if named or not self._signature.fits(args, borrowed):
+            self._acquire = self._on_host.acquire
             return self._call(*args, **named), None, False
         return self._watched(self._met, args)
 
@@ -290,15 +297,15 @@ class Function(Pictured, AheadOfCalls):
         return self._miss(*args) if other is None else (other(*args), None, False)
 
     def _leave(self, /, *args: Any, **named: Any) -> Any:
-        """A call that its way is not for."""
-        self._take = self._on_host.take
+        """A call that its route is not for."""
+        self._acquire = self._on_host.acquire
         return self._call(*args, **named)
 
     def _watched(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Run on arguments; faults and compilations are recorded."""
         start = len(EVENTS)
         try:
-            found = run(*args)
+            results = run(*args)
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
@@ -307,7 +314,7 @@ class Function(Pictured, AheadOfCalls):
             raise
         if self._pending or len(EVENTS) != start:
             self._settle(args, start)
-        return found
+        return results
 
     def _settle(self, args: tuple[Any, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""
@@ -365,7 +372,7 @@ class Function(Pictured, AheadOfCalls):
 
     def _calls(self) -> int:
         """The calls so far that have not failed."""
-        return sum(way.taken for way in self._ways) - self._failed
+        return sum(route.calls for route in self._routes) - self._failed
 
     def _fail(self, error: Exception, args: tuple[Any, ...]) -> Exception:
         """The error of a failed call, which is not counted."""
@@ -467,9 +474,9 @@ class Function(Pictured, AheadOfCalls):
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
-        found = segment_text(self.source, index)
-        if found is not None:
-            return found
+        text = segment_text(self.source, index)
+        if text is not None:
+            return text
         problem = f"there is no segment {index}"
         got = f"{self._prepared.facts.segments} segments on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)

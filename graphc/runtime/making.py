@@ -40,13 +40,13 @@ class Making:
 
     def function(self) -> Any:
         """The function, compiled anew, that has run no call so far."""
-        given = [
+        declared = [
             Input(v, self.defaults[i]) if i in self.defaults else v
             for i, v in enumerate(self.graph.inputs)
         ]
         names = self.graph.input_names
         distinct = len(set(names)) == len(names)
-        inputs = dict(zip(names, given, strict=True)) if distinct else given
+        inputs = dict(zip(names, declared, strict=True)) if distinct else declared
         outputs = self.structure.built(self.graph.outputs)
         return self.make(inputs, outputs, **{**self.options, "unused": "ignore"})
 

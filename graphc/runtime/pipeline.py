@@ -160,8 +160,8 @@ class Pipeline:
         return _Start(policies, Advisor(graph, names, self.planned))
 
     def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
-        given = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
-        symbols = adapting(graph, given, self.written)
+        dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
+        symbols = adapting(graph, dims, self.written)
         start = LeftToCalls(graph, symbols, policies)
         return Adapter(start, compile, self.names, self.how.costs)
 
@@ -171,20 +171,22 @@ class Pipeline:
         Raises GraphError for sizes that the program has not.
         """
         graph, decided = self.simplified.graph, self.how.decided
-        found = policies_of(graph, decided, self.written)
-        given = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
-        return {s: found[s] for s in adapting(graph, given, self.written) if s in found}
+        policies = policies_of(graph, decided, self.written)
+        dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
+        return {
+            s: policies[s] for s in adapting(graph, dims, self.written) if s in policies
+        }
 
     def _policies(self) -> Policies:
         """The policies that are given, for a program without jit none: its caller
         compiles it, for sizes as they are.
         """
-        given = self.dims
-        if is_auto(given):
+        dims = self.dims
+        if is_auto(dims):
             return {}
-        if isinstance(given, Budget):
-            given = "pad"
-        policies = policies_of(self.simplified.graph, given, self.written)
+        if isinstance(dims, Budget):
+            dims = "pad"
+        policies = policies_of(self.simplified.graph, dims, self.written)
         if policies and self.emit is emit_unjitted:
             if self.how.dims is None:
                 return {}
@@ -286,8 +288,8 @@ class Pipeline:
             return ""
         jax = sys.modules.get("jax") if how.backend == "jax" else None
         others = how.backend, how.jit, how.check, how.casting, self.outputs
-        given = self.written, self.dims, how.rewrites, how.costs, jax
-        key = key_of(*given, *others, how.dims is None)
+        program = self.written, self.dims, how.rewrites, how.costs, jax
+        key = key_of(*program, *others, how.dims is None)
         decided = repr(sorted(how.decided.items())) if self.adapts else ""
         return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
@@ -348,14 +350,16 @@ def _planned(
     graph = late.graph
     # Without jit, the program has no driver.
     joined = how.costs.launches and emit is emit_jax
-    graph, made = (graph, {}) if emit is emit_unjitted else grown(graph, joined)
+    graph, grown_symbols = (
+        (graph, {}) if emit is emit_unjitted else grown(graph, joined)
+    )
     graph, more = (graph, {}) if emit is emit_numpy else in_place(graph)
     last = settled(graph, how.rewrites)
     graph = last.graph
     if pad is not None:
         pad = pad.tidied(graph)
         graph = pad.graph
-    originals = _originals(made, more)
+    originals = _originals(grown_symbols, more)
     with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
         plan = partition(graph, model, padded=pad)
     return replace(plan, originals=originals), (*late.log, *last.log)
@@ -373,13 +377,13 @@ def _with_compiled_loops(graph: Graph) -> Graph:
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
     """The original sizes of the sizes of a graph that was changed."""
-    found: dict[Symbol, Symbol] = {}
+    originals: dict[Symbol, Symbol] = {}
     for change in changes:
-        before = dict(found)
+        before = dict(originals)
         for old, new in change.items():
             if old._symbol is not None and new._symbol is not None:
-                found.setdefault(new._symbol, before.get(old._symbol, old._symbol))
-    return found
+                originals.setdefault(new._symbol, before.get(old._symbol, old._symbol))
+    return originals
 
 
 def _tests_of_rules(plan: Plan, log: tuple[Application, ...]) -> bool:

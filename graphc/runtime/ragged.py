@@ -23,8 +23,8 @@ from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import Rules
-from graphc.runtime.call.alarms import with_true_alarms
 from graphc.runtime.call.arguments import Backend
+from graphc.runtime.call.nan_checks import checking_true_elements
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
@@ -89,14 +89,14 @@ def ragged_graph(
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
     simple = rewritten(merged(graph), rewrites.unchecked().early()).graph
-    made = batched(simple, shared, strict, total)
+    stacked = batched(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
     inner = function(
-        made.graph.inputs,
-        list(made.graph.outputs),
+        stacked.graph.inputs,
+        list(stacked.graph.outputs),
         backend=backend,
         rewrites=rewrites,
-        dims={symbol_dim(made.batch): rows},
+        dims={symbol_dim(stacked.batch): rows},
         casting=casting,
         unused="ignore",  # not every size is needed
     )
@@ -104,7 +104,7 @@ def ragged_graph(
     options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
     options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
     again = partial(ragged_graph, graph, structure, shared, casting, **options)
-    return Ragged(made, inner, structure, strict, total, packing, again)
+    return Ragged(stacked, inner, structure, strict, total, packing, again)
 
 
 def check_packing(pad: object, batch: object, total: object, group: object) -> None:
@@ -157,7 +157,7 @@ class Ragged:
 
     def __init__(
         self,
-        made: RaggedGraph,
+        stacked: RaggedGraph,
         function: Function,
         structure: Outputs,
         pad: Pad,
@@ -167,13 +167,13 @@ class Ragged:
     ) -> None:
         self.function = function
         self._again = again
-        self._made = made
+        self._stacked_graph = stacked
         self._structure = structure
         self._pad = pad
         self._total = total
         self._packing = packing
-        self._example = made.one.original
-        self._sources = _sources(self._example, made)
+        self._example = stacked.one.original
+        self._sources = _sources(self._example, stacked)
 
     def __copy__(self) -> "Ragged":
         return self._again()
@@ -188,7 +188,7 @@ class Ragged:
         if jax is None:
             return self._results(args)
         try:  # the padding of examples may hold anything
-            return with_true_alarms(jax, self._results, args)
+            return checking_true_elements(jax, self._results, args)
         except FloatingPointError as error:
             raise _refused(f"FloatingPointError: {error}", "other") from None
 
@@ -202,11 +202,11 @@ class Ragged:
         ]
         count = len(self._example.outputs)
         if self._total:
-            sums = [sum(found[k] for _, found in parts) for k in range(count)]
+            sums = [sum(columns[k] for _, columns in parts) for k in range(count)]
             return self._structure.built(sums)
         results: list[list[Any]] = [[None] * len(sizes) for _ in range(count)]
-        for members, found in parts:
-            for k, rows in enumerate(found):
+        for members, columns in parts:
+            for k, rows in enumerate(columns):
                 for i, row in zip(members, rows, strict=True):
                     results[k][i] = row
         return self._structure.built(results)
@@ -226,20 +226,20 @@ class Ragged:
             got = f"{len(args)} arguments"
             kind: ErrorKind = "missing" if len(args) < len(names) else "unexpected"
             raise _refused("wrong number of arguments", kind, got, ", ".join(names))
-        found = []
+        columns = []
         for value, name, arg, several in zip(
-            self._example.inputs, names, args, self._made.mapped, strict=True
+            self._example.inputs, names, args, self._stacked_graph.mapped, strict=True
         ):
             if several:
                 items = arg.examples() if isinstance(arg, Rows) else _listed(arg, name)
                 rule = self.function.plan.casting
-                found.append([_checked(x, value, name, rule) for x in items])
-        counts = {len(examples) for examples in found}
+                columns.append([_checked(x, value, name, rule) for x in items])
+        counts = {len(examples) for examples in columns}
         if len(counts) > 1:
             got = ", ".join(map(str, sorted(counts)))
             problem = "the inputs have different numbers of examples"
             raise _refused(problem, "shape", got)
-        return found
+        return columns
 
     def _sizes(self, examples: list[list[Any]]) -> "np.ndarray[Any, Any]":
         """The true sizes: a row per example, a column per symbol."""
@@ -252,16 +252,16 @@ class Ragged:
         for position, value in enumerate(values):
             for i, array in enumerate(examples[position]):
                 known = dict(zip(symbols, map(int, sizes[i]), strict=True))
-                wanted = tuple(evaluate(n, known) for n in value.type.shape)
-                if array.shape != wanted:
+                expected_shape = tuple(evaluate(n, known) for n in value.type.shape)
+                if array.shape != expected_shape:
                     got = f"example {i} of {value.name}: {list(array.shape)}"
                     shape = ", ".join(map(str, value.type.shape))
-                    expected = f"[{shape}] = {wanted}"
+                    expected = f"[{shape}] = {expected_shape}"
                     raise _refused("sizes do not agree", "shape", got, expected)
         return sizes
 
     def _stacked(self) -> list[Value]:
-        pairs = zip(self._example.inputs, self._made.mapped, strict=True)
+        pairs = zip(self._example.inputs, self._stacked_graph.mapped, strict=True)
         return [value for value, several in pairs if several]
 
     def _run(
@@ -274,22 +274,25 @@ class Ragged:
         """Per output its sum, or a list of arrays per example."""
         most = sizes[members].max(axis=0, initial=0).tolist()
         capacities = {
-            self._made.one.capacities[symbol]: self._pad.capacity(n)
+            self._stacked_graph.one.capacities[symbol]: self._pad.capacity(n)
             for (_, _, symbol), n in zip(self._sources, most, strict=True)
         }
         arrays = iter(self._pile(examples, members, capacities))
-        given = [
+        arguments = [
             next(arrays) if several else arg
-            for arg, several in zip(args, self._made.mapped, strict=True)
+            for arg, several in zip(args, self._stacked_graph.mapped, strict=True)
         ]
         columns = [sizes[members, c] for c in range(sizes.shape[1])]
-        results = self.function(*given, *columns)
+        results = self.function(*arguments, *columns)
         if self._total:
             return [np.asarray(r) for r in results]
         return [
             self._rows(value, axes, np.asarray(result), sizes[members])
             for value, axes, result in zip(
-                self._example.outputs, self._made.one.ragged, results, strict=True
+                self._example.outputs,
+                self._stacked_graph.one.ragged,
+                results,
+                strict=True,
             )
         ]
 
@@ -298,8 +301,12 @@ class Ragged:
     ) -> list[Any]:
         """Per stacked input one array, with zeros after each example's elements."""
         piles = []
-        kept = self._made.graph.inputs
-        stacked = [v for v, m in zip(kept, self._made.mapped, strict=False) if m]
+        graph_inputs = self._stacked_graph.graph.inputs
+        stacked = [
+            v
+            for v, m in zip(graph_inputs, self._stacked_graph.mapped, strict=False)
+            if m
+        ]
         for value, of_input in zip(stacked, examples, strict=True):
             shape = [evaluate(n, sizes) for n in value.type.shape[1:]]
             pile = np.zeros((len(members), *shape), value.dtype)
@@ -332,23 +339,23 @@ class Ragged:
         return rows
 
 
-def _sources(graph: Graph, made: RaggedGraph) -> list[tuple[int, int, Symbol]]:
+def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]]:
     """Per symbol of sizes the stacked input and the axis that tell it."""
-    found: dict[Symbol, tuple[int, int, Symbol]] = {}
+    source_of: dict[Symbol, tuple[int, int, Symbol]] = {}
     position = -1
-    for value, several in zip(graph.inputs, made.mapped, strict=True):
+    for value, several in zip(graph.inputs, stacked.mapped, strict=True):
         position += several
         for axis, n in enumerate(value.type.shape if several else ()):
             if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                found.setdefault(n.symbols[0], (position, axis, n.symbols[0]))
-    missing = [s.name for s in made.one.lengths if s not in found]
+                source_of.setdefault(n.symbols[0], (position, axis, n.symbols[0]))
+    missing = [s.name for s in stacked.one.lengths if s not in source_of]
     if missing:
         raise graph_error(
             f"the size {missing[0]} is not that of any axis of the examples",
             op="ragged",
             got=", ".join(str(v.type) for v in graph.inputs),
         )
-    return [found[s] for s in made.one.lengths]
+    return [source_of[s] for s in stacked.one.lengths]
 
 
 def _listed(arg: Any, name: str) -> list[Any]:

@@ -63,21 +63,21 @@ class Family:
 
     def program(self, ones: Ones) -> Function:
         """The program where these axes are 1. Raises GraphError if there is none."""
-        found = self.made.get(ones)
-        if found is None:
-            made = self._compile(resolved(self.written, ones))
-            found = self.made.setdefault(ones, made)
-        return found
+        program = self.made.get(ones)
+        if program is None:
+            compiled = self._compile(resolved(self.written, ones))
+            program = self.made.setdefault(ones, compiled)
+        return program
 
     def ones(self, args: Sequence[Any]) -> Ones:
         """The axes that are 1 wherever arguments have them."""
-        found = [s for s, places in self.axes.items() if _are_one(args, places)]
-        return frozenset(found)
+        single = [s for s, places in self.axes.items() if _are_one(args, places)]
+        return frozenset(single)
 
     def named(self, names: Iterable[object]) -> Ones:
         """The axes of these names, with or without the question mark."""
         known = {plain_name(s): s for s in self.axes}
-        found = []
+        symbols = []
         for name in names:
             symbol = known.get(name.removesuffix("?")) if type(name) is str else None
             if symbol is None:
@@ -86,8 +86,8 @@ class Family:
                     op="program",
                     expected=", ".join(s.name for s in self.axes),
                 )
-            found.append(symbol)
-        return frozenset(found)
+            symbols.append(symbol)
+        return frozenset(symbols)
 
     def text(self, ones: Ones) -> str:
         """`where b? is 1`, in words."""
@@ -100,15 +100,18 @@ class Family:
         """Lines that tell which axes of inputs have these sizes."""
         plain = {plain_name(s): s for s in self.axes}
         for symbol in symbols:
-            wanted = plain.get(symbol.name, symbol) if symbol.origin is None else symbol
+            declared = (
+                plain.get(symbol.name, symbol) if symbol.origin is None else symbol
+            )
             for value, name in zip(
                 self.written.inputs, self.written.input_names, strict=True
             ):
-                found = [n is symbol_dim(wanted) for n in value.type.shape]
-                if any(found):
-                    maybe = ", and may be 1" if wanted.may_be_one else ""
+                matches = [n is symbol_dim(declared) for n in value.type.shape]
+                if any(matches):
+                    axis = matches.index(True)
+                    maybe = ", and may be 1" if declared.may_be_one else ""
                     yield (
-                        f"\n  where {symbol.name} is axis {found.index(True)} of input "
+                        f"\n  where {symbol.name} is axis {axis} of input "
                         f"{name}, declared at {value.node.place}{maybe}"
                     )
                     break
@@ -132,13 +135,13 @@ class Stretching(Function):
 
         Raises CallError where the arguments do not fit.
         """
-        given = args
+        bound = args
         if named or len(args) != self._count:
             try:
-                given = self._signature.bind(args, named)
+                bound = self._signature.bind(args, named)
             except CallError:
                 return super().__call__(*args, **named)  # which refuses it
-        ones = self._family.ones(given)
+        ones = self._family.ones(bound)
         try:
             if ones == self._family.first:
                 return super().__call__(*args, **named)
@@ -148,9 +151,9 @@ class Stretching(Function):
         except CallError as error:
             if error.kind != "broadcast":
                 raise
-            failure = self._named(ones, error, given)
+            failure = self._named(ones, error, bound)
         except GraphError as error:
-            failure = self._misfit(ones, error, given)
+            failure = self._misfit(ones, error, bound)
         raise failure from None
 
     def _misfit(
@@ -173,20 +176,20 @@ class Stretching(Function):
         symbols = _unequal(resolved(self._family.written, ones).graph, args)
         sources = "".join(self._family.sources(symbols))
         mark = "\n  arguments: "
-        problem, *rest = str(error).split(mark, 1)
-        return CallError(mark.join([problem + sources, *rest]), error.kind)
+        problem, *arguments_text = str(error).split(mark, 1)
+        return CallError(mark.join([problem + sources, *arguments_text]), error.kind)
 
     def program(self, *ones: str) -> Function:
         """The program where these axes are 1, by name, and the others are not.
 
         Raises GraphError for what is no such axis, and where sizes cannot agree.
         """
-        found = self._family.named(ones)
-        return self if found == self._family.first else self._family.program(found)
+        symbols = self._family.named(ones)
+        return self if symbols == self._family.first else self._family.program(symbols)
 
-    def compiled(self, *given: Any) -> Any:
+    def compiled(self, *shapes: Any) -> Any:
         """The bare executable of the program of the axes that are 1 in these shapes."""
-        bound = self._signature.bind(given, {})
+        bound = self._signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
         ones = self._family.ones(args)
         if ones == self._family.first:

@@ -31,8 +31,8 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
             hide(error)
             raise
 
-    made: Any = shown  # errors name what the user has called
-    made.__code__ = made.__code__.replace(co_name=function.__name__)
+    wrapper: Any = shown  # errors name what the user has called
+    wrapper.__code__ = wrapper.__code__.replace(co_name=function.__name__)
     return shown
 
 
@@ -50,11 +50,11 @@ def hide(error: Exception) -> None:
             if is_own(frame.f_code.co_filename):
                 frame.f_locals["__tracebackhide__"] = True
         return
-    kept = None
+    user_frames = None
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         if not is_own(frame.f_code.co_filename):
-            kept = TracebackType(kept, frame, frame.f_lasti, line)
-    error.__traceback__ = kept
+            user_frames = TracebackType(user_frames, frame, frame.f_lasti, line)
+    error.__traceback__ = user_frames
 
 
 def _is_for_users(error: Exception) -> bool:
@@ -70,7 +70,7 @@ def _mode() -> str:
     """The setting of JAX; "auto" marks frames in notebooks, which leave these out."""
     jax = sys.modules.get("jax")
     default = os.environ.get("JAX_TRACEBACK_FILTERING", "auto")
-    found = getattr(getattr(jax, "config", None), "jax_traceback_filtering", default)
-    if found not in (None, "auto"):
-        return str(found)
+    setting = getattr(getattr(jax, "config", None), "jax_traceback_filtering", default)
+    if setting not in (None, "auto"):
+        return str(setting)
     return MARKED if hasattr(builtins, "get_ipython") else "quiet_remove_frames"

@@ -102,7 +102,7 @@ class _Collector:
             self._tables.line(value.node.place)
         steps = Steps(self._nodes)
         compiled = steps.of if told.compiled else steps.straight
-        made = compiled(plan)
+        step_records = compiled(plan)
         outputs = [self._nodes.value(plan.resolve(v)) for v in plan.graph.outputs]
         checks = steps.size_checks(plan)
         rewrites = Rewrites(told.rewrites, self._nodes)
@@ -124,7 +124,7 @@ class _Collector:
             tuple(self._tables.types.records),
             tuple(self._nodes.values.records),
             tuple(self._nodes.nodes.records),
-            made,
+            step_records,
             checks,
             compilations,
             rewrites.records,

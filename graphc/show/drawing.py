@@ -144,11 +144,11 @@ def _labels(
     left: int,
 ) -> Iterator[str]:
     """The values that each step gives to others, below it."""
-    given: dict[int, dict[int, None]] = {}
+    values_of_steps: dict[int, dict[int, None]] = {}
     for edge in edges:
-        given.setdefault(edge.start, {}).update(dict.fromkeys(edge.values))
+        values_of_steps.setdefault(edge.start, {}).update(dict.fromkeys(edge.values))
     statics = {program.inputs[i] for i in program.static_inputs}
-    for place, values in given.items():
+    for place, values in values_of_steps.items():
         texts = [_value(program, v, v in statics) for v in values]
         shown = " · ".join(texts[:MOST_VALUES])
         shown += f" and {len(texts) - MOST_VALUES} more" * (len(texts) > MOST_VALUES)

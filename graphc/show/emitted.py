@@ -13,9 +13,9 @@ def printed_lines(source: str) -> str:
 
     The user's lines stand in it by file and number alone: a picture has their texts.
     """
-    own = _REMARK.sub(r"\1", source.removesuffix(helpers()))
+    program_text = _REMARK.sub(r"\1", source.removesuffix(helpers()))
     lines = [
         line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
-        for line in own.splitlines()
+        for line in program_text.splitlines()
     ]
     return "\n".join(lines).rstrip() + "\n"

@@ -113,8 +113,8 @@ class _Folded:
             listed.append(self._row(row))
         cut = rows[len(listed) :]
         self._left_out += sum(len(run.nodes) for row in cut for run in row.runs)
-        kept = rows[: len(listed)]
-        parts = [[n for run in row.runs for n in run.nodes] for row in kept]
+        shown_rows = rows[: len(listed)]
+        parts = [[n for run in row.runs for n in run.nodes] for row in shown_rows]
         return {
             "rows": listed,
             "more": sum(row.nodes for row in cut),

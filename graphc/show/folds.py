@@ -37,11 +37,11 @@ def runs_of(nodes: Sequence[int], program: ProgramRecord) -> list[LineRun]:
     held: list[int] = []
     line = -1
     for place in nodes:
-        own = program.nodes[place].line
-        if own != line and held:
+        line_of_node = program.nodes[place].line
+        if line_of_node != line and held:
             runs.append(LineRun(line, tuple(held)))
             held = []
-        line = own
+        line = line_of_node
         held.append(place)
     if held:
         runs.append(LineRun(line, tuple(held)))

@@ -101,8 +101,8 @@ def _nests(node: Node) -> bool:
 
 def _missing(table: Table[NodeRecord], nodes: Iterable[Node]) -> list[Node]:
     """The nodes that have no record yet, the last first."""
-    own = [n for n in nodes if not n.primitive.inline and table.find(n) is None]
-    return own[::-1]
+    unrecorded = [n for n in nodes if not n.primitive.inline and table.find(n) is None]
+    return unrecorded[::-1]
 
 
 def literal_text(value: Value) -> str:

@@ -48,8 +48,8 @@ class Steps:
 
     def straight(self, plan: Plan) -> tuple[StepRecord, ...]:
         """All of a plan as one step: nothing is compiled, sizes are at hand."""
-        own = (_own_nodes(step) for step in plan.steps)
-        nodes = self._nodes.add(chain.from_iterable(own))
+        nodes_of_steps = (_own_nodes(step) for step in plan.steps)
+        nodes = self._nodes.add(chain.from_iterable(nodes_of_steps))
         inputs = tuple([self._nodes.value(v) for v in plan.graph.inputs])
         results = [plan.resolve(v) for v in plan.graph.outputs]
         outputs = tuple([self._nodes.value(v) for v in results])

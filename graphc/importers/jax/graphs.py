@@ -46,18 +46,18 @@ def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
     """
     leaves, form = jax.tree.flatten(specs)
     symbols = _Symbols()
-    given = [_spec(leaf, symbols) for leaf in leaves]
+    traced_specs = [_spec(leaf, symbols) for leaf in leaves]
 
     def flat(*arguments: Any) -> Any:
         return function(*jax.tree.unflatten(form, arguments))
 
     try:
-        found = traced(flat, given, recorder=NoNumbers())
+        trace = traced(flat, traced_specs, recorder=NoNumbers())
         names = [f"argument_{i}" for i in range(len(leaves))]
-        made = inputs_of(found, symbols.sizes, names)
-        pairs = zip(leaves, made, strict=True)
+        new_inputs = inputs_of(trace, symbols.sizes, names)
+        pairs = zip(leaves, new_inputs, strict=True)
         inputs = [leaf if isinstance(leaf, Value) else v for leaf, v in pairs]
-        return imported(found, symbols.sizes, inputs, sys.maxsize).graph
+        return imported(trace, symbols.sizes, inputs, sys.maxsize).graph
     except Unsupported as error:
         problem = f"this function of JAX cannot be read: {error.reason}"
         raise graph_error(problem, op="from_jax", where=error.place) from None

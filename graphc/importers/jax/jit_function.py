@@ -46,7 +46,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
-from graphc.runtime.call.dispatch import Way, dispatcher, kept_by, taking
+from graphc.runtime.call.dispatch import Route, acquiring, dispatcher, kept_by
 from graphc.runtime.driver import stance
 from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide, hiding
@@ -78,11 +78,11 @@ class Told:
 
     def jitted(self, function: Callable[..., Any]) -> Any:
         """The function as JAX jits it."""
-        given: dict[str, Any] = dict(self.others)
+        options: dict[str, Any] = dict(self.others)
         for name in ("static_argnums", "static_argnames"):
             if getattr(self, name) is not None:
-                given[name] = getattr(self, name)
-        return jax.jit(function, **given)
+                options[name] = getattr(self, name)
+        return jax.jit(function, **options)
 
     @property
     def donates(self) -> bool:
@@ -123,20 +123,20 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._known = KnownCalls()
         self._placements = stance.Placements()
         self._plainly = 0  # calls that JAX transforms, or does not compile
-        self._lead()
+        self._choose_routes()
 
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self._function, (self._told, self._shapes, self._options)
 
-    def _lead(self) -> None:
+    def _choose_routes(self) -> None:
         """Let JAX dispatch what is compiled exactly."""
         self._miss = kept_by(self._exact) or _run_by(self._exact)
         self._miss_plainly = kept_by(self._plain) or _run_by(self._plain)
-        own: Any = dispatcher(jax, self._exact, self._missed, self._call)
-        self._dispatcher = own or self._exact  # which holds what is compiled
-        self._by_jax = Way(own or self._call)
-        self._by_key = Way(self._call_like_before)
-        self._take = self._by_jax.take
+        jax_dispatcher: Any = dispatcher(jax, self._exact, self._missed, self._call)
+        self._dispatcher = jax_dispatcher or self._exact  # which holds what is compiled
+        self._by_jax = Route(jax_dispatcher or self._call)
+        self._by_key = Route(self._call_like_before)
+        self._acquire = self._by_jax.acquire
 
     if TYPE_CHECKING:
 
@@ -144,7 +144,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             """The results for these arguments."""
 
     else:
-        __call__ = taking("The results, as `jax.jit` of the function gives them.")
+        __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
     def _call(self, /, *args: Any, **named: Any) -> Any:
         """A call where JAX does not dispatch: it is told not to compile, or changed."""
@@ -165,7 +165,7 @@ class JitFunction(SizedFunction[JaxFamily]):
                     raise self._refused(error, args, named) from None
                 except GraphError:  # told again, where it is no fault of the program
                     self._known.forget(args, named)
-        self._take = self._by_jax.take
+        self._acquire = self._by_jax.acquire
         try:
             return self._dispatcher(*args, **named)
         except Exception as error:
@@ -177,7 +177,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> None:
         """Run calls like this one at once from now on."""
         if not self._arguments.have_statics and self._known.remember(args, named, run):
-            self._take = self._by_key.take
+            self._acquire = self._by_key.acquire
 
     def _missed(self, /, *args: Any, **named: Any) -> Any:
         """A call that JAX has no program for: results, and what it shall keep."""
@@ -199,11 +199,11 @@ class JitFunction(SizedFunction[JaxFamily]):
         leaves = jax.tree.leaves((args, dict(named)))
         sizes = lambda: tuple(getattr(x, "shape", ()) for x in leaves)  # noqa: E731
         self._placements.require(self, sizes, leaves)
-        found = self._by_way(args, named)
+        answer = self._by_route(args, named)
         self._placements.note(sizes, leaves)
-        return found
+        return answer
 
-    def _by_way(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _by_route(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         if not self._varies:
             try:
                 return self._miss(*args, **named)
@@ -244,17 +244,17 @@ class JitFunction(SizedFunction[JaxFamily]):
             run = self._by_first(family, program, call, specs)
             run = run or program.runner(call, specs)
             try:
-                found = run(call.leaves)
+                results_of_run = run(call.leaves)
             except NoCompileError:
                 raise
             except GraphError:
                 family.failed(sizes)
             else:
-                results = family.results(sizes, found)
+                results = family.results(sizes, results_of_run)
                 self._remember(args, named, run)
                 return results, None, False
-        found, *kept = self._miss(*args, **named)
-        return family.results(sizes, found), *kept
+        results_of_run, *fast_path = self._miss(*args, **named)
+        return family.results(sizes, results_of_run), *fast_path
 
     def _by_first(
         self, family: JaxFamily, program: JaxProgram, call: JaxCall, specs: list[Spec]
@@ -268,8 +268,8 @@ class JitFunction(SizedFunction[JaxFamily]):
             return None
 
         def run(leaves: list[Any]) -> Any:
-            own = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
-            args, named = call.arguments(own)
+            first_leaves = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
+            args, named = call.arguments(first_leaves)
             return self._exact(*args, **named)
 
         return run
@@ -295,11 +295,11 @@ class JitFunction(SizedFunction[JaxFamily]):
         return traced(call.leaves)
 
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
-        given = self._function, form, specs, self._shapes, self._options
+        description = self._function, form, specs, self._shapes, self._options
         guarded = GUARDED if guards_transfers() else ""
-        made = JaxFamily(*given, withheld=self._told.reason or guarded)
-        made.keeps = self._told.donates
-        return made
+        family = JaxFamily(*description, withheld=self._told.reason or guarded)
+        family.keeps = self._told.donates
+        return family
 
     def _contents(
         self,
@@ -326,8 +326,8 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
-        taken = self._by_jax.taken + self._by_key.taken
-        return stats_of(taken - self._plainly, self._families.values())
+        calls = self._by_jax.calls + self._by_key.calls
+        return stats_of(calls - self._plainly, self._families.values())
 
     def lower(self, /, *args: Any, **named: Any) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
@@ -443,7 +443,7 @@ def _of_numpy(
     function: Callable[..., Any], told: Told, shapes: Any, options: Options
 ) -> NumpyFunction:
     if told.others:
-        got = ", ".join(f"{name}={given}" for name, given in told.others.items())
+        got = ", ".join(f"{name}={option}" for name, option in told.others.items())
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
     arguments = Arguments(function, told.static_argnums, told.static_argnames)

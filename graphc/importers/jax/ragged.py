@@ -71,10 +71,10 @@ class RaggedProgram:
             if known and not small and not doubted:
                 return True
             pairs = zip(sizes, specs, strict=True)
-            own = [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
-            direct = self.read.subject.read(own)
-            found = self.read.agrees(direct, named)
-            self.checked[sizes] = found
+            example_specs = [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
+            direct = self.read.subject.read(example_specs)
+            agrees = self.read.agrees(direct, named)
+            self.checked[sizes] = agrees
         return self.checked[sizes]
 
 
@@ -120,18 +120,20 @@ class RaggedFunction(Decorated):
         program = self._program(family, examples, specs)
         served = [program.serves(sizes, specs) for sizes in examples.sizes]
         together = [i for i, s in enumerate(served) if s]
-        found = _run(program, examples, together)
+        columns = _run(program, examples, together)
         alone = {
             i: self._by_itself(program, examples, i)
             for i, s in enumerate(served)
             if not s
         }
-        return self._joined(program, found, together, alone)
+        return self._joined(program, columns, together, alone)
 
     def _examples(self, args: tuple[Any, ...]) -> Examples:
         """The calls for single examples. Raises CallError for different numbers."""
-        own = {i % len(args) if args else i for i in self._shared}
-        lists = {i: _listed(a, i) for i, a in enumerate(args) if i not in own}
+        shared_positions = {i % len(args) if args else i for i in self._shared}
+        lists = {
+            i: _listed(a, i) for i, a in enumerate(args) if i not in shared_positions
+        }
         counts = {len(items) for items in lists.values()}
         if len(counts) != 1:
             got = ", ".join(map(str, sorted(counts))) or "no list of examples"
@@ -143,7 +145,11 @@ class RaggedFunction(Decorated):
             tuple(lists[i][k] if i in lists else a for i, a in enumerate(args))
             for k in range(count)
         ]
-        shared = [i in own for i, a in enumerate(rows[0]) for _ in jax.tree.leaves(a)]
+        shared = [
+            i in shared_positions
+            for i, a in enumerate(rows[0])
+            for _ in jax.tree.leaves(a)
+        ]
         return Examples([self._arguments.call(row, {}) for row in rows], shared)
 
     def _family(self, examples: Examples, specs: list[Spec]) -> RaggedFamily:
@@ -185,9 +191,9 @@ class RaggedFunction(Decorated):
             problem = f"this function of JAX cannot be read: {error.reason}"
             raise graph_error(problem, op="ragged", where=error.place) from None
         graph = read.source.graph
-        given = list(zip(graph.inputs, examples.shared, strict=False))
-        shared = [v for v, same in given if same]
-        shared += graph.inputs[len(given) :]
+        input_sharing = list(zip(graph.inputs, examples.shared, strict=False))
+        shared = [v for v, same in input_sharing if same]
+        shared += graph.inputs[len(input_sharing) :]
         structure = Outputs("list", (), (Outputs("single"),) * len(graph.outputs))
         compiled = ragged_graph(graph, structure, shared, "exact", **self._options)
         results = results_of(read, pattern, specs)
@@ -212,7 +218,7 @@ class RaggedFunction(Decorated):
     def _joined(
         self,
         program: RaggedProgram,
-        found: list[Any] | None,
+        columns: list[Any] | None,
         together: list[int],
         alone: Mapping[int, list[Any]],
     ) -> Any:
@@ -222,11 +228,13 @@ class RaggedFunction(Decorated):
         for k in range(tree.num_leaves):
             if self._options["total"]:
                 terms = [results[k] for results in alone.values()]
-                terms += [] if found is None else [found[k]]
+                terms += [] if columns is None else [columns[k]]
                 parts.append(sum(terms[1:], terms[0]))
                 continue
             rows = {i: results[k] for i, results in alone.items()}
-            rows |= dict(zip(together, [] if found is None else found[k], strict=True))
+            rows |= dict(
+                zip(together, [] if columns is None else columns[k], strict=True)
+            )
             parts.append([rows[i] for i in sorted(rows)])
         return jax.tree.unflatten(tree, parts)
 
@@ -236,9 +244,11 @@ class RaggedFunction(Decorated):
         stats = JitStats(self._calls, fallbacks=alone.fallbacks, foreign=alone.foreign)
         for family in self._families.values():
             if family.program is not None:
-                own = family.program.compiled.function.stats()
+                program_stats = family.program.compiled.function.stats()
                 pattern = family.program.pattern
-                texts = [f"{pattern}: {one.reason}" for one in own.compilations]
+                texts = [
+                    f"{pattern}: {one.reason}" for one in program_stats.compilations
+                ]
                 stats.compilations.extend(texts)
         stats.compilations.extend(f"one example {t}" for t in alone.compilations)
         return stats
@@ -268,12 +278,12 @@ def _run(
         return None
     calls = [examples.calls[i] for i in numbers]
     columns = zip(*(arrays(call.leaves, call.specs()) for call in calls), strict=True)
-    given = [
+    arguments = [
         column[0] if same else list(column)
         for column, same in zip(columns, examples.shared, strict=True)
     ]
-    found: list[Any] = program.compiled(*given, *program.read.source.captured)
-    return found
+    results: list[Any] = program.compiled(*arguments, *program.read.source.captured)
+    return results
 
 
 def _types(call: JaxCall) -> str:

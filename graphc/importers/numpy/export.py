@@ -45,18 +45,18 @@ def contents(
         problem, hint = "a NumPy program is not exported", 'leave backend="numpy" out'
         raise graph_error(problem, op="export", hint=hint)
     known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
-    own = {name: n for name, n in known.items() if name in asking.pattern.names}
-    calls = sizes_of_calls(asking.pattern.names, own, "export")
+    axis_sizes = {name: n for name, n in known.items() if name in asking.pattern.names}
+    calls = sizes_of_calls(asking.pattern.names, axis_sizes, "export")
     pattern, trace = _trace(asking, calls)
     if not pattern.names:
         known = {k: n for k, n in known.items() if k not in asking.pattern.names}
     _require_types(asking, trace, calls)
     f = compiled(trace.graph, asking.options)
-    made = f.contents(_integers(asking, trace, known) | known, platforms)
-    asking.dress(made, trace.tree)
-    made.inputs = asking.inputs()
-    made.least = pattern.least if pattern.names else 0
-    return made, trace.graph if graph else None
+    file_contents = f.contents(_integers(asking, trace, known) | known, platforms)
+    asking.dress(file_contents, trace.tree)
+    file_contents.inputs = asking.inputs()
+    file_contents.least = pattern.least if pattern.names else 0
+    return file_contents, trace.graph if graph else None
 
 
 def _trace(

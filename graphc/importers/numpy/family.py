@@ -84,7 +84,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         if pattern.names:
             axes = dict.fromkeys(names, "") | pattern.axes(self.names())
             require_names(how.dims, axes)
-        made = function(
+        compiled = function(
             list(graph.inputs),
             list(graph.outputs),
             dims=dims_of(how.dims, names),
@@ -94,14 +94,14 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             casting="exact",
             decisions=starting(graph, how.decided),
         )
-        return NumpyProgram(pattern, trace, made)
+        return NumpyProgram(pattern, trace, compiled)
 
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
-        made = self._program(pattern)
+        program = self._program(pattern)
         self.checked = set()
         for known in (*self.seen, sizes):
-            self._check(made, known)
-        return made
+            self._check(program, known)
+        return program
 
     def looked_at(self, one: NumpyProgram) -> tuple[Function, str]:
         """The function that runs a program."""

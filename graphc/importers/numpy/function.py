@@ -71,13 +71,13 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         program = self._program_at(family, sizes)
         if program is not None:
             try:
-                found = program(call, specs)
+                results = program(call, specs)
             except NoCompileError:
                 raise
             except GraphError:
                 family.failed(sizes)
             else:
-                return family.results(sizes, found)
+                return family.results(sizes, results)
         return family.results(sizes, family.alone(sizes)(call, specs))
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:

@@ -104,8 +104,8 @@ def _(n: Size, batched: Sequence[bool], *values: Value, size: Dim) -> Value:
         numbers[symbol] = size_value(symbol_dim(symbol))
     for origin, value in zip(origins(size), values, strict=True):
         numbers[origin.symbol] = cast(value, SIZE)
-    found = arithmetic(size, numbers.__getitem__)
-    return cast(strong(as_value(found)), SIZE)
+    number = arithmetic(size, numbers.__getitem__)
+    return cast(strong(as_value(number)), SIZE)
 
 
 def variable(name: str, type: TensorType) -> Value:

@@ -93,8 +93,8 @@ def limits(dtype: DType) -> Range:
     """The least and the most of a dtype of integers; a bool has one bit."""
     if dtype.kind == "b":
         return 0, 1
-    found = np.iinfo(dtype)
-    return int(found.min), int(found.max)
+    bounds = np.iinfo(dtype)
+    return int(bounds.min), int(bounds.max)
 
 
 def _range(symbol: Symbol, most: int = MOST) -> Range:
@@ -115,7 +115,7 @@ def _ranges(range_of: Callable[[Symbol], Range]) -> SizeRanges:
     return SizeRanges(lambda symbol: SizeRange(*range_of(symbol)))
 
 
-def _inside(found: SizeRange, within: Range) -> bool:
+def _inside(sizes: SizeRange, within: Range) -> bool:
     """Whether sizes surely lie within a range of numbers."""
-    ends = found.numbers
+    ends = sizes.numbers
     return ends is not None and within[0] <= ends[0] and ends[1] <= within[1]

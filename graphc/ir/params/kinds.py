@@ -136,9 +136,9 @@ def kind_of(annotation: Any) -> ParamKind:
     if origin is tuple:
         return _exactly([kind_of(a) for a in args])
     if origin is Annotated and args[0] is str and isinstance(args[1], Letters):
-        found = re.compile(args[1].pattern, re.ASCII)
+        letters = re.compile(args[1].pattern, re.ASCII)
         return ParamKind(
-            args[1].text, lambda x: type(x) is str and bool(found.fullmatch(x))
+            args[1].text, lambda x: type(x) is str and bool(letters.fullmatch(x))
         )
     if _axis_of(annotation) is not None:
         return ParamKind("an axis, 0 or more", _is_axis)
@@ -281,9 +281,9 @@ class ParamKinds:
         return params
 
     def _require_axes(self, name: str, value: Any, axis: AxisOf, x: Any) -> None:
-        given = value if type(value) is tuple else (value,)
-        limit = x.type.rank + (len(given) if axis.new else 0)
-        if given and max(given) >= limit:
+        axes = value if type(value) is tuple else (value,)
+        limit = x.type.rank + (len(axes) if axis.new else 0)
+        if axes and max(axes) >= limit:
             self._refuse(name, value, f"an axis below {limit}, of {x.type}")
 
     def _in_order(self, params: Mapping[str, Any]) -> dict[str, Any]:

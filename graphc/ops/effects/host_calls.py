@@ -51,9 +51,9 @@ class HostCall:
         sizes = arrays.pop().tolist() if self._vary else []
         pairs = zip(arrays, self.taken, strict=True)
         cut = [_cut(x, _true(x.shape, places, sizes)) for x, places in pairs]
-        found = [*map(np.asarray, self.function.call(*cut))]
+        results = [*map(np.asarray, self.function.call(*cut))]
         stored = self._apart(shapes)
-        parts = zip(found, stored, self.results, strict=True)
+        parts = zip(results, stored, self.results, strict=True)
         return [_stored(x, to, _true(to, at, sizes)) for x, to, at in parts]
 
     def run(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:

@@ -140,9 +140,9 @@ def _(
     inside: tuple[bool, ...],
 ) -> tuple[Value | None, ...]:
     written = _Written(x, v, indices, axes, inside)
-    found = _SCATTERED[how](written, g)
-    kept = F.where(written.counts(), found[1], F.zeros_like(found[1]))
-    return found[0], summed_to(kept, v.type.shape), *[None] * len(indices)
+    gradients = _SCATTERED[how](written, g)
+    share = F.where(written.counts(), gradients[1], F.zeros_like(gradients[1]))
+    return gradients[0], summed_to(share, v.type.shape), *[None] * len(indices)
 
 
 class _Written:
@@ -376,15 +376,15 @@ def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> IndexPair:
 
     old, share = BASIC_INDEX(x, **items), BASIC_INDEX(g, **items)
     if how == "set":
-        found = write(g, cast(as_value(0), g.dtype), "set"), share
+        gradients = write(g, cast(as_value(0), g.dtype), "set"), share
     elif how == "add":
-        found = g, share
+        gradients = g, share
     elif how == "multiply":
-        found = write(g, v, "multiply"), share * old
+        gradients = write(g, v, "multiply"), share * old
     else:
-        kept, shown = _shared(how, share, old, v)
-        found = write(g, kept, "set"), shown
-    return found[0], summed_to(found[1], v.type.shape)
+        old_share, shown = _shared(how, share, old, v)
+        gradients = write(g, old_share, "set"), shown
+    return gradients[0], summed_to(gradients[1], v.type.shape)
 
 
 def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:

@@ -185,8 +185,8 @@ def _(
     ragged = reverse and axis in factor.axes | term.axes
     if ragged:  # no factor would do: in parts, infinity meets the zero behind it
         both = [_turned(pad, size, x, axis, 1) for x in both]
-    found: Value = _recurrence(*both, axis=axis, reverse=reverse)
-    return _turned(pad, size, found, axis, -1) if ragged else found
+    states: Value = _recurrence(*both, axis=axis, reverse=reverse)
+    return _turned(pad, size, states, axis, -1) if ragged else states
 
 
 def _turned(pad: Padding, n: Size, x: Value, axis: int, way: int) -> Value:
@@ -205,8 +205,8 @@ def _(
 ) -> tuple[Value, Value]:
     later = _before(factor, axis, not reverse)
     share = _recurrence(later, g, axis=axis, reverse=not reverse)
-    found = _recurrence(factor, term, axis=axis, reverse=reverse)
-    return share * _before(found, axis, reverse), share
+    states = _recurrence(factor, term, axis=axis, reverse=reverse)
+    return share * _before(states, axis, reverse), share
 
 
 def _before(x: Value, axis: int, reverse: bool) -> Value:
@@ -245,8 +245,8 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 @_cumprod.vjp
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
     # The product before an element is a factor of all its results; nothing divides.
-    found = _cumprod(x, axis=axis, reverse=reverse)
-    before = _before(found, axis, reverse)
+    products = _cumprod(x, axis=axis, reverse=reverse)
+    before = _before(products, axis, reverse)
     factor = F.where(_is_first(x, axis, reverse), F.ones_like(x), before)
     later = _before(x, axis, not reverse)
     return (factor * _recurrence(later, g, axis=axis, reverse=not reverse),)
@@ -254,16 +254,16 @@ def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
 
 @_cumlogsumexp.vjp
 def _(g: Value, x: Value, *, axis: int, reverse: bool) -> tuple[Value]:
-    found = _cumlogsumexp(x, axis=axis, reverse=reverse)
+    logs = _cumlogsumexp(x, axis=axis, reverse=reverse)
     first = _is_first(x, axis, reverse)
-    before = F.where(first, found, _before(found, axis, reverse))
+    before = F.where(first, logs, _before(logs, axis, reverse))
     same = F.logical_and(F.isinf(x), F.equal(x, before))
     same = F.logical_and(same, F.logical_not(first))
 
     def weight(part: Value) -> Value:
         """The derivative of the logarithm of a sum in that of one part."""
-        equal = F.equal(part, found)
-        ratio = F.exp(F.where(equal, F.zeros_like(part), part - found))
+        equal = F.equal(part, logs)
+        ratio = F.exp(F.where(equal, F.zeros_like(part), part - logs))
         return F.where(same, cast(as_value(0.5), x.dtype), ratio)
 
     later = _before(weight(before), axis, not reverse)

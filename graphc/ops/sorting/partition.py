@@ -61,8 +61,8 @@ def _(pad: Padding, *keys: PaddedValue, axis: int) -> Value:
         inside = pad.mask(keys[0].type.shape[axis], axis, rank)
         behind = F.broadcast_to(F.logical_not(inside), keys[0].value.type.shape)
         values.append(cast(behind, values[-1].dtype))
-    found: Value = _lexsort(*values, axis=axis)
-    return found
+    order: Value = _lexsort(*values, axis=axis)
+    return order
 
 
 @public()

@@ -42,8 +42,8 @@ batch_with_axes(_sort, "axis")
 
 @_sort.padding
 def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
-    found: Value = _sort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
-    return found
+    ordered: Value = _sort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    return ordered
 
 
 @_sort.vjp
@@ -98,8 +98,8 @@ batch_with_axes(_argsort, "axis")
 @_argsort.padding
 def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
     # Stable: the padding stays after elements that are equal to it.
-    found: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
-    return found
+    order: Value = _argsort(pad.filled(x, (axis,), last(x.value.dtype)), axis=axis)
+    return order
 
 
 @public(method=True)
@@ -138,10 +138,10 @@ _searchsorted.no_gradient("its result is of integers")
 @_searchsorted.padding
 def _(pad: Padding, table: PaddedValue, x: PaddedValue, *, side: str) -> Value:
     filled = pad.filled(table, (0,), last(table.value.dtype))
-    found: Value = _searchsorted(filled, x.value, side=side)
+    places: Value = _searchsorted(filled, x.value, side=side)
     if not table.axes:
-        return found
-    most: Value = F.minimum(found, cast(pad.length(table.type.shape[0]), INT64))
+        return places
+    most: Value = F.minimum(places, cast(pad.length(table.type.shape[0]), INT64))
     return most
 
 
@@ -155,8 +155,8 @@ def _(n: Size, batched: Batched, table: Value, x: Value, *, side: str) -> Value:
     # Among all together, less how many of `x` itself come before.
     both = [rows, table] if side == "left" else [table, rows]
     ranks = _ranks(F.concatenate(both, axis=1))
-    own = ranks[:, :count] if side == "left" else ranks[:, table.shape[1] :]
-    return F.reshape(own - _ranks(rows), many.type.shape)
+    among_all = ranks[:, :count] if side == "left" else ranks[:, table.shape[1] :]
+    return F.reshape(among_all - _ranks(rows), many.type.shape)
 
 
 def _ranks(rows: Value) -> Value:
@@ -231,9 +231,9 @@ def _(pad: Padding, x: PaddedValue, *, count: Size) -> Any:
     mask = pad.filled(x, x.axes, False)
     if count is pad.exact(pad.out[0]):
         return _nonzero(mask, count=count)
-    made = _nonzero_within(mask, count=count)
-    found = made if isinstance(made, tuple) else (made,)
-    return tuple(pad.result(v, {0: 0}, i) for i, v in enumerate(found))
+    places = _nonzero_within(mask, count=count)
+    columns = places if isinstance(places, tuple) else (places,)
+    return tuple(pad.result(v, {0: 0}, i) for i, v in enumerate(columns))
 
 
 def _positions(mask: Value) -> tuple[Value, ...]:
@@ -336,8 +336,8 @@ def _(
     """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
     numbers, shares = pad.filled(x, (0,), 0), pad.filled(weights, (0,), 0)
     if less_equal(1, length) is True:
-        found: Value = _bincount(numbers, shares, length=length)
-        return found
+        counts: Value = _bincount(numbers, shares, length=length)
+        return counts
     return F._part(_bincount(numbers, shares, length=length + 1), 0, 0, length)
 
 

@@ -56,11 +56,11 @@ def clear(directory: str, folders: tuple[str, ...]) -> None:
 
 
 def _clear(folders: list[Path]) -> None:
-    kept = [file for folder in folders for file in _files(folder)]
-    total = sum(file.bytes for file in kept)
+    files = [file for folder in folders for file in _files(folder)]
+    total = sum(file.bytes for file in files)
     if total <= config.cache_bytes:
         return
-    for file in sorted(kept, key=lambda file: file.used):
+    for file in sorted(files, key=lambda file: file.used):
         if total <= LEFT * config.cache_bytes:
             return
         with suppress(OSError):

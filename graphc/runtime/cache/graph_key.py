@@ -188,7 +188,7 @@ def _stamps(folder: str) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
-                found = entry.stat()
-                yield entry.path, found.st_size, found.st_mtime_ns
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
             elif entry.is_dir() and entry.name != "__pycache__":
                 yield from _stamps(entry.path)

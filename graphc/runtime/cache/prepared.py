@@ -40,7 +40,7 @@ class Prepared:
         self.inputs = inputs
         self.foreigns = foreigns
         self._make = make
-        self._made: tuple[Plan, Source] | None = None
+        self._program: tuple[Plan, Source] | None = None
 
     @classmethod
     def of(cls, plan: Plan, source: Source) -> "Prepared":
@@ -56,18 +56,18 @@ class Prepared:
         )
         inputs = plan.called.inputs
         prepared = cls(facts, inputs, lambda: (plan, source), source.foreigns)
-        prepared._made = plan, source
+        prepared._program = plan, source
         return prepared
 
     def _both(self) -> tuple[Plan, Source]:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        if self._program is None:
+            self._program = self._make()
+        return self._program
 
     @property
     def planned(self) -> bool:
         """Whether the plan has been made."""
-        return self._made is not None
+        return self._program is not None
 
     @property
     def plan(self) -> Plan:

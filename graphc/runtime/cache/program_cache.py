@@ -52,27 +52,29 @@ def read(directory: str, key: str) -> ProgramFacts | None:
 def _bytes_of(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        require_own(found, "it")
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+        status = os.fstat(descriptor)
+        require_own(status, "it")
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             raise _Unfit(f"it is no file of at most {LARGEST} bytes")
         return file.read(LARGEST)
 
 
-def require_own(found: os.stat_result, what: str) -> None:
+def require_own(status: os.stat_result, what: str) -> None:
     """Raise where a file is of another user, or others can write it."""
     if not hasattr(os, "geteuid"):
         return
-    if found.st_uid != os.geteuid():
-        raise _Unfit(f"{what} belongs to another user, number {found.st_uid}")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.geteuid():
+        raise _Unfit(f"{what} belongs to another user, number {status.st_uid}")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise _Unfit(f"others can write {what}: chmod go-w")
 
 
 def _parsed(content: bytes, key: str) -> ProgramFacts:
     head, _, body = content.partition(b"\n")
-    title, _, rest = head.decode("ascii", "replace").rpartition(f"{_HEAD} ")
-    number, _, digest = rest.partition(" ")
+    title, _, format_and_digest = head.decode("ascii", "replace").rpartition(
+        f"{_HEAD} "
+    )
+    number, _, digest = format_and_digest.partition(" ")
     if title or not number.isdecimal():
         raise _Unfit("it is no program of graphc")
     if int(number) > FORMAT:
@@ -80,10 +82,10 @@ def _parsed(content: bytes, key: str) -> ProgramFacts:
     if sha256(body).hexdigest() != digest:
         raise _Unfit("it is damaged or cut off: its digest is another one")
     try:
-        found = json.loads(body)
-        if found.pop("key") != key:
+        fields = json.loads(body)
+        if fields.pop("key") != key:
             raise _Unfit("it is the program of another graph")
-        return _checked(ProgramFacts(**found))
+        return _checked(ProgramFacts(**fields))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         raise _Unfit("it is no program of graphc") from None
 
@@ -96,10 +98,10 @@ def _checked(facts: ProgramFacts) -> ProgramFacts:
     return replace(facts, statics=statics, padded_inputs=padded_inputs)
 
 
-def _positions(found: Any) -> tuple[int, ...]:
-    if not isinstance(found, list) or any(type(i) is not int for i in found):
+def _positions(listed: Any) -> tuple[int, ...]:
+    if not isinstance(listed, list) or any(type(i) is not int for i in listed):
         raise TypeError
-    return tuple(found)
+    return tuple(listed)
 
 
 def write(directory: str, key: str, facts: ProgramFacts) -> None:

@@ -70,17 +70,17 @@ class Signature:
         if len(args) > count:
             problem = f"{len(args)} arguments for {count} inputs"
             raise self.mismatch(problem, "unexpected")
-        found = dict(enumerate(args))
+        by_position = dict(enumerate(args))
         for name, argument in named.items():
             position = self._position(name)
-            if position in found:
+            if position in by_position:
                 raise self.mismatch(f"input {name!r} is given twice", "unexpected")
-            found[position] = argument
-        found = self._defaults | found
-        missing = [n for i, n in enumerate(self._names) if i not in found]
+            by_position[position] = argument
+        by_position = self._defaults | by_position
+        missing = [n for i, n in enumerate(self._names) if i not in by_position]
         if missing:
             raise self.mismatch(f"missing inputs: {', '.join(missing)}", "missing")
-        return tuple(found[i] for i in range(count))
+        return tuple(by_position[i] for i in range(count))
 
     def _position(self, name: str) -> int:
         count = self._names.count(name)
@@ -112,15 +112,15 @@ class Signature:
 
         Raises CallError for what is no array or number that may be cast to them.
         """
-        own = self._own(args)
-        if own is not None:
-            return own
+        copies = self._own(args)
+        if copies is not None:
+            return copies
         admitted, cast = list(args), False
         for i, dtype in enumerate(self._dtypes):
             argument = args[i]
             if type(argument) is not np.ndarray or argument.dtype != dtype:
-                found = admitted[i] = self._admitted(i, argument)
-                cast = cast or _differs(found, dtype)
+                converted = admitted[i] = self._admitted(i, argument)
+                cast = cast or _differs(converted, dtype)
         if cast:
             admitted = self._cast(admitted, args)
         if self._jax is None:
@@ -136,15 +136,15 @@ class Signature:
         """
         if self._jax is None or self._jax.config.jax_disable_jit:
             return None
-        plain, own = self.plain, []
+        plain, copies = self.plain, []
         for a, dtype, padded in zip(args, self._dtypes, self._padded, strict=True):
             if type(a) is np.ndarray and a.dtype is dtype:
-                own.append(a if padded else copy(a))
+                copies.append(a if padded else copy(a))
             elif type(a) in plain:
-                own.append(a)
+                copies.append(a)
             else:
                 return None
-        return tuple(own)
+        return tuple(copies)
 
     def _cast(self, admitted: list[Any], args: ArgumentValues) -> list[Any]:
         """The arguments in the dtypes of the inputs, where that is allowed."""
@@ -179,14 +179,14 @@ class Signature:
     def _shared(self, i: int, argument: Any) -> Any:
         """As the table says that saved models have, too."""
         try:
-            found = admitted(argument, self._dtypes[i], self._casting)
+            converted = admitted(argument, self._dtypes[i], self._casting)
         except Refusal as refusal:
             problem, kind, hint = refusal.problem, refusal.kind, refusal.hint
             raise self._refusal(i, problem, kind, hint) from None
-        if isinstance(found, (list, tuple)) and _holds_values(found):
+        if isinstance(converted, (list, tuple)) and _holds_values(converted):
             hint = "pass arrays or numbers, or go on building the graph"
             raise self._refusal(i, "holds symbolic values", "argument", hint)
-        return found
+        return converted
 
     def _of_jax(self, i: int, array: Any) -> Any:
         if self._backend == "jax":
@@ -213,16 +213,16 @@ class Signature:
             if not kind.__name__.endswith("Tracer"):
                 self.direct.add(kind)
 
-    def fits(self, args: ArgumentValues, lent: bool = False) -> bool:
+    def fits(self, args: ArgumentValues, borrowed: bool = False) -> bool:
         """Whether all are arrays of JAX, in the dtypes of the inputs, or numbers.
 
         A number is one that JAX tells from arrays: where one of this kind has been
-        taken, others are. Arrays of NumPy do as well that are `lent`.
+        taken, others are. Arrays of NumPy do as well that are `borrowed`.
         """
         if len(args) != len(self._dtypes) or self._jax is None:
             return False
         array, tracer = self._jax.Array, self._jax.core.Tracer
-        kinds = _NUMBERS | {np.ndarray} if lent else _NUMBERS
+        kinds = _NUMBERS | {np.ndarray} if borrowed else _NUMBERS
         return all(
             (type(a) in kinds or isinstance(a, array))
             and not isinstance(a, tracer)

@@ -39,17 +39,17 @@ def on_copies(
     count = len(dtypes)
 
     def called(*args: Any, **named: Any) -> Any:
-        own, copied = [], False
+        operands, copied = [], False
         for a, dtype in zip(args, dtypes, strict=False):
             kind = type(a)
             if kind is np.ndarray and a.dtype == dtype:
-                own.append(copy(a))
+                operands.append(copy(a))
                 copied = True
             elif kind in plain:
-                own.append(a)
-        if named or not copied or not len(own) == len(args) == count:
+                operands.append(a)
+        if named or not copied or not len(operands) == len(args) == count:
             return otherwise(*args, **named)
-        return run(*own)
+        return run(*operands)
 
     return called
 
@@ -81,16 +81,16 @@ def _unrolled(count: int) -> Run:
     return scope["make"]
 
 
-def on_lent(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
+def on_borrowed(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
     """`run` on arrays of these dtypes as they are; `otherwise` for others."""
-    wanted = list(dtypes)
+    expected_dtypes = list(dtypes)
 
     def called(*args: Any, **named: Any) -> Any:
         try:
-            found = [*map(_DTYPE, args)]
+            argument_dtypes = [*map(_DTYPE, args)]
         except AttributeError:
-            found = []
-        if found != wanted or named:
+            argument_dtypes = []
+        if argument_dtypes != expected_dtypes or named:
             return otherwise(*args, **named)
         return run(*args)
 

@@ -7,9 +7,9 @@ makes such an object with a function of ours in that place. All that a call need
 its run, as admitting arrays of NumPy or explaining errors, is done there, and only what
 needs none of it is given to C++ to keep.
 
-So there is no place left to count calls. `Way` counts how often its function was asked
-for: `__call__` of a class is a property that takes it, in C as well. Whoever looks the
-attribute up and does not call it is counted too; `callable` does not look.
+So there is no place left to count calls. `Route` counts how often its function was
+asked for: `__call__` of a class is a property that acquires it, in C as well. Whoever
+looks the attribute up and does not call it is counted too; `callable` does not look.
 """
 
 import sys
@@ -41,21 +41,21 @@ ANY = Signature(
 _MOST = sys.maxsize
 
 
-class Way:
-    """A function to call, and how often it was taken: before each call, once."""
+class Route:
+    """A function to call, and how often it was acquired: before each call, once."""
 
     def __init__(self, function: Run) -> None:
         self._left = repeat(function, _MOST)
-        self.take: Callable[[], Run] = self._left.__next__
+        self.acquire: Callable[[], Run] = self._left.__next__
 
     @property
-    def taken(self) -> int:
-        """How often it was taken."""
+    def calls(self) -> int:
+        """How often it was acquired."""
         return _MOST - length_hint(self._left)
 
 
-class _Taking(property):
-    """A `__call__` that takes the way of the next call.
+class _Acquiring(property):
+    """A `__call__` that acquires the route of the next call.
 
     Classes change theirs in a forked child for which JAX is lost, so that no call ever
     has to ask where it is.
@@ -71,17 +71,17 @@ class _Taking(property):
     def _unless_on_jax(self, function: Any) -> Run:
         if getattr(function, "backend", "jax") == "jax":
             return _refused
-        taken: Run = self.__get__(function)
-        return taken
+        run: Run = self.__get__(function)
+        return run
 
 
 def _refused(*_: Any, **__: Any) -> Any:
     raise fork_error("call")
 
 
-def taking(doc: str, take: str = "_take") -> Any:
-    """A `__call__` for a class in which `take` is that of the way of its next call."""
-    return _Taking(methodcaller(take), doc=doc)
+def acquiring(doc: str, acquire: str = "_acquire") -> Any:
+    """A `__call__` for a class in which `acquire` is that of the next route."""
+    return _Acquiring(methodcaller(acquire), doc=doc)
 
 
 def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run | None:
@@ -94,22 +94,22 @@ def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run |
     if missed is None:
         return None
     try:
-        own = jitted.__getstate__()
-        made: Any = jax._src.lib._jax.pjit(
-            own["function_name"],
+        state = jitted.__getstate__()
+        function: Any = jax._src.lib._jax.pjit(
+            state["function_name"],
             plainly,
             missed,
-            own["static_argnums"],
-            own["static_argnames"],
-            own["global_cache_key"],
-            own["pytree_registry"],
-            own["shard_arg_fallback"],
+            state["static_argnums"],
+            state["static_argnames"],
+            state["global_cache_key"],
+            state["pytree_registry"],
+            state["shard_arg_fallback"],
         )
-        update_wrapper(made, jitted)
-        made._fun = plainly
+        update_wrapper(function, jitted)
+        function._fun = plainly
     except (AttributeError, KeyError, TypeError):
         return None
-    return made
+    return function
 
 
 def kept_by(jitted: Any) -> Run | None:

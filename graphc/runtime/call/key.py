@@ -17,8 +17,8 @@ def kind_of(jax: Any) -> Callable[[Any], Hashable]:
     array_type, tracer = jax.Array, jax.core.Tracer
 
     def kind(argument: Any) -> Hashable:
-        own: type[Any] = type(argument)
-        if own is np.ndarray:
+        argument_type: type[Any] = type(argument)
+        if argument_type is np.ndarray:
             return argument.dtype, argument.shape
         if isinstance(argument, array_type):
             if isinstance(argument, tracer):
@@ -26,8 +26,8 @@ def kind_of(jax: Any) -> Callable[[Any], Hashable]:
             if argument.committed:
                 return argument.aval, argument.sharding
             return argument.aval
-        if own in _NUMBERS:
-            return _NUMBERS[own]
+        if argument_type in _NUMBERS:
+            return _NUMBERS[argument_type]
         return str(argument.dtype) if isinstance(argument, np.generic) else None
 
     return kind

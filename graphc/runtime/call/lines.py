@@ -120,7 +120,7 @@ def _code(
     handed: tuple[str, ...], integers: int, returned: tuple[str, ...], outputs: Outputs
 ) -> CodeType:
     """The lines of all plans of one form."""
-    given = "".join(f"a{i}, " for i in range(len(handed)))
+    parameters = "".join(f"a{i}, " for i in range(len(handed)))
     results = ", ".join(f"r{i}" for i in range(len(returned)))
     buffers, operands = [], []
     for i, text in enumerate(handed):
@@ -130,20 +130,20 @@ def _code(
         else:
             operands.append(text.format(i))
     operands += [f"n{i}" for i in range(integers)]
-    found = [text.format(i) for i, text in enumerate(returned)]
+    result_texts = [text.format(i) for i, text in enumerate(returned)]
     lines = [
         "if nans.value or infs.value or config.jax_disable_jit or not is_current():",
-        f"    return otherwise({given})",
+        f"    return otherwise({parameters})",
         *buffers,
         "start = len(EVENTS)",
         "try:",
         f"    [{results}] = jitted({', '.join(operands)})",
         "except Exception as error:",
-        f"    failure = fail(error, ({given}))",
+        f"    failure = fail(error, ({parameters}))",
         "    raise failure from failure.__cause__",
         "if is_pending() or len(EVENTS) != start:",
-        f"    settle(({given}), start)",
-        f"return {outputs.text(found)}",
+        f"    settle(({parameters}), start)",
+        f"return {outputs.text(result_texts)}",
     ]
-    text = f"def run({given}):\n" + "\n".join(f"    {line}" for line in lines)
+    text = f"def run({parameters}):\n" + "\n".join(f"    {line}" for line in lines)
     return compile(text, "<graphc call plan>", "exec")

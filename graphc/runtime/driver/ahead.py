@@ -47,22 +47,22 @@ def is_wide(facts: ProgramFacts, module: Any) -> bool:
     return "enable_x64" in driver.__code__.co_names
 
 
-def structs_of(jax: Any, given: Sequence[Any], called: Graph) -> tuple[Any, ...]:
+def structs_of(jax: Any, arguments: Sequence[Any], called: Graph) -> tuple[Any, ...]:
     """Arguments of given shapes, in the dtypes of the inputs."""
     return tuple(
         jax.ShapeDtypeStruct(_shape(x), v.dtype)
-        for x, v in zip(given, called.inputs, strict=True)
+        for x, v in zip(arguments, called.inputs, strict=True)
     )
 
 
-def _shape(given: Any) -> tuple[int, ...]:
+def _shape(argument: Any) -> tuple[int, ...]:
     """A shape that was given, or that of what has one."""
-    shape = getattr(given, "shape", given)
+    shape = getattr(argument, "shape", argument)
     if isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape):
         return shape
     raise graph_error(
         "an argument is told by its shape",
         op="compiled",
-        got=shortened(repr(given)),
+        got=shortened(repr(argument)),
         expected="a tuple of integers, or an array",
     )

@@ -20,14 +20,16 @@ class Target(NamedTuple):
         return nullcontext() if self.device is None else self._default(jax)
 
     def _default(self, jax: Any) -> AbstractContextManager[Any]:
-        found: AbstractContextManager[Any] = jax.default_device(self.device)
-        return found
+        context: AbstractContextManager[Any] = jax.default_device(self.device)
+        return context
 
     def platform(self, jax: Any) -> str:
         """Where it runs, as `jax.export` names it."""
         if self.device is None or self.device.platform == jax.default_backend():
-            found: str = importlib.import_module("jax.export").default_export_platform()
-            return found
+            platform: str = importlib.import_module(
+                "jax.export"
+            ).default_export_platform()
+            return platform
         return "cuda" if self.device.platform == "gpu" else str(self.device.platform)
 
     def around(self, jax: Any, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,15 +57,15 @@ def target_of(device: Any, backend: str) -> Target:
     jax = importlib.import_module("jax")
     if device is None:
         return Target(costs_of(_default_platform(jax)))
-    found = _named(jax, device) if isinstance(device, str) else device
-    if not isinstance(found, jax.Device):
+    jax_device = _named(jax, device) if isinstance(device, str) else device
+    if not isinstance(jax_device, jax.Device):
         raise graph_error(
             "`device` must say where JAX runs the program",
             op="function",
             got=repr(device),
             expected='None, a platform as "cpu" or "gpu", or a jax.Device',
         )
-    return Target(costs_of(found.platform), found)
+    return Target(costs_of(jax_device.platform), jax_device)
 
 
 def _of_numpy(device: Any) -> Target:

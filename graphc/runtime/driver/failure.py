@@ -37,9 +37,9 @@ class ProgramCallError(CallError):
         """The exception that users see: of the class that a check asks for, if any."""
         if not self.error:
             return shown
-        made = EXCEPTIONS[self.error](self.problem)
-        made.__cause__ = shown
-        return made
+        error = EXCEPTIONS[self.error](self.problem)
+        error.__cause__ = shown
+        return error
 
 
 _TRACED = "Tracer", "Concretization", "NonConcrete"
@@ -89,11 +89,11 @@ def call_error(error: Exception, program: Program, arguments: str) -> CallError:
     asked = program.asked_by(frames[-1][1]) if frames else ""
     if asked:
         problem += f"\n  asked for by {asked}"
-    made = CallError(
+    shown = CallError(
         describe(problem, arguments=arguments, hint=hint, where=user_place()), kind
     )
-    made.__cause__ = _bare(error) if cause else None
-    return made
+    shown.__cause__ = _bare(error) if cause else None
+    return shown
 
 
 def not_pickled(function: str) -> GraphError:

@@ -32,9 +32,9 @@ def constants_of(plan: Plan) -> list[Value]:
     """Constants that the driver itself passes on or returns."""
     if is_direct(plan):
         return []
-    given = [v for segment in plan.segments for v in segment.inputs]
-    given += [v for loop in _loops(plan) for v in loop.node.inputs]
-    values = dict.fromkeys(map(plan.resolve, [*given, *plan.graph.outputs]))
+    operands = [v for segment in plan.segments for v in segment.inputs]
+    operands += [v for loop in _loops(plan) for v in loop.node.inputs]
+    values = dict.fromkeys(map(plan.resolve, [*operands, *plan.graph.outputs]))
     return [v for v in values if v.node.primitive is CONSTANT]
 
 

@@ -136,10 +136,10 @@ class Log:
         self.announced.executables.leave()
         traced = Counter(c.segment for c in self.done[self._told :])
         for event in events:
-            found = _SEGMENT.fullmatch(event.name)
-            if found is None:
+            match = _SEGMENT.fullmatch(event.name)
+            if match is None:
                 continue
-            segment = int(found[1])
+            segment = int(match[1])
             if not traced[segment]:
                 reason = "another placement of an argument"
                 self.done.append(Compilation(segment, event.seconds, reason, {}))

@@ -85,11 +85,11 @@ class Programs:
             return load(program)
         key = program.text, program.filename
         with self._lock:
-            found = self._loaded.pop(key, None) or load(program)
-            self._loaded[key] = found  # the last now
+            loaded = self._loaded.pop(key, None) or load(program)
+            self._loaded[key] = loaded  # the last now
             while len(self._loaded) > self._most:
                 self._loaded.popitem(last=False)
-            return found
+            return loaded
 
     def renew(self) -> None:
         """Go on in a forked child, where nobody gives the lock back."""

@@ -74,9 +74,9 @@ def recorded(
         recorder.step(step)
     results = recorder.results()
     reads = dict.fromkeys(names_in(recorder.steps[: last_run(recorder.steps) + 1]))
-    wanted = [name for name in reads if name in recorder.of_data]
+    data_sizes = [name for name in reads if name in recorder.of_data]
     return Driver(
-        recorder.steps, results, recorder.policies, recorder.segments, wanted
+        recorder.steps, results, recorder.policies, recorder.segments, data_sizes
     )
 
 
@@ -112,20 +112,20 @@ class _Recorder:
     def enter(self, checked: Collection[int]) -> None:
         """Steps from the arguments to the inputs of the graph that runs."""
         graph, original = self._plan.graph, self._original
-        given = original.inputs[: self._called]
+        arguments = original.inputs[: self._called]
         others = len(graph.inputs) - self._called
         lengths = 0 if self._padded is None else len(self._padded.lengths)
         self._count = self._called + others - lengths
-        for i, value in enumerate(given):
+        for i, value in enumerate(arguments):
             self._bind(value, i)
         constants = graph.inputs[self._called + lengths :]
         for i, value in enumerate([*constants, *constants_of(self._plan)]):
             self._bind(value, self._called + i)
         self._count += len(constants_of(self._plan))
         if self._padded is not None or not self._direct:
-            self._agree(given, original.input_names)
+            self._agree(arguments, original.input_names)
         if self._padded is not None:
-            self._store(self._padded, given)
+            self._store(self._padded, arguments)
         for i in checked:
             self._read(graph.inputs[i].symbol, cut=False)
 
@@ -136,11 +136,11 @@ class _Recorder:
             if isinstance(size, Dim) and _is_symbol(size):
                 self._axes.setdefault(size.symbols[0], (number, axis))
 
-    def _agree(self, given: Iterable[Value], names: Sequence[str]) -> None:
+    def _agree(self, arguments: Iterable[Value], names: Sequence[str]) -> None:
         """Check that axes have the sizes that others give them."""
         axes = [
             (name, value, axis, size)
-            for value, name in zip(given, names, strict=False)
+            for value, name in zip(arguments, names, strict=False)
             for axis, size in enumerate(value.type.shape)
             if isinstance(size, Dim)
         ]
@@ -148,13 +148,13 @@ class _Recorder:
             place = self._arrays[value], axis
             if _is_symbol(size) and self._axes[size.symbols[0]] == place:
                 continue  # it says what the size is
-            found = self._add("axis", *place)
-            self._solve(size, found)
+            axis_size = self._add("axis", *place)
+            self._solve(size, axis_size)
             if not all(map(self._knows, size.symbols)):
                 continue  # nothing else says what it should be
             shown = shortened(name, LONGEST)
             message = f"axis {axis} of input {shown} must have {size} elements"
-            self._add("check", self.formula(size), "==", [[1, [found]]], message)
+            self._add("check", self.formula(size), "==", [[1, [axis_size]]], message)
 
     def _solve(self, size: Dim, axis: int) -> None:
         """Find the one symbol of a size from the axis that has it."""
@@ -162,8 +162,8 @@ class _Recorder:
         line = line_of(size, symbol)
         if len(size.symbols) > 1 or self._knows(symbol) or line is None:
             return
-        slope, rest = line
-        shifted = [[1, [axis]], [-rest, []]]
+        slope, offset = line
+        shifted = [[1, [axis]], [-offset, []]]
         self._sizes[symbol] = self._add("apply", "//", [shifted, [[slope, []]]])
         message = f"the size {symbol.name} must not be negative"
         self._add("check", [[0, []]], "<=", [[1, [self._sizes[symbol]]]], message)
@@ -172,50 +172,52 @@ class _Recorder:
         known = symbol in self._sizes or symbol in self._axes
         return known or isinstance(symbol.origin, Value)
 
-    def _store(self, padded: PaddedGraph, given: Sequence[Value]) -> None:
+    def _store(self, padded: PaddedGraph, arguments: Sequence[Value]) -> None:
         """Store arguments at capacities; their true sizes are arguments too."""
         for guard, node in padded.guards:
             left, right = self.formula(guard.left), self.formula(guard.right)
             shown = f"{guard.left} {guard.relation} {guard.right}"
             message = f"{node.asking}: {guard.reason}: needs {shown}"
             self._add("check", left, guard.relation, right, message)
-        self._chosen = self._kept(padded, given)
+        self._chosen = self._kept(padded, arguments)
         policies = [padded.policies[s] for s in padded.capacities]
         capacities = [p.capacities for p in policies if isinstance(p, Pad)]
         assert len(capacities) == len(policies)  # axes have no bounds
-        wanted = [self.formula(symbol_dim(s)) for s in padded.capacities]
-        numbers = self._choose(wanted, capacities)
+        true_sizes = [self.formula(symbol_dim(s)) for s in padded.capacities]
+        numbers = self._choose(true_sizes, capacities)
         self._sizes.update(zip(padded.capacities.values(), numbers, strict=True))
         inputs = self._plan.graph.inputs
-        for old, new in zip(given, inputs, strict=False):
+        for old, new in zip(arguments, inputs, strict=False):
             if old is not new:
                 sizes = list(map(self.formula, new.type.shape))
                 self._bind(new, self._add("pad", self._arrays[old], sizes))
-        for symbol, value in zip(padded.lengths, inputs[len(given) :], strict=False):
+        for symbol, value in zip(
+            padded.lengths, inputs[len(arguments) :], strict=False
+        ):
             number = self.size(symbol)
             self._sizes[value.symbol] = number
             self._bind(value, self._add("number", [[1, [number]]], value.dtype.name))
 
-    def _kept(self, padded: PaddedGraph, given: Sequence[Value]) -> list[Summands]:
+    def _kept(self, padded: PaddedGraph, arguments: Sequence[Value]) -> list[Summands]:
         """The sizes of the axes of arguments that are not padded."""
         capacities = set(padded.capacities.values())
         axes = [
             (old_size, new_size)
-            for old, new in zip(given, self._plan.graph.inputs, strict=False)
+            for old, new in zip(arguments, self._plan.graph.inputs, strict=False)
             for old_size, new_size in zip(old.type.shape, new.type.shape, strict=True)
         ]
-        kept = [n for n, new in axes if capacities.isdisjoint(_symbols(new))]
-        sizes = dict.fromkeys(n for n in kept if isinstance(n, Dim))
+        unpadded = [n for n, new in axes if capacities.isdisjoint(_symbols(new))]
+        sizes = dict.fromkeys(n for n in unpadded if isinstance(n, Dim))
         return [self.formula(n) for n in sizes if all(map(self._knows, n.symbols))]
 
-    def _choose(self, wanted: list[Summands], found: list[Capacities]) -> range:
+    def _choose(self, sizes: list[Summands], capacities: list[Capacities]) -> range:
         """Capacities for sizes, beside those that have been chosen: their numbers."""
-        if not wanted:
+        if not sizes:
             return range(0)
-        parts = list(self._chosen), wanted, len(self.policies)
-        first = self._add("capacities", *parts, made=len(wanted))
-        self.policies.append(found)
-        numbers = range(first, first + len(wanted))
+        parts = list(self._chosen), sizes, len(self.policies)
+        first = self._add("capacities", *parts, new_values=len(sizes))
+        self.policies.append(capacities)
+        numbers = range(first, first + len(sizes))
         self._chosen += [[[1, [n]]] for n in numbers]
         return numbers
 
@@ -252,8 +254,8 @@ class _Recorder:
         arrays = list(map(self.value, node.inputs[:-1]))  # the last is the first too
         statics = [[[1, [self.size(s)]]] for s in segment.statics[:-1]]
         name = self._name_of_steps(node.outputs[carries])
-        given = len(self.segments), arrays, statics, carries, name
-        first = self._add("grow", *given, made=len(node.outputs))
+        operands = len(self.segments), arrays, statics, carries, name
+        first = self._add("grow", *operands, new_values=len(node.outputs))
         self.segments.append(segment.index)
         for i, value in enumerate(node.outputs):
             self._bind(value, first + i)
@@ -272,8 +274,8 @@ class _Recorder:
         first, end = params["carries"], params["carries"] + params["sequences"]
         grows = node.primitive is GROWING
         flags = params["counted"], params["stops"]
-        given = iter(node.inputs[len(node.inputs) - sum(flags) :])
-        count, going = (self.value(next(given)) if has else None for has in flags)
+        flag_values = iter(node.inputs[len(node.inputs) - sum(flags) :])
+        count, going = (self.value(next(flag_values)) if has else None for has in flags)
         constants = constants_of(body)
         captures = node.inputs[end : len(node.inputs) - sum(flags)]
         parts = node.inputs[:first], node.inputs[first:end], (*captures, *constants)
@@ -293,7 +295,7 @@ class _Recorder:
             [[t.dtype.name, list(map(self.formula, t.shape[1:]))] for t in rows],
             *(inner.steps, inner.results()),
         ]
-        number = self._add("loop", said, made=len(node.outputs))
+        number = self._add("loop", said, new_values=len(node.outputs))
         for i, value in enumerate(node.outputs):
             self._bind(value, number + i)
 
@@ -314,18 +316,22 @@ class _Recorder:
     def _on_host(self, step: HostNode) -> None:
         """Arithmetic on the host: a formula where it is one, else a program."""
         node, out = step.node, step.node.outputs[0]
-        given = list(map(self._plan.resolve, node.inputs))
-        if all(map(self._is_told, given)):
+        operands = list(map(self._plan.resolve, node.inputs))
+        if all(map(self._is_told, operands)):
             self._told.update(node.outputs)
-        if node.primitive is CONVERT and _is_size(given[0]) and out.dtype.kind in "iu":
-            size = self.formula(given[0].node.params["size"])
+        if (
+            node.primitive is CONVERT
+            and _is_size(operands[0])
+            and out.dtype.kind in "iu"
+        ):
+            size = self.formula(operands[0].node.params["size"])
             self._bind(out, self._add("number", size, out.dtype.name))
             return
         if printed(node):
             _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
         arrays = [self.value(v) for v in node.inputs if literal_of(v) is None]
         stage = len(self.segments)
-        first = self._add("run", stage, arrays, [], made=len(node.outputs))
+        first = self._add("run", stage, arrays, [], new_values=len(node.outputs))
         self.segments.append(node)
         for i, value in enumerate(node.outputs):
             self._bind(value, first + i)
@@ -341,13 +347,13 @@ class _Recorder:
         inputs = graph.inputs if self._direct else segment.inputs
         statics = [[[1, [self.size(s)]]] for s in segment.statics]
         arrays = list(map(self.value, inputs))
-        made = graph.outputs if self._direct else segment.outputs
+        outputs = graph.outputs if self._direct else segment.outputs
         stage = len(self.segments)
-        first = self._add("run", stage, arrays, statics, made=len(made))
+        first = self._add("run", stage, arrays, statics, new_values=len(outputs))
         self.segments.append(segment.index)
         if self._direct:
-            self._flat = list(range(first, first + len(made)))
-        for i, value in enumerate([] if self._direct else made):
+            self._flat = list(range(first, first + len(outputs)))
+        for i, value in enumerate([] if self._direct else outputs):
             self._bind(value, first + i)
 
     def _slice(self, segment: SlicesOfStacks) -> None:
@@ -356,16 +362,16 @@ class _Recorder:
         self.segments.append(segment.index)
         for i, (place, row) in enumerate(zip(segment.places, segment.own, strict=True)):
             number = self._add("number", [[place, []]], "int32")
-            given = [number, *stacks, *map(self.value, row)]
-            first = self._add("run", stage, given, [], made=width)
+            operands = [number, *stacks, *map(self.value, row)]
+            first = self._add("run", stage, operands, [], new_values=width)
             for j in range(width):
                 self._bind(segment.outputs[i * width + j], first + j)
 
     def _bucket(self, step: HostNode) -> None:
         """A capacity for a size that the device has computed."""
         node = step.node
-        wanted = self.formula(as_size(self._plan.resolve(node.inputs[0])))
-        (number,) = self._choose([wanted], [node.params["capacities"]])
+        true_size = self.formula(as_size(self._plan.resolve(node.inputs[0])))
+        (number,) = self._choose([true_size], [node.params["capacities"]])
         self._sizes[node.outputs[0].symbol] = number
 
     def _require(self, check: Check) -> None:
@@ -377,23 +383,23 @@ class _Recorder:
             (count,) = condition.type.shape
             assert isinstance(count, int)
             texts = check.message.rsplit("{}", count - 1)
-        self._add("require", self._arrays[condition], texts, made=0)
+        self._add("require", self._arrays[condition], texts, new_values=0)
 
     def results(self) -> list[int]:
         """The numbers of the results, cut to their true sizes."""
         outputs = self._plan.graph.outputs
-        found = self._flat
-        if found is None:
-            found = list(map(self.value, outputs))
+        numbers = self._flat
+        if numbers is None:
+            numbers = list(map(self.value, outputs))
         padded = self._padded
         if padded is None:
-            return found
+            return numbers
         split = len(padded.original.outputs)
-        for symbol, array in zip(padded.counts, found[split:], strict=True):
+        for symbol, array in zip(padded.counts, numbers[split:], strict=True):
             name = self._name(symbol)
             self._sizes[symbol] = self._add("read", array, name, False)
         outputs = padded.original.outputs
-        pairs = zip(outputs, padded.ragged, found, strict=False)
+        pairs = zip(outputs, padded.ragged, numbers, strict=False)
         return [self._cut_to(value, axes, array) for value, axes, array in pairs]
 
     def _cut_to(self, value: Value, axes: frozenset[int], array: int) -> int:
@@ -458,11 +464,11 @@ class _Recorder:
             self._names[symbol] = next(free)
         return self._names[symbol]
 
-    def _add(self, word: str, *parts: Any, made: int = 1) -> int:
+    def _add(self, word: str, *parts: Any, new_values: int = 1) -> int:
         """Add a step: the number of the first value that it makes."""
         self.steps.append([word, *parts])
         first = self._count
-        self._count += 0 if word == "check" else made
+        self._count += 0 if word == "check" else new_values
         return first
 
 

@@ -50,7 +50,7 @@ class Stages(ABC):
         self.wide = True
         self.rows: list[set[Row]] = [set() for _ in driver.policies]
         self._module, self._target = module, target
-        self._made: dict[StageKey, list[tuple[tuple[int, ...], Any]]] = {}
+        self._result_types: dict[StageKey, list[tuple[tuple[int, ...], Any]]] = {}
         self._alone: dict[int, Any] = {}
 
     def settings(self, stage: int) -> AbstractContextManager[None]:
@@ -84,12 +84,12 @@ class Stages(ABC):
         `numbers` are those of arrays, None where they are not known.
         """
         key = stage, statics, tuple([x.shape for x in structs])
-        if key not in self._made:
-            found = self.make(key, self._arguments(stage, structs, numbers))
-            self._made[key] = [(tuple(x.shape), x.dtype) for x in found]
+        if key not in self._result_types:
+            outputs = self.make(key, self._arguments(stage, structs, numbers))
+            self._result_types[key] = [(tuple(x.shape), x.dtype) for x in outputs]
         make = self.jax.ShapeDtypeStruct
         with self.jax.enable_x64(True):
-            return [make(*kind) for kind in self._made[key]]
+            return [make(*kind) for kind in self._result_types[key]]
 
     def _arguments(
         self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
@@ -103,12 +103,12 @@ class Stages(ABC):
 
     def jitted(self, stage: int) -> Any:
         """The function of a stage: a segment, or a node that ran on the host."""
-        found = self.driver.segments[stage]
-        if isinstance(found, Node):
+        segment = self.driver.segments[stage]
+        if isinstance(segment, Node):
             if stage not in self._alone:
-                self._alone[stage] = _alone(found)
+                self._alone[stage] = _alone(segment)
             return self._alone[stage]
-        return getattr(self._module, f"segment_{found}")
+        return getattr(self._module, f"segment_{segment}")
 
     def computed(self, stage: int, numbers: Sequence[NDArray]) -> list[NDArray]:
         """The results of a stage for numbers."""
@@ -168,8 +168,8 @@ class AbstractCall:
 
     def _number_of(self, struct: Any) -> NDArray | None:
         """The numbers of an array, where they are known."""
-        found = self._numbers.get(id(struct))
-        return None if found is None else found[1]
+        entry = self._numbers.get(id(struct))
+        return None if entry is None else entry[1]
 
     def read(self, array: Any, name: str) -> int:
         """The size that was given for a name, or that follows from others."""
@@ -180,29 +180,29 @@ class AbstractCall:
         """The type of an integer."""
         return self._noted(self._struct((), dtype), np.array(integer, dtype))
 
-    def steps(self, found: Sequence[Any], carries: int, name: str) -> int:
+    def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
         """The steps that a loop does in a piece, of those that were given."""
         left = self._left.setdefault(name, self.sizes[name])
-        made: int = min(left, found[carries + 1].shape[0])
-        self._left[name] = left - made
-        return made
+        steps_done: int = min(left, results[carries + 1].shape[0])
+        self._left[name] = left - steps_done
+        return steps_done
 
-    def goes_on(self, found: Sequence[Any], name: str) -> bool:
+    def goes_on(self, results: Sequence[Any], name: str) -> bool:
         """Whether a loop has steps left after a piece."""
         return self._left[name] > 0
 
     def loop(self, loop: Loop, walk: Walk) -> list[Any]:
         """The types of what a loop gives: its steps have the same, but for sizes."""
-        given = given_to(loop, walk)
-        rows = [self._struct(x.shape[1:], x.dtype) for x in given.rows]
-        carries = [self._struct(x.shape, x.dtype) for x in given.carries]
-        follow(loop.body, [*carries, *rows, *given.rest], loop.results, self)
-        steps = given.length if loop.going is None else self.sizes[loop.name]
-        count = steps if given.length is None else given.length
-        pairs = zip(loop.stacked, given.shapes, strict=True)
-        made = [self._struct((count or 0, *s), dtype) for (dtype, _), s in pairs]
+        operands = given_to(loop, walk)
+        rows = [self._struct(x.shape[1:], x.dtype) for x in operands.rows]
+        carries = [self._struct(x.shape, x.dtype) for x in operands.carries]
+        follow(loop.body, [*carries, *rows, *operands.rest], loop.results, self)
+        steps = operands.length if loop.going is None else self.sizes[loop.name]
+        count = steps if operands.length is None else operands.length
+        pairs = zip(loop.stacked, operands.shapes, strict=True)
+        stacked = [self._struct((count or 0, *s), dtype) for (dtype, _), s in pairs]
         told = [] if loop.going is None else [self.number(steps or 0, "int32")]
-        return [*carries, *told, *made]
+        return [*carries, *told, *stacked]
 
     def joined(self, pieces: Sequence[Any]) -> Any:
         """The type of the rows of pieces."""
@@ -217,17 +217,17 @@ class AbstractCall:
         """Conditions are taken to hold."""
         return ()
 
-    def row(self, step: Step, fixed: Row, wanted: Row) -> Row:
+    def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
         """The capacities that the policies choose; they are kept."""
         number = step.parts[2]
         policies = self._stages.driver.policies[number]
-        found = tuple(map(_capacity, policies, wanted))
-        self._stages.rows[number].add((*fixed, *found))
-        for formula, room in zip(step.parts[1], found, strict=True):
+        capacities = tuple(map(_capacity, policies, sizes))
+        self._stages.rows[number].add((*fixed, *capacities))
+        for formula, room in zip(step.parts[1], capacities, strict=True):
             if len(formula) == 1 and formula[0][0] == len(formula[0][1]) == 1:
                 name = self._names.get(formula[0][1][0])
                 self.capacities |= {} if name is None else {name: room}
-        return found
+        return capacities
 
     def padded(self, array: Any, shape: Row) -> Any:
         """The type of an array at capacities."""
@@ -241,16 +241,16 @@ class AbstractCall:
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """The types of what a program gives, which is made the first time."""
         numbers = list(map(self._number_of, arrays))
-        made = self._stages.given(stage, statics, arrays, numbers)
+        structs = self._stages.given(stage, statics, arrays, numbers)
         known = [n for n in numbers if n is not None]
         if not self._stages.is_on_host(stage) or len(known) < len(arrays):
-            return made
-        return list(map(self._noted, made, self._stages.computed(stage, known)))
+            return structs
+        return list(map(self._noted, structs, self._stages.computed(stage, known)))
 
 
-def _as_step(given: Sequence[Any]) -> Step:
+def _as_step(listed: Sequence[Any]) -> Step:
     """A step as the recorder lists it."""
-    word, *parts = given
+    word, *parts = listed
     if word == "loop":
         *first, steps, results = parts[0]
         body = tuple(map(_as_step, steps)), tuple(results)
@@ -259,9 +259,9 @@ def _as_step(given: Sequence[Any]) -> Step:
 
 
 def _capacity(capacities: Capacities, size: int) -> int:
-    function, rest = capacity_call(capacities)
-    found: int = function(size, *rest)
-    return found
+    function, parameters = capacity_call(capacities)
+    capacity: int = function(size, *parameters)
+    return capacity
 
 
 def _alone(node: Node) -> Any:
@@ -271,15 +271,15 @@ def _alone(node: Node) -> Any:
         for i, v in enumerate(node.inputs)
     ]
     inputs = tuple([v for v in taken if literal_of(v) is None])
-    made = rebuild(node, tuple(taken), node.params).outputs
-    names = tuple([v.name for v in inputs]), ("",) * len(made)
-    plan = partition(Graph(inputs, made, *names), UNDIVIDED)
-    flat = Outputs("tuple", (), (Outputs("single"),) * len(made))
+    outputs = rebuild(node, tuple(taken), node.params).outputs
+    names = tuple([v.name for v in inputs]), ("",) * len(outputs)
+    plan = partition(Graph(inputs, outputs, *names), UNDIVIDED)
+    flat = Outputs("tuple", (), (Outputs("single"),) * len(outputs))
     source = emit_jax(plan, flat)
     return Program(source.text, NAME, source.foreigns).load().segment_0
 
 
 def arrays_of(plan: Plan) -> list[NDArray]:
     """The constants of a plan, in the order in which its driver takes them."""
-    found = map(literal_of, constants_of(plan))
-    return [array for array in found if array is not None]
+    literals = map(literal_of, constants_of(plan))
+    return [array for array in literals if array is not None]

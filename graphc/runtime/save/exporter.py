@@ -59,17 +59,17 @@ class Exporter(Stages):
     ) -> None:
         """Print the program of a plan once more, with constants as arguments."""
         lift = lifted(plan.graph)
-        made = taken_apart(partition(lift.graph, UNDIVIDED), target.costs)
-        made = replace(made, originals=plan.originals)
+        divided = taken_apart(partition(lift.graph, UNDIVIDED), target.costs)
+        divided = replace(divided, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
-        source = emit_jax(made, flat)
+        source = emit_jax(divided, flat)
         module = Program(source.text, NAME, source.foreigns).load()
         called = len(plan.called.inputs)
-        driver = recorded(made, plan.padded, source.checked, called)
+        driver = recorded(divided, plan.padded, source.checked, called)
         super().__init__(jax, plan, driver, module, target)
         self.platforms = platforms
-        self.constants = [*lift.arrays, *arrays_of(made)]
-        facts = Prepared.of(made, source).facts
+        self.constants = [*lift.arrays, *arrays_of(divided)]
+        facts = Prepared.of(divided, source).facts
         self.wide = not source.alone or only_segment(facts, module, target).wide
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
@@ -91,11 +91,11 @@ class Exporter(Stages):
         stage, statics, _ = key
         jitted = self.jitted(stage)
         with self.settings(stage):
-            found = exported(jitted, self.platforms, (*arguments, *statics))
-        kinds = list(map(kinds_of, (arguments, found.out_avals)))
-        self.programs[key] = [stage, list(statics), *kinds], bytes(found.serialize())
-        made: Sequence[Any] = found.out_avals
-        return made
+            module = exported(jitted, self.platforms, (*arguments, *statics))
+        kinds = list(map(kinds_of, (arguments, module.out_avals)))
+        self.programs[key] = [stage, list(statics), *kinds], bytes(module.serialize())
+        outputs: Sequence[Any] = module.out_avals
+        return outputs
 
     def steps(self) -> list[list[Any]]:
         """The steps of the driver, with the rows of capacities that were met."""
@@ -127,45 +127,47 @@ def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[Any]) ->
     """A jitted function, exported by JAX. Raises GraphError where that cannot be."""
     make = importlib.import_module("jax.export").export
     try:
-        found = make(jitted, platforms=platforms)(*arguments)
+        module = make(jitted, platforms=platforms)(*arguments)
     except (NotImplementedError, ValueError) as error:
         if isinstance(error, GraphError):
             raise
         raise _not_exported(f"{type(error).__name__}: {error}") from None
-    effects = *found.ordered_effects, *found.unordered_effects
+    effects = *module.ordered_effects, *module.unordered_effects
     if effects:
         raise _not_exported(", ".join(map(str, effects)))
-    return found
+    return module
 
 
 def platforms_of(
-    platform: str | None, platforms: Sequence[str] | None, own: str
+    platform: str | None, platforms: Sequence[str] | None, default: str
 ) -> tuple[str, ...]:
     """The platforms to export for: those that are told, or its own."""
     if platform is not None and platforms is not None:
         raise graph_error("give platform= or platforms=", op="export", got="both")
-    told = (platform or own,) if platforms is None else platforms
-    found = (told,) if isinstance(told, str) else tuple(dict.fromkeys(told))
-    strange = [one for one in found if one not in PLATFORMS]
-    if strange or not found:
+    told = (platform or default,) if platforms is None else platforms
+    chosen = (told,) if isinstance(told, str) else tuple(dict.fromkeys(told))
+    strange = [one for one in chosen if one not in PLATFORMS]
+    if strange or not chosen:
         problem = f"there is no platform {strange[0]!r}" if strange else "no platform"
         expected = ", ".join(map(repr, PLATFORMS))
         raise graph_error(problem, op="export", expected=expected)
-    return found
+    return chosen
 
 
 def lifted(graph: Graph) -> Lifted:
     """Take the large constants out of a graph; integers may be sizes, and stay."""
     values = [v for n in ancestors(graph.outputs) for v in n.outputs]
-    found = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]
-    large = [(v, a) for v, a in found if a is not None and a.nbytes >= LEAST]
+    literals = [(v, literal_of(v)) for v in values if is_inexact(v.dtype)]
+    large = [(v, a) for v, a in literals if a is not None and a.nbytes >= LEAST]
     names = tuple([f"constant_{i}" for i in range(len(large))])
     pairs = zip(names, large, strict=True)
     new = {v: variable(name, v.type) for name, (v, _) in pairs}
     outputs = tuple(substituted(graph.outputs, new, {}))
     inputs = (*graph.inputs, *new.values())
-    made = Graph(inputs, outputs, (*graph.input_names, *names), graph.output_names)
-    return Lifted(made, [a for _, a in large])
+    lifted_graph = Graph(
+        inputs, outputs, (*graph.input_names, *names), graph.output_names
+    )
+    return Lifted(lifted_graph, [a for _, a in large])
 
 
 def _not_exported(why: str) -> GraphError:

@@ -51,12 +51,14 @@ class Lowering(Stages):
         self.constants = arrays_of(plan)
         self.lowered: dict[StageKey, Any] = {}
         self.unknown: dict[str, None] = {}  # sizes that the rest depends on
-        given = plan.graph.inputs
-        self._numbers = {v: 0 for v in given[len(plan.called.inputs) :]}
-        self._numbers |= {v: kinds[v.dtype.kind] for v in given if _is_one_of(v, kinds)}
+        inputs = plan.graph.inputs
+        self._numbers = {v: 0 for v in inputs[len(plan.called.inputs) :]}
+        self._numbers |= {
+            v: kinds[v.dtype.kind] for v in inputs if _is_one_of(v, kinds)
+        }
         direct = is_direct(plan)
         self._inputs = {
-            s.index: given if direct else s.inputs
+            s.index: inputs if direct else s.inputs
             for s in plan.segments
             if s.rows is None  # whose driver makes arrays of numbers
         }
@@ -75,8 +77,8 @@ class Lowering(Stages):
 
     def calls(self, sizes: Mapping[str, SizesGiven], op: str) -> list[AbstractCall]:
         """The calls that `sizes` list, which may need sizes beside them."""
-        found = super().calls(sizes, op)
-        return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in found]
+        abstract_calls = super().calls(sizes, op)
+        return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in abstract_calls]
 
     def _arguments(
         self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
@@ -84,10 +86,10 @@ class Lowering(Stages):
         """True sizes of padded arguments are given as integers of Python."""
         index = self.driver.segments[stage]
         inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
-        found = list(structs)
+        arguments = list(structs)
         for i, value in enumerate(inputs):
-            found[i] = self._numbers.get(value, structs[i])
-        return found
+            arguments[i] = self._numbers.get(value, structs[i])
+        return arguments
 
     def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
         """Lower the program of a stage for these arguments: the types that it gives."""
@@ -99,19 +101,19 @@ class Lowering(Stages):
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
         return self._leaves(lowered.out_info)
 
-    def _leaves(self, found: Any) -> Sequence[Any]:
-        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(found)
+    def _leaves(self, results: Any) -> Sequence[Any]:
+        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
 
     def tell(self) -> None:
         """Warn of what is not done, since it depends on data."""
         if self.unknown:
             names = ", ".join(self.unknown)
-            given = ", ".join(f'"{name}": [...]' for name in self.unknown)
+            example = ", ".join(f'"{name}": [...]' for name in self.unknown)
             problem = (
                 f"{self._op}: what depends on {names} waits for the first call: the "
                 f"program reads it from the device\n"
-                f"  hint: give numbers that it may take too, as {{{given}}}"
+                f"  hint: give numbers that it may take too, as {{{example}}}"
             )
             warnings.warn(problem, AheadWarning, stacklevel=user_level())
 

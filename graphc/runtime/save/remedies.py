@@ -21,15 +21,15 @@ def sizes_of_call(plan: Plan, args: Sequence[Any]) -> dict[str, int]:
     Arguments may be types, or None where nothing is told. Keys of JAX have an axis less
     than their words.
     """
-    found: dict[Symbol, int] = {}
+    sizes: dict[Symbol, int] = {}
     for value, argument in zip(plan.called.inputs, args, strict=True):
         if value._symbol is not None and hasattr(argument, "__index__"):
-            found[value._symbol] = index(argument)
+            sizes[value._symbol] = index(argument)
         shape = getattr(argument, "shape", ())
         for n, size in zip(value.type.shape, shape, strict=False):
             if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                found[n.symbols[0]] = size
-    return {s.name: found[s] for s in asked(plan.called) if s in found}
+                sizes[n.symbols[0]] = size
+    return {s.name: sizes[s] for s in asked(plan.called) if s in sizes}
 
 
 def remedy(

@@ -44,7 +44,7 @@ class Seen:
     def copy(self) -> "Seen":
         """The same sizes, to which others can be added."""
         other = Seen(list(self._known))
-        other.sizes = {symbol: set(found) for symbol, found in self.sizes.items()}
+        other.sizes = {symbol: set(sizes) for symbol, sizes in self.sizes.items()}
         other.last, other.lost = dict(self.last), dict(self.lost)
         other.price = dict(self.price)
         return other
@@ -177,15 +177,15 @@ class Adapter:
     def _change(self, calls: int, plan: Plan) -> Change | None:
         """The program to go on with, by the sizes seen."""
         self._stand_at(plan)
-        found = self._taken(self._varying(1, calls), 1)
+        choice = self._taken(self._varying(1, calls), 1)
         segments = len(plan.segments)
-        if found is None and segments > 1:
+        if choice is None and segments > 1:
             everywhere = set[Symbol].intersection(*map(self._keys, plan.segments))
             varying = self._varying(segments, calls, everywhere)
-            found = self._taken(varying, segments)
-        if found is None:
+            choice = self._taken(varying, segments)
+        if choice is None:
             return None
-        told, plan, source = found
+        told, plan, source = choice
         reasons = list(map(self._told, told))
         segments = len(plan.segments)
         price = "1 compilation" if segments == 1 else f"{segments} compilations"
@@ -211,8 +211,8 @@ class Adapter:
         many = {s: MANY for s in self._seen.sizes if segments == 1 or s in everywhere}
         return [
             s
-            for s, found in self._seen.sizes.items()
-            if len(found) >= many.get(s, MANY_IN_SEGMENTS)
+            for s, sizes in self._seen.sizes.items()
+            if len(sizes) >= many.get(s, MANY_IN_SEGMENTS)
             and self._seen.lost[s] > calls * self._costs.padding
             and s not in self._policies
             and (s, segments) not in self._refused
@@ -237,9 +237,9 @@ class Adapter:
             tries.insert(1, [*symbols, *beside])
         for some in tries if symbols else ():
             policies = {s: self._choice(s, s in symbols) for s in some}
-            found = self._takes(policies, most)
-            if found is not None:
-                return some, *found
+            program = self._takes(policies, most)
+            if program is not None:
+                return some, *program
         self._refused.update((s, most) for s in symbols)
         return None
 
@@ -256,13 +256,13 @@ class Adapter:
             trial = padded(self._graph, policies)
             if trial.cuts or (trial.prices and self._is_long(chosen)):
                 return None
-            found = self._compile(policies)
+            program = self._compile(policies)
         except GraphError:
             return None
-        if len(found[0].segments) > most:
+        if len(program[0].segments) > most:
             return None
         self._policies = policies
-        return found
+        return program
 
     def _is_long(self, symbols: Iterable[Symbol]) -> bool:
         """Whether work on a size of these takes longer than to compile for another."""

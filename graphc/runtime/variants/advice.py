@@ -40,13 +40,13 @@ class Advisor:
         done = self._done
         done += new
         self._seen.add(new, sizes)
-        for symbol, found in self._seen.sizes.items():
-            if len(found) >= TOO_MANY and symbol not in self._warned:
+        for symbol, sizes_seen in self._seen.sizes.items():
+            if len(sizes_seen) >= TOO_MANY and symbol not in self._warned:
                 self._warned.add(symbol)
                 lost = sum(c.seconds for c in done)
                 name = self._names.get(symbol, symbol.name)
                 warnings.warn(
-                    f"{name} took {len(found)} sizes, the last "
+                    f"{name} took {len(sizes_seen)} sizes, the last "
                     f"{self._seen.last[symbol]}: {len(done)} compilations, {lost:.1f} s"
                     f"\n  hint: {self._remedy(symbol, name)}",
                     RecompilationWarning,
@@ -116,9 +116,9 @@ class Overseer:
         wider = Budget(
             self._budget.compilations, self._budget.smallest, max(largest, 16)
         )
-        found = self._spend(wider)
+        spending = self._spend(wider)
         return (
             f"dims=graphc.Budget(compilations={wider.compilations}, "
-            f"largest={wider.largest}) takes at most {found.compilations}, at "
-            f"{found.waste:.2f} times the work of true sizes"
+            f"largest={wider.largest}) takes at most {spending.compilations}, at "
+            f"{spending.waste:.2f} times the work of true sizes"
         )

@@ -136,17 +136,19 @@ class SavedDecisions:
 
         Where policies of one size differ, the first one holds.
         """
-        found: dict[object, DecidedProgram] = {}
+        by_key: dict[object, DecidedProgram] = {}
         for one in (self, *others):
             for program in one.programs:
-                known = found.get(program.key)
-                found[program.key] = program if known is None else known.merged(program)
-        return SavedDecisions(tuple(found.values()))
+                known = by_key.get(program.key)
+                by_key[program.key] = (
+                    program if known is None else known.merged(program)
+                )
+        return SavedDecisions(tuple(by_key.values()))
 
     def program(self, inputs: Sequence[DecidedInput]) -> DecidedProgram | None:
         """The decisions for a program with these inputs, if there are any."""
-        wanted = tuple(inputs)
-        return next((p for p in self.programs if p.inputs == wanted), None)
+        described = tuple(inputs)
+        return next((p for p in self.programs if p.inputs == described), None)
 
     def require(self, inputs: Sequence[DecidedInput], op: str) -> None:
         """Raise GraphError where all are for other programs."""
@@ -174,19 +176,19 @@ class SavedDecisions:
             )
 
 
-def decisions_of(given: Any, op: str) -> SavedDecisions | None:
+def decisions_of(option: Any, op: str) -> SavedDecisions | None:
     """The decisions that an option gives: themselves, a path, or several of these."""
-    if given is None or isinstance(given, SavedDecisions):
-        return given
-    if isinstance(given, (str, os.PathLike)):
-        return SavedDecisions.load(given)
-    if isinstance(given, (list, tuple)) and given:
-        first, *others = [decisions_of(one, op) or SavedDecisions() for one in given]
+    if option is None or isinstance(option, SavedDecisions):
+        return option
+    if isinstance(option, (str, os.PathLike)):
+        return SavedDecisions.load(option)
+    if isinstance(option, (list, tuple)) and option:
+        first, *others = [decisions_of(one, op) or SavedDecisions() for one in option]
         return first.merged(*others)
     raise graph_error(
         "these are no decisions",
         op=op,
-        got=shortened(repr(given)),
+        got=shortened(repr(option)),
         expected="the path of a file, what f.decisions gives, or a list of these",
     )
 

@@ -43,8 +43,8 @@ class Generation:
         inputs, facts = self.prepared.inputs, self.prepared.facts
         axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
         symbols = {s for n in axes for s in n.symbols}
-        given = [v for i, v in enumerate(inputs) if i in facts.statics]
-        symbols |= {v._symbol for v in given if v._symbol is not None}
+        statics = [v for i, v in enumerate(inputs) if i in facts.statics]
+        symbols |= {v._symbol for v in statics if v._symbol is not None}
         padded = self.prepared.plan.padded if facts.padded else None
         return bool(symbols.difference(padded.policies if padded else ()))
 
@@ -64,17 +64,17 @@ class Generation:
         """Arguments of these sizes are for the newest program from now on."""
         self.seen.discard(self.key(args))
 
-    def noting(
+    def observed(
         self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
     ) -> Callable[..., Any]:
-        """`run` of this program; each call is noted.
+        """`run` of this program; each call is observed.
 
         Where the sizes are new, `instead` is asked for another function to run.
         """
 
         told_by, known = shapes_and_numbers(self.prepared), set[Key]()
 
-        def noted(*args: Any) -> Any:
+        def observing(*args: Any) -> Any:
             try:
                 told = told_by(args)
                 key = None if told in known else self.key(args)
@@ -93,7 +93,7 @@ class Generation:
             known.add(told)
             return result
 
-        return noted
+        return observing
 
 
 class Generations:
@@ -111,8 +111,8 @@ class Generations:
 
         def run(*args: Any) -> Any:
             self.running = None
-            found = self._compiled_for(args)
-            return self._on_older(*found, args) if found else newest(*args)
+            older = self._compiled_for(args)
+            return self._on_older(*older, args) if older else newest(*args)
 
         return run
 

@@ -60,7 +60,7 @@ def rehearsed(
     """
     programs = [_Program(plan)]
     calls = programs[0].sizes.calls(sizes)
-    true = kept = 0
+    true = stored = 0
     for number, call in enumerate(calls):
         newest = programs[-1]
         older = programs[:-1] if keeps else []
@@ -72,13 +72,13 @@ def rehearsed(
                 used = _Program(foreseen[0])
                 programs.append(used)
         true += used.sizes.true_elements(call)
-        kept += used.sizes.elements(used.sizes.known(call))
+        stored += used.sizes.elements(used.sizes.known(call))
         change = _noticed(adapter, used, call, number)
         if change is not None:
             programs.append(_Program(change))
-    counts = [len(found) for p in programs for found in p.compiled]
+    counts = [len(sizes_compiled) for p in programs for sizes_compiled in p.compiled]
     unknown = dict.fromkeys(name for p in programs for name in p.unknown)
-    waste = kept / true if true else 1.0
+    waste = stored / true if true else 1.0
     reads = programs[-1].plan.reads
     return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
 
@@ -91,8 +91,8 @@ def _noticed(
     originals = program.plan.originals
     names: dict[str, Symbol] = {}
     told: list[Compilation] = []
-    for found in new:
-        named = {_name(s, names): n for s, n in found.items()}
+    for compiled_sizes in new:
+        named = {_name(s, names): n for s, n in compiled_sizes.items()}
         told.append(Compilation(0, SECONDS, "", named))
     symbols = {name: originals.get(s, s) for name, s in names.items()}
     change = adapter.notice(told, symbols, number, program.plan) if told else None

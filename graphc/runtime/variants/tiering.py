@@ -73,41 +73,41 @@ class Costs:
 
     def pays(self, key: SizesKey) -> bool:
         """Whether the next call of the key shall run compiled."""
-        found = self.visits.get(key)
-        if found is None:
+        visits = self.visits.get(key)
+        if visits is None:
             return False
-        due = not found.settled and found.seconds * self._lost > self._price
-        return found.compiled or due
+        due = not visits.settled and visits.seconds * self._lost > self._price
+        return visits.compiled or due
 
     def is_compiled(self, key: SizesKey) -> bool:
         """Whether calls of the key run compiled."""
-        found = self.visits.get(key)
-        return found is not None and found.compiled
+        visits = self.visits.get(key)
+        return visits is not None and visits.compiled
 
     def on_numpy(self, key: SizesKey, seconds: float) -> None:
         """A call ran on NumPy."""
-        found = self.visits.setdefault(key, Visits())
-        found.calls += 1
-        found.seconds += seconds
-        found.numpy = min(found.numpy, seconds)
+        visits = self.visits.setdefault(key, Visits())
+        visits.calls += 1
+        visits.seconds += seconds
+        visits.numpy = min(visits.numpy, seconds)
 
     def on_jax(self, key: SizesKey, seconds: float, compiled: bool) -> None:
         """A call ran on JAX, and whether something was compiled for it.
 
         After some calls that were slower than on NumPy the key goes back there.
         """
-        found = self.visits[key]
-        found.compiled = True
+        visits = self.visits[key]
+        visits.compiled = True
         if compiled:
             self._prices.append(seconds)
             self._price = statistics.median(self._prices)
             return
-        found.jax = min(found.jax, seconds)
-        found.trials += 1
-        if found.trials == TRIAL:
-            found.settled = True
-            found.compiled = found.jax <= SLOWER * found.numpy
-            self._ratios.append(found.jax / max(found.numpy, 1e-9))
+        visits.jax = min(visits.jax, seconds)
+        visits.trials += 1
+        if visits.trials == TRIAL:
+            visits.settled = True
+            visits.compiled = visits.jax <= SLOWER * visits.numpy
+            self._ratios.append(visits.jax / max(visits.numpy, 1e-9))
             self._lost = max(1 - statistics.median(self._ratios), LEAST)
 
     def forget(self) -> None:
@@ -222,8 +222,8 @@ def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -
     """
     if outputs.kind == "single":
         return array(result, order="C")
-    found = [result[k] for k in outputs.keys] if outputs.kind == "dict" else result
-    pairs = zip(found, outputs.parts, strict=True)
+    items = [result[k] for k in outputs.keys] if outputs.kind == "dict" else result
+    pairs = zip(items, outputs.parts, strict=True)
     parts = [owned(r, o, array) for r, o in pairs]
     if outputs.kind == "dict":
         return dict(zip(outputs.keys, parts, strict=True))
@@ -273,8 +273,8 @@ def shapes_and_numbers(prepared: Prepared) -> PartRunner:
         if not v.type.rank
     ]
     text = f"lambda args: ({', '.join([*parts, ''])})" if parts else "lambda args: ()"
-    found: PartRunner = eval(text, {"index": index, "kind": _kind_of})
-    return found
+    key_of_arguments: PartRunner = eval(text, {"index": index, "kind": _kind_of})
+    return key_of_arguments
 
 
 def _capacities(plan: Plan) -> dict[Symbol, Pad]:

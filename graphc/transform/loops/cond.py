@@ -73,33 +73,39 @@ def _kind(dtype: DType) -> int:
 def _choose(
     index: Value, branches: Sequence[Callable[..., Any]], operands: Any, op: str
 ) -> Any:
-    given, form = numbers_and_parts(list(operands))
-    values = [v for v in given if not v.type.weak]
+    operand_parts, form = numbers_and_parts(list(operands))
+    values = [v for v in operand_parts if not v.type.weak]
     variables = [fresh(v) for v in values]
     start = variable("start", TensorType(INT32, ())).node.serial
-    own = iter(variables)
-    taken = unflatten(form, [v if v.type.weak else next(own) for v in given])
+    fresh_variables = iter(variables)
+    taken = unflatten(
+        form, [v if v.type.weak else next(fresh_variables) for v in operand_parts]
+    )
     results = [ask(branch, taken, op, "a branch") for branch in branches]
     like = results[0]
     problem = "branches return different structures"
     alike = [in_form(result, like, problem, op) for result in results]
-    made = [flatten(result, leaf=as_value, none=True)[0] for result in alike]
-    agreed = _agreeing(made, index, op)
+    result_parts = [flatten(result, leaf=as_value, none=True)[0] for result in alike]
+    agreed = _agreeing(result_parts, index, op)
     within = ancestors([v for outputs in agreed for v in outputs])
     within = [node for node in within if node.serial > start]
     sizes = [v for node in within for v in node.demands]
     if used_between(sizes, variables) & set(variables):
         # Sizes are known outside only if the values that they depend on are there.
-        closed = [partial(branch, *unflatten(form, given)) for branch in branches]
+        closed = [
+            partial(branch, *unflatten(form, operand_parts)) for branch in branches
+        ]
         return _choose(index, closed, (), op)
     staying = set(ancestors(sizes))
     taken = _taken(within, staying, {*variables, *sizes})
     inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
-    found = run_switch(index, inners, [*values, *taken])
-    return unflatten(like, _as_made(found, made))
+    chosen = run_switch(index, inners, [*values, *taken])
+    return unflatten(like, _as_made(chosen, result_parts))
 
 
-def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Value]:
+def _taken(
+    within: list[Node], staying: set[Node], variables: set[Value]
+) -> list[Value]:
     """The captures of branches, chosen so that values computed from them stay inside.
 
     Sizes are needed outside, so the nodes that they depend on are `staying` there. A
@@ -107,10 +113,12 @@ def _taken(within: list[Node], staying: set[Node], own: set[Value]) -> list[Valu
     """
     inside = {n for n in within if n not in staying and n.inputs}
     used = [v for n in within if n in inside for v in n.inputs]
-    found = [v for v in used if v.node not in inside and v not in own]
-    literal = {v for v in found if v.node.primitive.inline and not v.node.inputs}
-    literal -= _fed_to_calls(within, inside, literal, {*found, *own} - literal)
-    return [v for v in dict.fromkeys(found) if v not in literal]
+    outer_values = [v for v in used if v.node not in inside and v not in variables]
+    literal = {v for v in outer_values if v.node.primitive.inline and not v.node.inputs}
+    literal -= _fed_to_calls(
+        within, inside, literal, {*outer_values, *variables} - literal
+    )
+    return [v for v in dict.fromkeys(outer_values) if v not in literal]
 
 
 def _fed_to_calls(

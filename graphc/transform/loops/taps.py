@@ -96,7 +96,7 @@ def scan_taps(
         triples = zip(fed, carry, back, strict=True)
         return [o.moved(remembered, y) for o, remembered, y in triples], results
 
-    test = None if until is None else (lambda _, made: until(*made))
+    test = None if until is None else (lambda _, results: until(*results))
     rows = _rows([_sequence(s) for s in _listed(sequences)])
     start = [o.value for o in fed]
     _, stacked = scan(step, start, rows, length, reverse, until=test)

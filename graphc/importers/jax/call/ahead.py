@@ -35,10 +35,10 @@ class CallsAhead:
         cls, call: JaxCall, specs: list[Spec], shapes: Any, sizes: NamedSizes
     ) -> "CallsAhead":
         """The calls of these types, at sizes by the names of their axes."""
-        own = tuple(tuple(s.shape) for s in specs)
-        pattern = SizePattern(own)
+        shapes_of_types = tuple(tuple(s.shape) for s in specs)
+        pattern = SizePattern(shapes_of_types)
         if shapes is not None and not pattern.names:
-            numbers = tuple(tuple(map(int, shape)) for shape in own)
+            numbers = tuple(tuple(map(int, shape)) for shape in shapes_of_types)
             pattern = pattern_of(shapes, call.form, numbers)
         known = sizes_of_examples(call, pattern)
         known |= {name: n for name, n in sizes.items() if name in pattern.names}
@@ -47,8 +47,8 @@ class CallsAhead:
             return cls([(call, specs)], others)
         listed = sizes_of_calls(pattern.names, known, "compile")
         named = pattern.specs(specs)
-        found = [[spec.at(one) for spec in named] for one in listed]
-        return cls([(_at(call, one), one) for one in found], others)
+        specs_of_calls = [[spec.at(one) for spec in named] for one in listed]
+        return cls([(_at(call, one), one) for one in specs_of_calls], others)
 
 
 def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
@@ -60,12 +60,12 @@ def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
 
 def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiven]:
     """The sizes that arguments have, by the names that words give them."""
-    found: dict[str, SizesGiven] = {}
+    sizes: dict[str, SizesGiven] = {}
     for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
         for name, n in zip(names, np.shape(leaf), strict=True):
             if isinstance(name, str) and isinstance(n, int):
-                found.setdefault(name, n)
-    return found
+                sizes.setdefault(name, n)
+    return sizes
 
 
 @dataclass

@@ -41,13 +41,13 @@ class Exact:
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The results of a call, in their structure."""
         if self.rewritten is None:
-            found = jaxpr_as_fun(self.traced.jaxpr)(*leaves)
+            results = jaxpr_as_fun(self.traced.jaxpr)(*leaves)
         else:
             arrays = [*map(words_of, leaves), *self.captured]
             with jax.enable_x64(True):  # dtypes are those of the trace, not of the mode
-                given = self.rewritten.jax_callable(*arrays)
-            found = restored(given, self.traced)
-        return jax.tree.unflatten(self.traced.tree, found)
+                raw_results = self.rewritten.jax_callable(*arrays)
+            results = restored(raw_results, self.traced)
+        return jax.tree.unflatten(self.traced.tree, results)
 
     @property
     def source(self) -> str:
@@ -77,17 +77,17 @@ def exact(
     options: Options,
 ) -> Exact:
     """Compile a call with these arguments."""
-    found = traced(subject.flat, specs)
+    trace = traced(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not any(map(_may_gain, equations(found.inner))):
-        return Exact(found, None, (), "")
+    if not here and not any(map(_may_gain, equations(trace.inner))):
+        return Exact(trace, None, (), "")
     try:
-        inputs = inputs_of(found, {}, names)
-        read = subject.read(specs) if here else found
+        inputs = inputs_of(trace, {}, names)
+        read = subject.read(specs) if here else trace
         with reading():
             source = subject.graph(read, {}, inputs)
         graph = source.graph
-        made = function(
+        rewritten = function(
             list(graph.inputs),
             list(graph.outputs),
             jit=False,
@@ -95,22 +95,22 @@ def exact(
             unused="ignore",
         )
     except (Unsupported, GraphError) as error:
-        return Exact(found, None, (), str(error).splitlines()[0])
-    gains = here or any(a.rule.name in HOISTING for a in made.rewrites)
+        return Exact(trace, None, (), str(error).splitlines()[0])
+    gains = here or any(a.rule.name in HOISTING for a in rewritten.rewrites)
     if not gains:
-        return Exact(found, None, (), "")
-    return Exact(found, made, source.captured, "", source.foreign)
+        return Exact(trace, None, (), "")
+    return Exact(trace, rewritten, source.captured, "", source.foreign)
 
 
 def as_graph(
-    subject: Subject, found: TracedFunction, names: Sequence[str]
+    subject: Subject, trace: TracedFunction, names: Sequence[str]
 ) -> Function:
     """The function of the graph of a trace, as it is written; nothing is compiled.
 
     Raises Unsupported, or GraphError, where there is none.
     """
     with reading():
-        graph = subject.graph(found, {}, inputs_of(found, {}, names)).graph
+        graph = subject.graph(trace, {}, inputs_of(trace, {}, names)).graph
     return function(
         list(graph.inputs),
         list(graph.outputs),

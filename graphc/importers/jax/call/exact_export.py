@@ -56,10 +56,10 @@ class Asked:
         triples = zip(self.names, self.specs, self.pattern.shapes, strict=True)
         return [[n, s.dtype.name, list(map(str, axes))] for n, s, axes in triples]
 
-    def dress(self, made: Contents, tree: Any) -> None:
+    def dress(self, contents: Contents, tree: Any) -> None:
         """Have arguments and results in the structures of the function."""
-        made.parameters = parameters_of(self.call, self.function)
-        made.structure = structure_of_results(tree)
+        contents.parameters = parameters_of(self.call, self.function)
+        contents.structure = structure_of_results(tree)
 
 
 @dataclass
@@ -75,11 +75,11 @@ class SharedConstants:
             return None
         if array.nbytes < LEAST:
             return None
-        own = np.asarray(array)
-        key = own.dtype.name, own.shape, sha256(own.tobytes()).digest()
+        numbers = np.asarray(array)
+        key = numbers.dtype.name, numbers.shape, sha256(numbers.tobytes()).digest()
         if key not in self._known:
             self._known[key] = len(self.arrays)
-            self.arrays.append(own)
+            self.arrays.append(numbers)
         return self._known[key]
 
     def structs(self) -> list[Any]:
@@ -102,9 +102,11 @@ class SizedProgram:
     def __call__(self, leaves: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
         """The leaves of the results."""
         pairs = zip(_constants(self.exact), self.places, strict=True)
-        own = [c if place is None else shared[place] for c, place in pairs]
-        found: list[Any] = jax.tree.leaves(_with_constants(self.exact, own)(leaves))
-        return found
+        constants = [c if place is None else shared[place] for c, place in pairs]
+        results: list[Any] = jax.tree.leaves(
+            _with_constants(self.exact, constants)(leaves)
+        )
+        return results
 
     @property
     def tree(self) -> Any:
@@ -128,11 +130,13 @@ def one_by_one(
 ) -> Contents:
     """The contents of a file: a program for each of the sizes."""
     constants = SharedConstants()
-    found = [SizedProgram.of(_exact(asking, sizes), constants) for sizes in calls]
+    sized_programs = [
+        SizedProgram.of(_exact(asking, sizes), constants) for sizes in calls
+    ]
     programs: dict[str, ExportedModule] = {}
-    for sizes, program in zip(calls, found, strict=True):
+    for sizes, program in zip(calls, sized_programs, strict=True):
         entry = _exported(asking, sizes, program, constants, platforms)
-        _require_alike(sizes, (found[0], program), (entry, *programs.values()))
+        _require_alike(sizes, (sized_programs[0], program), (entry, *programs.values()))
         programs[str(entry[0])] = entry
     (_, _, _, outputs), _ = next(iter(programs.values()))
     first = len(asking.specs) + len(constants.arrays)
@@ -142,7 +146,7 @@ def one_by_one(
         wide=True,
         casting="safe",
         inputs=asking.inputs(),
-        structure=structure_of_results(found[0].tree),
+        structure=structure_of_results(sized_programs[0].tree),
         served=[[[list(s.shape) for s in asking.at(n)], {}] for n in calls],
         programs=list(programs.values()),
         steps=[["run", 0, list(range(first)), []]],
@@ -170,10 +174,10 @@ def _exported(
     """The program for some sizes, as a file holds it."""
     structs, count = list(map(_struct, asking.at(sizes))), len(asking.specs)
     run = lambda *arrays: program(arrays[:count], arrays[count:])  # noqa: E731
-    made = exported(jax.jit(run), platforms, (*structs, *constants.structs()))
-    require_dtypes(made.out_avals)
-    kinds = map(kinds_of, (made.in_avals, made.out_avals))
-    return [0, [], *kinds], bytes(made.serialize())
+    module = exported(jax.jit(run), platforms, (*structs, *constants.structs()))
+    require_dtypes(module.out_avals)
+    kinds = map(kinds_of, (module.in_avals, module.out_avals))
+    return [0, [], *kinds], bytes(module.serialize())
 
 
 def require_dtypes(avals: Sequence[Any]) -> None:

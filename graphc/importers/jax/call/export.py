@@ -56,10 +56,10 @@ def asked(
                 got=spec.dtype,
                 hint=hint if is_key(spec.dtype) else "",
             )
-    own = tuple(tuple(s.shape) for s in specs)
-    pattern = SizePattern(own)
+    shapes_of_types = tuple(tuple(s.shape) for s in specs)
+    pattern = SizePattern(shapes_of_types)
     if shapes is not None and not pattern.names:
-        numbers = tuple(tuple(map(int, shape)) for shape in own)
+        numbers = tuple(tuple(map(int, shape)) for shape in shapes_of_types)
         pattern = pattern_of(shapes, call.form, numbers)
     return Asked(called, call, specs, pattern, options)
 
@@ -108,14 +108,14 @@ def contents(
     whole: Graph | None = None
     if asking.options.dims not in ONE_BY_ONE:
         whole, tree = graph_of_all(asking, calls, f"dims={asking.options.dims!r}")
-        made = compiled(whole, asking.options).contents(known, platforms)
-        asking.dress(made, tree)
+        file_contents = compiled(whole, asking.options).contents(known, platforms)
+        asking.dress(file_contents, tree)
     else:
-        made = one_by_one(asking, calls, platforms)
+        file_contents = one_by_one(asking, calls, platforms)
         if graph:
             whole, _ = graph_of_all(asking, calls, "graph=True")
-    made.least = asking.pattern.least
-    return made, whole if graph else None
+    file_contents.least = asking.pattern.least
+    return file_contents, whole if graph else None
 
 
 def graph_of_all(

@@ -22,11 +22,11 @@ def is_spread(leaf: Any) -> bool:
     """
     if not isinstance(leaf, jax.Array) or not leaf.committed:
         return False
-    own = leaf.sharding
-    if not isinstance(own, SingleDeviceSharding):
+    sharding = leaf.sharding
+    if not isinstance(sharding, SingleDeviceSharding):
         return True
-    device: Any = next(iter(own.device_set))
-    return own.memory_kind not in (None, device.default_memory().kind)
+    device: Any = next(iter(sharding.device_set))
+    return sharding.memory_kind not in (None, device.default_memory().kind)
 
 
 def is_typed_by_mesh(leaf: Any) -> bool:

@@ -89,13 +89,13 @@ class FunctionRead:
             is_shared = self.decisions.opaque is None
             # Rules of derivatives are called again.
             with recording(self.recorder), sharing(is_shared) as verdicts:
-                own = read(traced, sizes)
+                generic = read(traced, sizes)
             with sharing(is_shared, verdicts):
                 other = read(direct, {})
         except (GraphError, Unsupported):
             return False
-        same = _same_arrays(own.captured, other.captured)
-        return same and alike(own.graph, other.graph)
+        same = _same_arrays(generic.captured, other.captured)
+        return same and alike(generic.graph, other.graph)
 
 
 @dataclass
@@ -113,7 +113,7 @@ class JaxProgram:
     told: TracedFunction  # of the results
     compiled: Function
     template: Template | None = None
-    own: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
+    traces_at_sizes: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
     checked: set[ShapesOfCall] = field(default_factory=set)
     doubted: bool = False
 
@@ -150,18 +150,18 @@ class JaxProgram:
         """The function that runs calls like this one, on their leaves."""
         captured, tree = [*self.source.captured], self.told.tree
         if self.template is not None:
-            own = self.own[shapes_of(specs)]
-            captured, tree = [*captured, *own.numbers], own.tree
+            trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
+            captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
         told = self.told
         compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
         takes_arrays = call.are_arrays(specs)
         gives_arrays = not any(map(_is_restored, told.inner.outvars))
 
         def run(leaves: list[Any]) -> Any:
-            given = leaves if takes_arrays else arrays(leaves, specs)
-            inputs = [*given, *captured]
-            found = distinct(compiled(*inputs), inputs)
-            return tree.unflatten(found if gives_arrays else restored(found, told))
+            operands = leaves if takes_arrays else arrays(leaves, specs)
+            inputs = [*operands, *captured]
+            results = distinct(compiled(*inputs), inputs)
+            return tree.unflatten(results if gives_arrays else restored(results, told))
 
         return run
 
@@ -170,14 +170,16 @@ class JaxProgram:
     ) -> bool:
         """Whether the template describes the trace at these sizes."""
         assert self.template is not None
-        if sizes not in self.own:
+        if sizes not in self.traces_at_sizes:
             direct = trace()
             try:
                 named = self.pattern.sizes(sizes) or {}
                 numbers = self.template.numbers(direct.jaxpr, named)
             except Unsupported:
                 return False
-            self.own[sizes] = OfCall(numbers, subject.results(direct, specs).tree)
+            self.traces_at_sizes[sizes] = OfCall(
+                numbers, subject.results(direct, specs).tree
+            )
         return True
 
 
@@ -193,22 +195,22 @@ def _same_array(a: Any, b: Any) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
-def distinct(found: list[Any], given: Sequence[Any]) -> list[Any]:
+def distinct(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
     """Results of which each is an array of its own, that its owner may donate."""
-    if len({*map(id, found), *map(id, given)}) == len(found) + len(given):
-        return found
-    taken = set(map(id, given))
-    own = []
-    for x in found:
-        own.append(x.copy() if id(x) in taken else x)
+    if len({*map(id, results), *map(id, inputs)}) == len(results) + len(inputs):
+        return results
+    taken = set(map(id, inputs))
+    copies = []
+    for x in results:
+        copies.append(x.copy() if id(x) in taken else x)
         taken.add(id(x))
-    return own
+    return copies
 
 
-def restored(found: Sequence[Any], function: TracedFunction) -> list[Any]:
+def restored(results: Sequence[Any], function: TracedFunction) -> list[Any]:
     """Results as JAX gives them: weak types, and keys, made of plain arrays."""
     avals = [v.aval for v in function.inner.outvars]
-    return [_restored(x, aval) for x, aval in zip(found, avals, strict=True)]
+    return [_restored(x, aval) for x, aval in zip(results, avals, strict=True)]
 
 
 def _is_restored(result: Any) -> bool:
@@ -253,16 +255,16 @@ def program_for(
     if pinning:
         raise Pinned(read.decisions.told(pinning))
     results = results_of(read, pattern, specs)
-    made = compiled(read.source, options, pattern.names)
-    return JaxProgram(pattern, read, results, made)
+    executable = compiled(read.source, options, pattern.names)
+    return JaxProgram(pattern, read, results, executable)
 
 
 def results_of(
     read: FunctionRead, pattern: SizePattern, specs: Sequence[Spec]
 ) -> TracedFunction:
     """The trace that tells the results, for sizes that are decided as they are read."""
-    own = [spec.at(read.recorder.sizes) for spec in pattern.specs(specs)]
-    return read.subject.results(read.traced, own)
+    sized_specs = [spec.at(read.recorder.sizes) for spec in pattern.specs(specs)]
+    return read.subject.results(read.traced, sized_specs)
 
 
 def read_for(
@@ -277,7 +279,7 @@ def read_for(
     Raises Unsupported where there is none.
     """
     try:
-        found = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
+        trace = subject.read(pattern.specs(specs), max(pattern.least, 1), recorder)
     except Exception as error:  # whatever Python code does with a size that is none
         raise _untraceable(pattern, error) from error
     symbols = _symbols(pattern)
@@ -286,12 +288,12 @@ def read_for(
         # Rules of derivatives are called while it is read.
         is_shared = not recorder.is_opaque
         with reading(), recording(recorder), sharing(is_shared):
-            source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+            source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     except (GraphError, Unsupported):
         raise
     except Exception as error:  # of such a rule
         raise _untraceable(pattern, error) from error
-    return FunctionRead(subject, found, source, recorder.decisions(symbols), recorder)
+    return FunctionRead(subject, trace, source, recorder.decisions(symbols), recorder)
 
 
 def _untraceable(pattern: SizePattern, error: Exception) -> Unsupported:
@@ -316,23 +318,23 @@ def program_of_samples(
 
     A line is `asking` for the number of a size, where one is known.
     """
-    own = pattern.specs(specs)
+    named_specs = pattern.specs(specs)
     symbols = symbols_of(pattern.names, pattern.least)
     with reading():
-        made = template_of(samples, symbols)
-    again = retracing(partial(sampled, subject), own)
+        template = template_of(samples, symbols)
+    again = retracing(partial(sampled, subject), named_specs)
     tree = samples[0].trace.tree
-    found = TracedFunction(made.jaxpr, tree, again, True, made.fed)
+    trace = TracedFunction(template.jaxpr, tree, again, True, template.fed)
     known = _symbols(pattern)
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     with reading():
-        source = subject.graph(found, sizes, inputs_of(found, sizes, names))
+        source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     program = compiled(source, options, pattern.names)
     recorder = Recorder(samples[0].sizes)
     decisions = Decisions(known, opaque=asking)  # each trace is compared
-    read = FunctionRead(subject, found, source, decisions, recorder)
+    read = FunctionRead(subject, trace, source, decisions, recorder)
     results = results_of(read, pattern, specs)
-    return JaxProgram(pattern, read, results, program, made)
+    return JaxProgram(pattern, read, results, program, template)
 
 
 def compiled(source: Imported, options: Options, names: Sequence[str]) -> Function:

@@ -57,14 +57,14 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
             stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
         stats.fallbacks.extend(filter(None, [family.refused, *family.left]))
         for program in family.programs:
-            own = program.compiled.stats()
+            program_stats = program.compiled.stats()
             stats.foreign.extend(program.foreign)
             for fact in (*program.facts, *_opaque(program)):
                 calls_so_far = stats.decisions.get(fact, 0)
-                stats.decisions[fact] = calls_so_far + own.calls
-            stats.changes.extend(own.changes)
+                stats.decisions[fact] = calls_so_far + program_stats.calls
+            stats.changes.extend(program_stats.changes)
             stats.compilations.extend(
-                f"{program.pattern}: {one.reason}" for one in own.compilations
+                f"{program.pattern}: {one.reason}" for one in program_stats.compilations
             )
     return stats
 
@@ -141,8 +141,8 @@ def _counted(compiled: Function) -> str:
 
 def source_of(families: Iterable[SizeFamily[Any, Any]]) -> str:
     """The texts of the compiled programs, one after another."""
-    found: list[Any] = []
+    texts: list[Any] = []
     for family in families:
-        found += [program.compiled.source for program in family.programs]
-        found += [one.source for one in family.compiled.values()]
-    return "\n\n".join(found)
+        texts += [program.compiled.source for program in family.programs]
+        texts += [one.source for one in family.compiled.values()]
+    return "\n\n".join(texts)

@@ -62,11 +62,11 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
         kind = call.kind(specs)
-        found = self._families.get(kind)
-        if found is None:
+        family = self._families.get(kind)
+        if family is None:
             form = JaxCall([None] * len(call.leaves), call.form, call.statics)
-            found = self._families[kind] = self._new_family(form, specs)
-        return found
+            family = self._families[kind] = self._new_family(form, specs)
+        return family
 
     @abstractmethod
     def __call__(self, /, *args: Any, **named: Any) -> Any:
@@ -212,11 +212,11 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         that are no lists, tuples or dicts, keys, effects.
         """
         needed("export")
-        own = default_export_platform()
-        on = platforms_of(platform, platforms, own)
+        default_platform = default_export_platform()
+        on = platforms_of(platform, platforms, default_platform)
         call = self._arguments.call(args, named)
-        made, whole = self._contents(call, sizes or {}, on, graph)
-        write_whole(path, written(made, whole if graph else None))
+        contents, whole = self._contents(call, sizes or {}, on, graph)
+        write_whole(path, written(contents, whole if graph else None))
 
     @property
     def source(self) -> str:

@@ -16,15 +16,17 @@ def parameters_of(call: JaxCall, function: Callable[..., Any]) -> list[list[Any]
     args, named = jax.tree.unflatten(call.form, range(count))
     fixed = {where for where, _ in call.statics}
     names = parameter_names(function, len(args))
-    given = [(names[i], x) for i, x in enumerate(args) if i not in fixed]
-    given += [(n, named[n]) for n in sorted(named) if n not in fixed]
-    return [[name, structure(tree, f"the argument {name}")] for name, tree in given]
+    parameters = [(names[i], x) for i, x in enumerate(args) if i not in fixed]
+    parameters += [(n, named[n]) for n in sorted(named) if n not in fixed]
+    return [
+        [name, structure(tree, f"the argument {name}")] for name, tree in parameters
+    ]
 
 
 def structure_of_results(tree: Any) -> Structure:
     """The structure of results that JAX tells so."""
-    made = jax.tree.unflatten(tree, range(tree.num_leaves))
-    return structure(made, "the result")
+    numbered = jax.tree.unflatten(tree, range(tree.num_leaves))
+    return structure(numbered, "the result")
 
 
 def structure(tree: Any, what: str) -> Structure:

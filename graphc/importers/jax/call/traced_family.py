@@ -70,11 +70,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""
         captured = Snapshot.of(self.function) if not self.compiled else None
-        found = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
-        self.compiled[sizes] = found
+        program = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
+        self.compiled[sizes] = program
         if captured is not None:
-            self.first = FirstExact(sizes, found, captured)
-        return found
+            self.first = FirstExact(sizes, program, captured)
+        return program
 
     def first_for(self, program: JaxProgram, sizes: ShapesOfCall) -> FirstExact | None:
         """The first program, where it does a call of these sizes as well."""
@@ -255,9 +255,11 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """Whether the function takes a size other than that of the call for an axis."""
         named = pattern.sizes(sizes) or {}
         for n in (named[name] + 1, 2 * named[name]):
-            own = {**named, name: n}
+            other_sizes = {**named, name: n}
             try:
-                self.subject.read([s.at(own) for s in pattern.specs(self.specs)])
+                self.subject.read(
+                    [s.at(other_sizes) for s in pattern.specs(self.specs)]
+                )
             except Exception:  # whatever it does with a size that it cannot have
                 continue
             return True

@@ -64,7 +64,7 @@ def stand_ins(
 
     None where JAX would compile anew for them: it looks at where arrays are placed.
     """
-    made: dict[int, Any] = {}
+    replacements: dict[int, Any] = {}
     for i, (leaf, spec, shape) in enumerate(zip(leaves, specs, sizes, strict=True)):
         if tuple(spec.shape) == shape:
             continue
@@ -74,5 +74,5 @@ def stand_ins(
             return None
         if not isinstance(leaf.dtype, np.dtype):  # of keys
             return None
-        made[i] = np.broadcast_to(np.zeros((), leaf.dtype), shape)
-    return made
+        replacements[i] = np.broadcast_to(np.zeros((), leaf.dtype), shape)
+    return replacements

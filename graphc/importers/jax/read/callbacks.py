@@ -37,12 +37,14 @@ class _Sharing:
     """
 
     is_allowed: bool = False
-    given: Iterator[bool] | None = None
+    earlier: Iterator[bool] | None = None
     verdicts: list[bool] = field(default_factory=list)
 
     def told(self, function: Any) -> Hashable | None:
         """A key of a function, where it is one for all sizes."""
-        allowed = self.is_allowed and (self.given is None or next(self.given, False))
+        allowed = self.is_allowed and (
+            self.earlier is None or next(self.earlier, False)
+        )
         told = _told_if_known(function) if allowed else None
         self.verdicts.append(told is not None)
         return told
@@ -65,8 +67,8 @@ def sharing(
     they hold. Gives the verdicts on functions, for the same trace at other sizes.
     """
     outer = _THREAD.sharing
-    given = None if verdicts is None else iter(verdicts)
-    _THREAD.sharing = _Sharing(is_allowed, given)
+    earlier_verdicts = None if verdicts is None else iter(verdicts)
+    _THREAD.sharing = _Sharing(is_allowed, earlier_verdicts)
     try:
         yield _THREAD.sharing.verdicts
     finally:

@@ -35,8 +35,8 @@ _SIGNBIT = ["bitcast_convert_type", "shift_right_arithmetic", "convert_element_t
 def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
     """The results of the function; signs are read from bits, which is an op here."""
     inner, _ = opened(eqn.params["jaxpr"])
-    own = [e.primitive.name for e in inner.eqns]
-    if eqn.params["name"] == "signbit" and own == _SIGNBIT:
+    primitives = [e.primitive.name for e in inner.eqns]
+    if eqn.params["name"] == "signbit" and primitives == _SIGNBIT:
         return [F.signbit(*inputs)]
     return eqn.body(eqn.params["jaxpr"], inputs)
 
@@ -54,22 +54,22 @@ def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 
 def with_own_rule(
-    eqn: Equation, found: Sequence[Value], inputs: Sequence[Value]
+    eqn: Equation, results: Sequence[Value], inputs: Sequence[Value]
 ) -> Sequence[Value]:
     """The results of an equation; where it differentiates, with its own derivative."""
     if not eqn.reader.differentiates:
-        return found
+        return results
     eqn.need_own_functions()
 
     def rule(
         arguments: list[Value],
         cotangents: list[Value],
-        wanted: list[bool],
+        needed: list[bool],
         _: SizeTuple,
     ) -> list[Value | None]:
         return _pulled_back(eqn, arguments, cotangents)
 
-    return with_rule(found, inputs, rule, eqn.eqn.primitive.name)
+    return with_rule(results, inputs, rule, eqn.eqn.primitive.name)
 
 
 def _pulled_back(
@@ -78,19 +78,19 @@ def _pulled_back(
     """The cotangents of the inputs of an equation, as JAX has them."""
     floats = [is_inexact(v.dtype) for v in arguments]
 
-    def pull(inputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    def pull(inputs: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
         results, pulled = jax.vjp(_applied(eqn), *inputs)
-        pairs = zip(given, results, strict=True)
-        own = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
-        return [g for g, keep in zip(pulled(own), floats, strict=True) if keep]
+        pairs = zip(slopes, results, strict=True)
+        float_slopes = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
+        return [g for g, keep in zip(pulled(float_slopes), floats, strict=True) if keep]
 
-    given, results = (
+    primals, results = (
         [struct_of(atom.aval) for atom in part]
         for part in (eqn.eqn.invars, eqn.eqn.outvars)
     )
     rules = eqn.reader.pulled
     if id(eqn.eqn) not in rules:
-        rules[id(eqn.eqn)] = eqn.eqn, jax.make_jaxpr(pull)(given, results)
+        rules[id(eqn.eqn)] = eqn.eqn, jax.make_jaxpr(pull)(primals, results)
     pulled = iter(eqn.body(rules[id(eqn.eqn)][1], [*arguments, *cotangents]))
     return [next(pulled) if keep else None for keep in floats]
 
@@ -149,8 +149,8 @@ def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     counts, jaxprs = eqn.params["const_lengths"], eqn.params["jaxprs"]
     start = counts.matvec + counts.vecmat
     solver = inputs[start : start + counts.solve]
-    found = eqn.body(jaxprs.solve, [*solver, *inputs[sum(counts) :]])
-    return with_own_rule(eqn, found, inputs)
+    solution = eqn.body(jaxprs.solve, [*solver, *inputs[sum(counts) :]])
+    return with_own_rule(eqn, solution, inputs)
 
 
 @PRIMITIVES.define("call_hi_primitive")
@@ -160,8 +160,8 @@ def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
     if expand is None:
         raise Unsupported("call_hi_primitive: it does not say what it expands to")
     eqn.need_own_functions()
-    given = [struct_of(atom.aval) for atom in eqn.eqn.invars]
-    return eqn.body(jax.make_jaxpr(expand)(*given), inputs)
+    operands = [struct_of(atom.aval) for atom in eqn.eqn.invars]
+    return eqn.body(jax.make_jaxpr(expand)(*operands), inputs)
 
 
 @PRIMITIVES.define("device_put")
@@ -193,9 +193,9 @@ PRIMITIVES.refuse(
 @PRIMITIVES.define("platform_index")
 def _platform_index(eqn: Equation) -> Value:
     """Which of some groups of platforms that is for which programs are compiled."""
-    own = {jax.default_backend()}
-    own |= {"cuda", "rocm"} if "gpu" in own else set()
+    platforms = {jax.default_backend()}
+    platforms |= {"cuda", "rocm"} if "gpu" in platforms else set()
     for i, group in enumerate(eqn.params["platforms"]):
-        if group is None or not own.isdisjoint(group):
+        if group is None or not platforms.isdisjoint(group):
             return as_value(np.asarray(i, eqn.result.dtype))
-    raise Unsupported(f"platform_index: nothing is said for {', '.join(own)}")
+    raise Unsupported(f"platform_index: nothing is said for {', '.join(platforms)}")

@@ -21,8 +21,8 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
     consts, init, xs = inputs[:start], inputs[start:end], inputs[end:]
 
     def step(carry: list[Value], row: list[Value]) -> tuple[Any, Any]:
-        found = eqn.body(body, [*consts, *carry, *row])
-        return found[:carries], found[carries:]
+        results = eqn.body(body, [*consts, *carry, *row])
+        return results[:carries], results[carries:]
 
     ends, stacked = F.scan(
         step,
@@ -44,8 +44,8 @@ def _parts_of_scan(eqn: Equation) -> tuple[int, int]:
     inner, _ = opened(eqn.params["jaxpr"])
     results = zip(eqn.eqn.outvars, inner.outvars, strict=True)
     carries = sum(_rank(a) == _rank(b) for a, b in results)
-    given = zip(eqn.eqn.invars, inner.invars, strict=True)
-    rows = sum(_rank(a) == _rank(b) + 1 for a, b in given)
+    operands = zip(eqn.eqn.invars, inner.invars, strict=True)
+    rows = sum(_rank(a) == _rank(b) + 1 for a, b in operands)
     return carries, rows
 
 
@@ -62,12 +62,12 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
     tested, used, init = inputs[:first], inputs[first:second], inputs[second:]
 
     def each_goes_on(carry: list[Value]) -> Value:
-        (found,) = eqn.body(params["cond_jaxpr"], [*tested, *carry])
-        return found
+        (condition,) = eqn.body(params["cond_jaxpr"], [*tested, *carry])
+        return condition
 
     def goes_on(carry: list[Value]) -> Value:
-        found = each_goes_on(carry)
-        return F.any(found) if found.type.rank else found
+        condition = each_goes_on(carry)
+        return F.any(condition) if condition.type.rank else condition
 
     def step(carry: list[Value]) -> list[Value]:
         after = eqn.body(params["body_jaxpr"], [*used, *carry])
@@ -77,8 +77,8 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
         pairs = zip(after, carry, strict=True)
         return [F.where(_before(keep, new), new, old) for new, old in pairs]
 
-    found: list[Value] = F.while_loop(goes_on, step, list(init))
-    return found
+    last_carry: list[Value] = F.while_loop(goes_on, step, list(init))
+    return last_carry
 
 
 def _before(keep: Value, like: Value) -> Value:
@@ -96,5 +96,5 @@ def _cond(eqn: Equation, index: Value, *inputs: Value) -> list[Value]:
         return eqn.body(bodies[max(0, min(chosen, len(bodies) - 1))], inputs)
     number = cast(index, INT32) if index.dtype == BOOL else index
     branches = [lambda body=body: eqn.body(body, inputs) for body in bodies]
-    found: list[Value] = F.switch(number, branches)
-    return found
+    results: list[Value] = F.switch(number, branches)
+    return results

@@ -65,8 +65,8 @@ def _triangular_solve(eqn: Equation, a: Value, b: Value) -> Value:
     a = F.conjugate(a) if params["conjugate_a"] else a
     if left:
         return LINALG.solve_triangular(a, b, int(turned), lower, unit)
-    found = LINALG.solve_triangular(a, b.mT, int(not turned), lower, unit)
-    return found.mT
+    transposed = LINALG.solve_triangular(a, b.mT, int(not turned), lower, unit)
+    return transposed.mT
 
 
 @PRIMITIVES.define("eigh")
@@ -90,8 +90,8 @@ def _svd(eqn: Equation, x: Value) -> Sequence[Value]:
 @PRIMITIVES.define("lu")
 def _lu(_: Equation, x: Value) -> Sequence[Value]:
     """L and U in one matrix, row exchanges in order, and the permutation they make."""
-    found: Sequence[Value] = OPS["lu_factor"](x)
-    return found
+    factors: Sequence[Value] = OPS["lu_factor"](x)
+    return factors
 
 
 @PRIMITIVES.define("lu_pivots_to_permutation")
@@ -106,8 +106,10 @@ def _lu_pivots_to_permutation(eqn: Equation, pivots: Value) -> Value:
         other = pivots[i]
         return rows.at[i].set(rows[other]).at[other].set(rows[i])
 
-    found: Value = F.fori_loop(0, F.size_value(pivots.type.shape[0]), exchanged, rows)
-    return found
+    permutation: Value = F.fori_loop(
+        0, F.size_value(pivots.type.shape[0]), exchanged, rows
+    )
+    return permutation
 
 
 @PRIMITIVES.define("qr")
@@ -115,8 +117,8 @@ def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
     """An orthonormal and an upper triangular factor."""
     eqn.require("pivoting", False)
     mode = "complete" if eqn.params["full_matrices"] else "reduced"
-    found: Sequence[Value] = LINALG.qr(x, mode)
-    return found
+    factors: Sequence[Value] = LINALG.qr(x, mode)
+    return factors
 
 
 PRIMITIVES.refuse(

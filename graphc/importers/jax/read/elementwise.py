@@ -166,18 +166,22 @@ def _div(_: Equation, x: Value, y: Value) -> Value:
     """Division; that of integers rounds towards zero, and is -1 by 0."""
     if is_inexact(x.dtype):
         return F.true_divide(x, y)
-    found = F.floor_divide(x - F.fmod(x, y), y)
+    quotient = F.floor_divide(x - F.fmod(x, y), y)
     ones = F.invert(_like(0, y))
-    return found if _is_not_zero(y) else F.where(F.equal(y, _like(0, y)), ones, found)
+    return (
+        quotient
+        if _is_not_zero(y)
+        else F.where(F.equal(y, _like(0, y)), ones, quotient)
+    )
 
 
 @PRIMITIVES.define("rem")
 def _rem(_: Equation, x: Value, y: Value) -> Value:
     """The rest of that division, with the sign of `x`; by 0, `x` itself."""
-    found = F.fmod(x, y)
+    remainder = F.fmod(x, y)
     if is_inexact(x.dtype) or _is_not_zero(y):
-        return found
-    return F.where(F.equal(y, _like(0, y)), x, found)
+        return remainder
+    return F.where(F.equal(y, _like(0, y)), x, remainder)
 
 
 def _is_not_zero(x: Value) -> bool:
@@ -197,15 +201,15 @@ def _integer_pow(eqn: Equation, x: Value) -> Value:
     power = eqn.params["y"]
     if power == 0:
         return F.ones_like(x)
-    found: Value | None = None
-    square, rest = x, abs(power)
-    while rest:
-        if rest & 1:
-            found = square if found is None else F.multiply(found, square)
-        rest >>= 1
-        square = F.multiply(square, square) if rest else square
-    assert found is not None
-    return F.true_divide(F.ones_like(found), found) if power < 0 else found
+    product: Value | None = None
+    square, exponent = x, abs(power)
+    while exponent:
+        if exponent & 1:
+            product = square if product is None else F.multiply(product, square)
+        exponent >>= 1
+        square = F.multiply(square, square) if exponent else square
+    assert product is not None
+    return F.true_divide(F.ones_like(product), product) if power < 0 else product
 
 
 @PRIMITIVES.define("rsqrt")
@@ -243,11 +247,11 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     literal = literal_of(which)
     if literal is not None and not literal.ndim:
         return cases[int(literal)]
-    found = cases[0]
+    selected = cases[0]
     for i, case in enumerate(cases[1:], 1):
         chosen = which if which.dtype == BOOL else F.equal(which, _like(i, which))
-        found = F.where(chosen, case, found)
-    return found
+        selected = F.where(chosen, case, selected)
+    return selected
 
 
 def _like(number: int, x: Value) -> Value:

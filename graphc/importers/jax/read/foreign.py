@@ -65,7 +65,7 @@ class JaxFunction(ForeignFunction):
 @dataclass(frozen=True)
 class _Pulled(JaxFunction):
     function: JaxFunction
-    wanted: tuple[bool, ...]
+    needed: tuple[bool, ...]
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
         """The equation of the function."""
@@ -73,11 +73,11 @@ class _Pulled(JaxFunction):
 
     def told(self, sizes: Sequence[int]) -> Hashable:
         """As of the function, and which cotangents it gives."""
-        return "vjp", self.wanted, self.function.told(sizes)
+        return "vjp", self.needed, self.function.told(sizes)
 
     def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
-        inputs = list(arrays[: len(self.wanted)])
-        at = [i for i, w in enumerate(self.wanted) if w]
+        inputs = list(arrays[: len(self.needed)])
+        at = [i for i, w in enumerate(self.needed) if w]
 
         def own(*chosen: Any) -> list[Any]:
             for i, x in zip(at, chosen, strict=True):
@@ -88,7 +88,7 @@ class _Pulled(JaxFunction):
             return [x for x, dtype in pairs if is_inexact(dtype)]
 
         _, pull = jax.vjp(own, *[inputs[i] for i in at])
-        return list(pull(list(arrays[len(self.wanted) :])))
+        return list(pull(list(arrays[len(self.needed) :])))
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,10 @@ class _Batched(JaxFunction):
         def one(*arrays: Any) -> list[Any]:
             return self.function.run(sizes, arrays)
 
-        found: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(*arrays)
-        return found
+        results: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(
+            *arrays
+        )
+        return results
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,8 @@ class EquationAt(JaxFunction):
         eqn = self.equation(sizes)
         pairs = zip(arrays, eqn.invars, strict=True)
         with jax.enable_x64(self.wide):
-            given = [array_of(x, atom.aval) for x, atom in pairs]
-            return [words_of(x) for x in bound(eqn, given)]
+            operands = [array_of(x, atom.aval) for x, atom in pairs]
+            return [words_of(x) for x in bound(eqn, operands)]
 
 
 def calls_python(eqn: JaxprEqn) -> bool:
@@ -166,15 +168,15 @@ class Origin:
         position = next((i for i, e in enumerate(alike) if e is eqn), None)
         if position is None:
             raise Unsupported(f"{name}: it is in no trace at sizes that are numbers")
-        found: dict[tuple[int, ...], JaxprEqn] = {}
+        by_sizes: dict[tuple[int, ...], JaxprEqn] = {}
 
         def find(sizes: tuple[int, ...]) -> JaxprEqn:
-            if sizes not in found:
-                own = self._at(name, sizes)
-                if len(own) != len(alike):
+            if sizes not in by_sizes:
+                candidates = self._at(name, sizes)
+                if len(candidates) != len(alike):
                     raise Unsupported(f"{name}: other sizes have more of them, or less")
-                found[sizes] = own[position]
-            return found[sizes]
+                by_sizes[sizes] = candidates[position]
+            return by_sizes[sizes]
 
         return find
 

@@ -103,11 +103,11 @@ class Indexing:
 
     def known(self) -> list[Size] | None:
         """The starts, where there is one point and they are known as sizes."""
-        found = known_sizes(self.indices) if not self.points else None
-        if found is None or self.batching:
+        known_starts = known_sizes(self.indices) if not self.points else None
+        if known_starts is None or self.batching:
             return None
         starts = [0] * self.x.type.rank
-        for axis, start in zip(self.starts, found, strict=True):
+        for axis, start in zip(self.starts, known_starts, strict=True):
             starts[axis] = start
         for n, start, size in zip(self.x.type.shape, starts, self.sizes, strict=True):
             if not (less_equal(0, start) and less_equal(start + size, n)):
@@ -164,19 +164,25 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     sizes = eqn.shape(eqn.params["slice_sizes"])
     batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     dropped = numbers.collapsed_slice_dims
-    given = Indexing(x, indices, sizes, (numbers.start_index_map, *batching), dropped)
-    mode, known = eqn.params["mode"], given.known()
+    indexing = Indexing(
+        x, indices, sizes, (numbers.start_index_map, *batching), dropped
+    )
+    mode, known = eqn.params["mode"], indexing.known()
     if known is not None:
         limits = [start + size for start, size in zip(known, sizes, strict=True)]
-        found = part(x, known, limits, [1] * x.type.rank)
-        return F.squeeze(found, tuple(dropped)) if dropped else found
-    places = given.places(mode)
-    found = _read(x, places)
+        windows = part(x, known, limits, [1] * x.type.rank)
+        return F.squeeze(windows, tuple(dropped)) if dropped else windows
+    places = indexing.places(mode)
+    windows = _read(x, places)
     if places.held is not None:
-        missing = number_constant(0, found.dtype) if found.dtype == BOOL else None
-        missing = missing or _missing(found.dtype, eqn.params["fill_value"])
-        found = F.where(_on_axis_after(places.held, found.type.rank), found, missing)
-    return F.transpose(found, _order(given, places, numbers.offset_dims, x.type.rank))
+        missing = number_constant(0, windows.dtype) if windows.dtype == BOOL else None
+        missing = missing or _missing(windows.dtype, eqn.params["fill_value"])
+        windows = F.where(
+            _on_axis_after(places.held, windows.type.rank), windows, missing
+        )
+    return F.transpose(
+        windows, _order(indexing, places, numbers.offset_dims, x.type.rank)
+    )
 
 
 def _read(x: Value, places: Places) -> Value:
@@ -192,9 +198,9 @@ def _read(x: Value, places: Places) -> Value:
 
 def _full_rank(places: Places) -> list[Value]:
     """The arrays of positions, one of which has all axes at least."""
-    first, *rest = places.arrays
+    first, *others = places.arrays
     missing = places.rank - max(v.type.rank for v in places.arrays)
-    return [F.expand_dims(first, tuple(range(missing))) if missing else first, *rest]
+    return [F.expand_dims(first, tuple(range(missing))) if missing else first, *others]
 
 
 def _missing(dtype: DType, fill: Any) -> Value:
@@ -209,15 +215,17 @@ def _missing(dtype: DType, fill: Any) -> Value:
 
 
 def _order(
-    given: Indexing, places: Places, offsets: Sequence[int], rank: int
+    indexing: Indexing, places: Places, offsets: Sequence[int], rank: int
 ) -> tuple[int, ...]:
     """Where in what was read each axis of the result stands."""
     after = [*places.windows, *places.rest(rank)]  # axes of x, after the points
-    windows = [after.index(a) + places.points for a in given.window_axes]
+    windows = [after.index(a) + places.points for a in indexing.window_axes]
     total = places.points + len(windows)
     points = iter(range(places.points))
-    found = dict(zip(offsets, windows, strict=True))
-    return tuple(found[i] if i in found else next(points) for i in range(total))
+    source_axes = dict(zip(offsets, windows, strict=True))
+    return tuple(
+        source_axes[i] if i in source_axes else next(points) for i in range(total)
+    )
 
 
 @PRIMITIVES.define("dynamic_slice")
@@ -289,8 +297,8 @@ def _write(x: Value, v: Value, places: Places, how: str) -> Value:
     inside = tuple(i > 0 or places.held is None for i in range(len(arrays)))
     front = tuple(range(len(places.axes)))
     ordered = F.transpose(x, order)
-    made = F._scatter(ordered, v, *arrays, axes=front, how=how, inside=inside)
-    return F.transpose(made, tuple(int(i) for i in np.argsort(order)))
+    written = F._scatter(ordered, v, *arrays, axes=front, how=how, inside=inside)
+    return F.transpose(written, tuple(int(i) for i in np.argsort(order)))
 
 
 def _scatter_rule(how: str) -> Callable[..., Value]:
@@ -301,19 +309,19 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         dropped = numbers.inserted_window_dims
         batching = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
         taken = {*dropped, *numbers.operand_batching_dims}
-        kept = [a for a in range(x.type.rank) if a not in taken]
+        window_axes = [a for a in range(x.type.rank) if a not in taken]
         sizes: list[Size] = [1] * x.type.rank
-        for axis, at in zip(kept, numbers.update_window_dims, strict=True):
+        for axis, at in zip(window_axes, numbers.update_window_dims, strict=True):
             sizes[axis] = v.type.shape[at]
         starts = numbers.scatter_dims_to_operand_dims
-        given = Indexing(x, indices, sizes, (starts, *batching), dropped)
-        known = given.known()
+        indexing = Indexing(x, indices, sizes, (starts, *batching), dropped)
+        known = indexing.known()
         if known is not None:
             return _written_part(x, v, known, sizes, dropped, how)
-        places = given.places(mode)
+        places = indexing.places(mode)
         if not places.axes:
             raise Unsupported("scatter: whole arrays written many times")
-        order = _order(given, places, numbers.update_window_dims, x.type.rank)
+        order = _order(indexing, places, numbers.update_window_dims, x.type.rank)
         ordered = F.transpose(v, tuple(int(i) for i in np.argsort(order)))
         return _write(x, ordered, places, how)
 

@@ -31,8 +31,8 @@ def bound(eqn: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
     """The results of an equation of other inputs, which may be traced."""
     primitive: Any = eqn.primitive
     with eqn.ctx.manager:
-        found = primitive.bind(*inputs, **primitive.get_bind_params(eqn.params))
-    return list(found) if primitive.multiple_results else [found]
+        results = primitive.bind(*inputs, **primitive.get_bind_params(eqn.params))
+    return list(results) if primitive.multiple_results else [results]
 
 
 def is_array_type(aval: Any) -> bool:

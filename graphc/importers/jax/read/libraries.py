@@ -72,13 +72,13 @@ def _computed(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
     Raises Unsupported where it is no such function.
     """
     primitive: Any = eqn.eqn.primitive
-    given = [struct_of(atom.aval) for atom in eqn.eqn.invars]
+    operands = [struct_of(atom.aval) for atom in eqn.eqn.invars]
     try:
-        made = jax.make_jaxpr(partial(primitive.impl, **eqn.params))(*given)
+        jaxpr = jax.make_jaxpr(partial(primitive.impl, **eqn.params))(*operands)
     except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unsupported(f"{primitive.name}: {line}") from None
-    within = list(equations(made))
+    within = list(equations(jaxpr))
     if any(e.primitive is primitive for e in within):
         raise Unsupported(f"{primitive.name}: it calls what is no function of JAX")
-    return eqn.body(made, inputs)
+    return eqn.body(jaxpr, inputs)

@@ -65,9 +65,9 @@ def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
     numbers = eqn.params["dimension_numbers"]
     moved = F.transpose(x, numbers.lhs_spec)
     turned = F.transpose(kernel, numbers.rhs_spec)
-    found = OPS["conv"](moved, turned, **_conv_params(eqn))
+    convolved = OPS["conv"](moved, turned, **_conv_params(eqn))
     order = numbers.out_spec
-    return F.transpose(found, tuple(order.index(i) for i in range(len(order))))
+    return F.transpose(convolved, tuple(order.index(i) for i in range(len(order))))
 
 
 def _conv_params(eqn: Equation) -> dict[str, Any]:

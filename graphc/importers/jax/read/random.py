@@ -33,8 +33,8 @@ def _for_each(key: Value, draw: Callable[[Value], Value]) -> Value:
     if key.type.rank == 1:
         return draw(key)
     node = draw(_one_of(key, 1)).node
-    found: Value = from_keys(node.primitive, key, *node.inputs[1:], **node.params)
-    return found
+    draws: Value = from_keys(node.primitive, key, *node.inputs[1:], **node.params)
+    return draws
 
 
 def _one_of(values: Value, rank: int) -> Value:
@@ -70,8 +70,8 @@ def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
     node = F.random.fold_in(_one_of(key, 1), _one_of(data, 0)).node
     level = "".join("1" if rank else "0" for rank in ranks)
     each, result = (level,) * max(ranks), (*eqn.result.shape,)
-    found: Value = node.primitive(key, data, **node.params, each=each, result=result)
-    return found
+    keys: Value = node.primitive(key, data, **node.params, each=each, result=result)
+    return keys
 
 
 @PRIMITIVES.define("random_bits")

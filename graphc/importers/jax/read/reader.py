@@ -86,12 +86,12 @@ class Reader:
     def known(self, eqn: JaxprEqn) -> "_Known":
         """The types of the results of an equation, and its line."""
         key = id(eqn), self.within, self.place
-        found = self._known.get(key)
-        if found is None:
+        facts = self._known.get(key)
+        if facts is None:
             types = [self.type_of(v.aval) for v in eqn.outvars]
-            found = _Known(eqn, types, _place_of(eqn, self.within) or self.place)
-            self._known[key] = found
-        return found
+            facts = _Known(eqn, types, _place_of(eqn, self.within) or self.place)
+            self._known[key] = facts
+        return facts
 
     def read(
         self, jaxpr: Jaxpr, consts: Sequence[Value], inputs: Sequence[Value]
@@ -110,8 +110,8 @@ class Reader:
         for eqn in jaxpr.eqns:
             with standing_at(self.known(eqn).place):
                 values = [value(atom) for atom in eqn.invars]
-            found = self._results(eqn, values)
-            known.update(zip(eqn.outvars, found, strict=True))
+            results = self._results(eqn, values)
+            known.update(zip(eqn.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
     def called(self, jaxpr: Any, inputs: Sequence[Value]) -> list[Value]:
@@ -128,10 +128,10 @@ class Reader:
     def _literal(self, atom: Literal) -> Value:
         if id(atom) in self.fed:
             return self.fed[id(atom)]
-        found = self._literals.get(id(atom))
-        if found is None:
-            found = self._literals[id(atom)] = atom, _literal(atom)
-        return found[1]
+        entry = self._literals.get(id(atom))
+        if entry is None:
+            entry = self._literals[id(atom)] = atom, _literal(atom)
+        return entry[1]
 
     def constant(self, array: Any) -> Value:
         """The value of a constant of a jaxpr."""
@@ -162,9 +162,9 @@ class Reader:
         _require_known_for_keys(eqn)
         with standing_at(place):
             equation = Equation(eqn, self)
-            made = rule(equation, *inputs)
-            found = list(made) if isinstance(made, (list, tuple)) else [made]
-            return equation.checked(found)
+            answer = rule(equation, *inputs)
+            results = list(answer) if isinstance(answer, (list, tuple)) else [answer]
+            return equation.checked(results)
 
     def _by_jax(
         self,
@@ -182,9 +182,9 @@ class Reader:
             return []  # it has no effects, so it does nothing
         sizes = [self.sizes.named(name) for name in self.origin.names]
         with standing_at(place):
-            made = foreign(function, inputs, [t.shape for t in types], sizes)
+            results = foreign(function, inputs, [t.shape for t in types], sizes)
         self.foreign.append(str(why))
-        return list(made)
+        return list(results)
 
 
 class Equation:
@@ -233,26 +233,28 @@ class Equation:
 
     def require(self, name: str, *allowed: Any) -> None:
         """Raise Unsupported unless a param is one of these, or is not there."""
-        given = self.params.get(name)
-        if given is not None and not any(given == a for a in allowed):
-            problem = f"{self.eqn.primitive.name}: {name}={given} is not known here"
+        param = self.params.get(name)
+        if param is not None and not any(param == a for a in allowed):
+            problem = f"{self.eqn.primitive.name}: {name}={param} is not known here"
             raise Unsupported(problem)
 
-    def checked(self, found: Sequence[Value]) -> list[Value]:
+    def checked(self, values: Sequence[Value]) -> list[Value]:
         """The values that a rule gives, which must have the types that JAX says.
 
         Sizes that cannot be proved equal are stated, and so tested at each call.
         """
-        pairs = zip(found, self.results, strict=True)
+        pairs = zip(values, self.results, strict=True)
         return [self._stated(value, type) for value, type in pairs]
 
     def _stated(self, value: Value, type: TensorType) -> Value:
-        own = value.type
-        sizes = zip(own.shape, type.shape, strict=False)
+        actual = value.type
+        sizes = zip(actual.shape, type.shape, strict=False)
         answers = [equal(a, b) for a, b in sizes]
-        same = own.dtype == type.dtype and own.rank == type.rank and not own.weak
+        same = (
+            actual.dtype == type.dtype and actual.rank == type.rank and not actual.weak
+        )
         if not same or False in answers:
-            problem = f"the rule gives {own}, JAX {type}"
+            problem = f"the rule gives {actual}, JAX {type}"
             raise Unsupported(f"{self.eqn.primitive.name}: {problem}")
         return value if all(answers) else F.specify_shape(value, type.shape)
 
@@ -264,8 +266,8 @@ def constant_of(array: Any) -> Value:
         array = words_of(array)
     if isinstance(array, jax.core.Tracer):
         raise Unsupported("it uses a value that is being traced outside of it")
-    made = np.asarray(array)
-    return constant(made.astype(_dtype_of(made.dtype)))
+    numbers = np.asarray(array)
+    return constant(numbers.astype(_dtype_of(numbers.dtype)))
 
 
 def _literal(atom: Literal) -> Value:
@@ -278,10 +280,10 @@ def _literal(atom: Literal) -> Value:
 @cache
 def _dtype_of(dtype: Any) -> DType:
     """A dtype of JAX here; what is no cotangent of integers counts as bools."""
-    found = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
-    if found.name not in DTYPES:
-        raise Unsupported(f"there is no dtype {found} here")
-    return dtype_of(found)
+    numpy_dtype = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
+    if numpy_dtype.name not in DTYPES:
+        raise Unsupported(f"there is no dtype {numpy_dtype} here")
+    return dtype_of(numpy_dtype)
 
 
 _OF_KEYS = {
@@ -315,11 +317,11 @@ def _place_of(eqn: JaxprEqn, within: Sequence[str]) -> SourceLocation | None:
     Where there are none, it is in the function that the line stands in. None where JAX
     knows no line, as in functions of its own that it has traced before.
     """
-    found = _line_of(eqn)
-    if found is None:
+    line = _line_of(eqn)
+    if line is None:
         return None
-    name = ".".join(within) or (found[3] or "").rpartition(".")[2]
-    return SourceLocation(found[1], int(found[2]), within=name)
+    name = ".".join(within) or (line[3] or "").rpartition(".")[2]
+    return SourceLocation(line[1], int(line[2]), within=name)
 
 
 def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
@@ -333,5 +335,5 @@ def elementwise(function: Callable[..., Found]) -> Callable[..., Found]:
 
 def known_size(x: Value) -> Size | None:
     """The integer that a scalar holds, where it is known as a size."""
-    found: Any = None if x.type.rank else known_sizes(x)
-    return None if found is None else found[()]
+    size: Any = None if x.type.rank else known_sizes(x)
+    return None if size is None else size[()]

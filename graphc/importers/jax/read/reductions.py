@@ -29,8 +29,8 @@ def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
         if x.dtype.kind == "c" and axes:
-            found: Value = OPS[name](x, axes=axes, keepdims=False)
-            return found
+            extreme: Value = OPS[name](x, axes=axes, keepdims=False)
+            return extreme
         return _reduction(function)(eqn, x)
 
     return rule
@@ -83,8 +83,8 @@ def _running(function: ReduceFunction, **options: Any) -> ReduceFunction:
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         if x.dtype.kind == "c" and function in (F.cummax, F.cummin):
             raise Unsupported("cummax, cummin: JAX passes over NaN in complex numbers")
-        own = {name: x.dtype for name in options}
-        return function(x, axis, reverse=reverse, **own)
+        dtype_options = {name: x.dtype for name in options}
+        return function(x, axis, reverse=reverse, **dtype_options)
 
     return rule
 
@@ -108,11 +108,13 @@ def _window(op: str) -> ReduceFunction:
         dilation = eqn.shape(params["window_dilation"])
         whole = [i for i in range(rank) if (window[i], stride[i], *pads[i]) != PLAIN]
         first = min(whole, default=rank - 1)
-        own = {"window": window, "stride": stride, "dilation": dilation}
-        given: dict[str, Any] = {k: sizes[first:] for k, sizes in own.items()}
-        given["low"], given["high"] = zip(*pads[first:], strict=True)
-        found: Value = OPS[op](x, padding="", **given)
-        return found
+        sizes_by_name = {"window": window, "stride": stride, "dilation": dilation}
+        window_params: dict[str, Any] = {
+            k: sizes[first:] for k, sizes in sizes_by_name.items()
+        }
+        window_params["low"], window_params["high"] = zip(*pads[first:], strict=True)
+        reduced: Value = OPS[op](x, padding="", **window_params)
+        return reduced
 
     return rule
 

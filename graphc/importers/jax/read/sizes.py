@@ -56,9 +56,9 @@ class JaxSizes:
 
     def number(self, size: int | str) -> int:
         """The number of a size or of its text, where all symbols are numbers."""
-        found = self.text(size) if isinstance(size, str) else size
-        assert isinstance(found, int)
-        return found
+        number = self.text(size) if isinstance(size, str) else size
+        assert isinstance(number, int)
+        return number
 
     def text(self, text: str) -> Size:
         """The size of a text, in the names of symbols."""
@@ -84,7 +84,7 @@ class JaxSizes:
         raise Unsupported(f"the size {ast.unparse(node)} is not understood")
 
     def _power(self, base: ast.expr, power: int) -> Size:
-        found: Size = 1
+        product: Size = 1
         for _ in range(power):
-            found = found * self._read(base)
-        return found
+            product = product * self._read(base)
+        return product

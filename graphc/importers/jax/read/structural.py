@@ -22,11 +22,13 @@ def _dim_as_value(eqn: Equation) -> Value:
 def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
     """Axis i of `x` becomes axis `broadcast_dimensions[i]`; the others are new."""
     shape = eqn.result.shape
-    kept = [int(i) for i in eqn.params["broadcast_dimensions"]]
-    kept += range(len(shape) - x.type.rank + len(kept), len(shape))  # words of keys
+    input_axes = [int(i) for i in eqn.params["broadcast_dimensions"]]
+    input_axes += range(
+        len(shape) - x.type.rank + len(input_axes), len(shape)
+    )  # words of keys
     if not x.type.rank and not all(equal(n, 1) for n in shape):
         return F.broadcast_to(x, shape)
-    new = tuple(i for i in range(len(shape)) if i not in kept)
+    new = tuple(i for i in range(len(shape)) if i not in input_axes)
     return F.broadcast_to(F.expand_dims(x, new) if new else x, shape)
 
 
@@ -36,9 +38,9 @@ def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
     eqn.require("dimensions")
     shape = eqn.result.shape
     ones = [i for i, n in enumerate(x.type.shape) if equal(n, 1)]
-    rest = [n for i, n in enumerate(x.type.shape) if i not in ones]
+    other_sizes = [n for i, n in enumerate(x.type.shape) if i not in ones]
     places = [i for i, n in enumerate(shape) if not equal(n, 1)]
-    if _same(rest, [shape[i] for i in places]):  # axes of size 1 come and go
+    if _same(other_sizes, [shape[i] for i in places]):  # axes of size 1 come and go
         thin = F.squeeze(x, tuple(ones)) if ones else x
         new = tuple(i for i in range(len(shape)) if i not in places)
         return F.expand_dims(thin, new) if new else thin
@@ -118,15 +120,15 @@ def _slice_of(start: Size, limit: Size, step: Size) -> Any:
 @PRIMITIVES.define("split")
 def _split(eqn: Equation, x: Value) -> list[Value]:
     """Parts of one axis, one after another."""
-    axis, found, at = eqn.params["axis"], [], 0
+    axis, parts, at = eqn.params["axis"], [], 0
     ones, zeros = [1] * x.type.rank, [0] * x.type.rank
     for size in eqn.shape(eqn.params["sizes"]):
         starts: list[Size] = [*zeros]
         limits = [*x.type.shape]
         starts[axis], limits[axis] = at, at + size
-        found.append(part(x, starts, limits, ones))
+        parts.append(part(x, starts, limits, ones))
         at = at + size  # type: ignore[assignment]
-    return found
+    return parts
 
 
 @PRIMITIVES.define("concatenate")

@@ -39,14 +39,14 @@ def decisions_in(families: "Iterable[SizeFamily[Any, Any]]") -> SavedDecisions:
 
 def _of_family(family: "SizeFamily[Any, Any]") -> SavedDecisions:
     name, names = name_of(family.function), family.names()
-    found: list[DecidedProgram] = []
+    decided: list[DecidedProgram] = []
     for program in family.programs:
         inputs = inputs_at(names, program.pattern, family.specs)
-        (own,) = program.compiled.decisions.programs
+        (decisions,) = program.compiled.decisions.programs
         facts = tuple(program.facts)
-        known = replace(own, inputs=inputs, function=name, predicates=facts)
-        found.append(known)
-    return SavedDecisions(tuple(found))
+        known = replace(decisions, inputs=inputs, function=name, predicates=facts)
+        decided.append(known)
+    return SavedDecisions(tuple(decided))
 
 
 def known_pattern(
@@ -56,12 +56,12 @@ def known_pattern(
     sizes: ShapesOfCall,
 ) -> tuple[SizePattern | None, Mapping[str, Policy]]:
     """The pattern of calls like one of these sizes, and its policies, as is decided."""
-    found: tuple[SizePattern | None, Mapping[str, Policy]] = None, {}
+    latest: tuple[SizePattern | None, Mapping[str, Policy]] = None, {}
     for program in () if decisions is None else decisions.programs:
         pattern = SizePattern(tuple(one.shape for one in program.inputs))
         if [*map(len, pattern.shapes)] != [*map(len, sizes)]:
             continue  # of other arguments
         alike = inputs_at(names, pattern, specs) == program.inputs
         if alike and pattern.has(sizes):
-            found = pattern, program.policies  # the last is the most general
-    return found
+            latest = pattern, program.policies  # the last is the most general
+    return latest

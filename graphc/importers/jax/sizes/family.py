@@ -162,28 +162,31 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """Whether an axis that varies has no more than one element."""
         if self.shapes is not None:
             pattern = self._said(sizes)
-            found = [*(pattern.sizes(sizes) or {}).values(), *pattern.varying(sizes)]
+            varying_sizes = [
+                *(pattern.sizes(sizes) or {}).values(),
+                *pattern.varying(sizes),
+            ]
         else:
-            found = varying(sizes, self.seen)
+            varying_sizes = varying(sizes, self.seen)
         least = LEAST if self.program is None else self.program.pattern.least
-        return any(n < least for n in found)
+        return any(n < least for n in varying_sizes)
 
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
         return pattern_of(self.shapes, self.call.form, sizes)
 
-    def results(self, sizes: ShapesOfCall, found: Any) -> Any:
+    def results(self, sizes: ShapesOfCall, results: Any) -> Any:
         """The results of a call, of whose first sizes they are checked.
 
         Raises GraphError where `shapes` says something else of them.
         """
         known = self.whose_results_fit
         if len(known) == CHECKED or sizes in known:
-            return found
+            return results
         if describes_results(self.shapes):
-            own = tuple(np.shape(leaf) for leaf in jax.tree.leaves(found))
-            check_results(self.shapes, self.call.form, sizes, own)
+            result_shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(results))
+            check_results(self.shapes, self.call.form, sizes, result_shapes)
         known.add(sizes)
-        return found
+        return results
 
     def specs_at(self, sizes: ShapesOfCall) -> list[Spec]:
         """The arguments at these sizes."""

@@ -72,18 +72,18 @@ def _candidates(
             small = divisor in SMALL_DIVISORS
             for shift in range(divisor) if small else (0, divisor - 1):
                 for blocks in (1, divisor):
-                    made = Formula(shift, (((name,), 1),), divisor, blocks=blocks)
-                    yield replace(made, after=first - made.at(sizes))
+                    base = Formula(shift, (((name,), 1),), divisor, blocks=blocks)
+                    yield replace(base, after=first - base.at(sizes))
             for times in (1, -1):
-                made = Formula(0, (((name,), times),), divisor, True)
-                yield replace(made, after=first - made.at(sizes))
+                base = Formula(0, (((name,), times),), divisor, True)
+                yield replace(base, after=first - base.at(sizes))
     products = [*combinations(names, 2), *((name, name) for name in names)]
     for product in products:
         yield from _multiples(product, column, samples)
     for name in names:  # of triangles
         for sign in (1, -1):
-            made = Formula(0, (((name, name), 1), ((name,), sign)), 2)
-            yield Formula(0, made.parts, 2, False, first - made.at(sizes))
+            base = Formula(0, (((name, name), 1), ((name,), sign)), 2)
+            yield Formula(0, base.parts, 2, False, first - base.at(sizes))
     yield from _quotients(column, samples, names)
 
 
@@ -91,9 +91,13 @@ def _of_blocks(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     """So many numbers for each block that there is of a size."""
-    for made in (made for name in names for made in _in_blocks(name)):
-        if made.blocks == 1 and not made.modulo:
-            yield from (f for f in _scaled(made, column, samples) if not f.after)
+    for blocks_of_size in (
+        blocks_of_size for name in names for blocks_of_size in _in_blocks(name)
+    ):
+        if blocks_of_size.blocks == 1 and not blocks_of_size.modulo:
+            yield from (
+                f for f in _scaled(blocks_of_size, column, samples) if not f.after
+            )
 
 
 def _quotients(
@@ -104,8 +108,8 @@ def _quotients(
     for times, divisor in pairs:
         for name in names if gcd(times, divisor) == 1 else ():
             for shift in range(divisor):
-                made = Formula(shift, (((name,), times),), divisor)
-                yield from _scaled(made, column, samples)
+                quotient = Formula(shift, (((name,), times),), divisor)
+                yield from _scaled(quotient, column, samples)
 
 
 def _scaled(
@@ -115,8 +119,8 @@ def _scaled(
     values = [formula.at(sizes) for sizes in samples]
     for n, value in zip(column[1:], values[1:], strict=True):
         if value != values[0]:
-            blocks, rest = divmod(n - column[0], value - values[0])
-            if blocks and not rest:
+            blocks, remainder = divmod(n - column[0], value - values[0])
+            if blocks and not remainder:
                 after = column[0] - blocks * values[0]
                 yield replace(formula, blocks=blocks, after=after)
             return
@@ -139,8 +143,8 @@ def _multiples(
     samples: Sequence[Mapping[str, int]],
 ) -> Iterator[Formula]:
     """So many times a product, and a number."""
-    made = Formula(0, ((product, 1),))
-    values = [made.at(sizes) for sizes in samples]
+    multiple = Formula(0, ((product, 1),))
+    values = [multiple.at(sizes) for sizes in samples]
     for n, value in zip(column[1:], values[1:], strict=True):
         if value != values[0] and (n - column[0]) % (value - values[0]) == 0:
             times = (n - column[0]) // (value - values[0])
@@ -158,8 +162,8 @@ def _sums(
             others = [k for k in names if sizes[k] != samples[0][k]]
             if others == [name]:
                 step = sizes[name] - samples[0][name]
-                times, rest = divmod(n - column[0], step)
-                if rest:
+                times, remainder = divmod(n - column[0], step)
+                if remainder:
                     return
                 if times:
                     parts.append(((name,), times))

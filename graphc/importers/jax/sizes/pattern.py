@@ -30,28 +30,28 @@ class SizePattern:
         texts = (n for shape in self.shapes for n in shape if isinstance(n, str))
         return list(dict.fromkeys(name for text in texts for name in names_in(text)))
 
-    def sizes(self, given: ShapesOfCall) -> dict[str, int] | None:
+    def sizes(self, shapes_of_call: ShapesOfCall) -> dict[str, int] | None:
         """The sizes of the names in a call; None where its shapes do not fit."""
-        found: dict[str, int] = {}
+        by_name: dict[str, int] = {}
         formulas = dict[str, int]()
-        for shape, own in zip(self.shapes, given, strict=True):
-            if len(shape) != len(own):
+        for shape, call_shape in zip(self.shapes, shapes_of_call, strict=True):
+            if len(shape) != len(call_shape):
                 return None
-            for n, m in zip(shape, own, strict=True):
-                known = found if isinstance(n, str) and n.isidentifier() else formulas
+            for n, m in zip(shape, call_shape, strict=True):
+                known = by_name if isinstance(n, str) and n.isidentifier() else formulas
                 if (known.setdefault(n, m) if isinstance(n, str) else n) != m:
                     return None
-        return found if not formulas or solved(formulas, found) else None
+        return by_name if not formulas or solved(formulas, by_name) else None
 
-    def has(self, given: ShapesOfCall) -> bool:
+    def has(self, shapes_of_call: ShapesOfCall) -> bool:
         """Whether the shapes of a call fit, and no size that varies is too small."""
-        found = self.sizes(given)
-        own = [*(found or {}).values(), *self.varying(given)]
-        return found is not None and all(n >= self.least for n in own)
+        by_name = self.sizes(shapes_of_call)
+        varying_sizes = [*(by_name or {}).values(), *self.varying(shapes_of_call)]
+        return by_name is not None and all(n >= self.least for n in varying_sizes)
 
-    def varying(self, given: ShapesOfCall) -> list[int]:
+    def varying(self, shapes_of_call: ShapesOfCall) -> list[int]:
         """The sizes that vary, of a call whose ranks fit."""
-        pairs = zip(self.shapes, given, strict=True)
+        pairs = zip(self.shapes, shapes_of_call, strict=True)
         axes = (axis for pair in pairs for axis in zip(*pair, strict=True))
         return [m for n, m in axes if isinstance(n, str)]
 
@@ -62,12 +62,12 @@ class SizePattern:
 
     def axes(self, arrays: Sequence[str]) -> dict[str, str]:
         """The first axis of each name, of arrays of these names: `x.shape[0]`."""
-        found: dict[str, str] = {}
+        first_axes: dict[str, str] = {}
         for array, shape in zip(arrays, self.shapes, strict=True):
             for i, n in enumerate(shape):
                 if isinstance(n, str) and n.isidentifier():
-                    found.setdefault(n, f"{array}.shape[{i}]")
-        return found
+                    first_axes.setdefault(n, f"{array}.shape[{i}]")
+        return first_axes
 
     def specs(self, like: Sequence[Spec]) -> list[Spec]:
         """Arguments of these shapes, otherwise as given."""
@@ -140,8 +140,8 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
     ]
     vary = dict.fromkeys(c for shape in columns for c in shape if len(set(c)) > 1)
     related = _related(list(vary))
-    own = [c for c in vary if c not in related]
-    texts = dict(zip(own, _names(len(own)), strict=True))
+    independent = [c for c in vary if c not in related]
+    texts = dict(zip(independent, _names(len(independent)), strict=True))
     texts |= {c: how.format(texts[base]) for c, (base, how) in related.items()}
     shapes = tuple(tuple(texts.get(c, c[0]) for c in shape) for shape in columns)
     return SizePattern(shapes)
@@ -149,7 +149,7 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
 
 def _related(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
     """Columns of sizes that follow from a smaller one, and how."""
-    found: dict[_Column, tuple[_Column, str]] = {}
+    relations_by_column: dict[_Column, tuple[_Column, str]] = {}
     bases: list[_Column] = []
     for column in sorted(columns):
         relations = ((base, _relation(base, column)) for base in bases)
@@ -157,8 +157,8 @@ def _related(columns: list[_Column]) -> dict[_Column, tuple[_Column, str]]:
         if first is None:
             bases.append(column)
         else:
-            found[column] = first
-    return found
+            relations_by_column[column] = first
+    return relations_by_column
 
 
 def _relation(base: _Column, column: _Column) -> str:
@@ -176,14 +176,14 @@ def _names(count: int) -> list[str]:
     return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
 
 
-def varying(given: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
+def varying(shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[int]:
     """The sizes of a call, of those axes whose size has been another."""
-    found = []
-    for i, shape in enumerate(given):
+    varying_sizes = []
+    for i, shape in enumerate(shapes_of_call):
         for j, n in enumerate(shape):
             if any(other[i][j] != n for other in seen):
-                found.append(n)
-    return found
+                varying_sizes.append(n)
+    return varying_sizes
 
 
 def shown(sizes: ShapesOfCall) -> str:

@@ -76,16 +76,16 @@ def samples_like(
 
     Each size varies in them. Raises Unsupported where no others are found.
     """
-    own = first.sizes
+    first_sizes = first.sizes
     with reading():
         samples = _Samples(subject, specs, first)
-        for name, n in own.items():
-            samples.try_at({**own, name: 2 * n})
+        for name, n in first_sizes.items():
+            samples.try_at({**first_sizes, name: 2 * n})
             if not samples.varies(name):
-                samples.try_at({**own, name: n + PERIOD})
+                samples.try_at({**first_sizes, name: n + PERIOD})
         for sizes in seen:
             samples.try_at(sizes, seen=True)
-    if not all(map(samples.varies, own)):
+    if not all(map(samples.varies, first_sizes)):
         raise samples.why
     return samples.alike
 

@@ -54,8 +54,8 @@ class JaxprParts:
         start = len(self._made)
         self.form.append(("jaxpr", len(inner.constvars), len(inner.invars)))
         constvars = [self._variable(v) for v in inner.constvars]
-        given = zip(constvars, consts, strict=bool(consts))
-        consts = [self._placed(const, v.aval) for v, const in given]
+        variables_and_consts = zip(constvars, consts, strict=bool(consts))
+        consts = [self._placed(const, v.aval) for v, const in variables_and_consts]
         new = inner.replace(
             constvars=constvars,
             invars=[self._variable(v) for v in inner.invars],
@@ -192,18 +192,18 @@ class Template:
 
         Raises Unsupported where the template does not describe it.
         """
-        found = _apart(jaxpr)
-        wanted = [formula.at(sizes) for formula in self.formulas]
-        if found.form != self.parts.form or found.sizes != wanted:
+        parts = _apart(jaxpr)
+        expected_sizes = [formula.at(sizes) for formula in self.formulas]
+        if parts.form != self.parts.form or parts.sizes != expected_sizes:
             shown = ", ".join(f"{k} = {n}" for k, n in sizes.items())
             raise Unsupported(f"JAX traces something else for {shown}")
-        for i, number in enumerate(found.numbers):
+        for i, number in enumerate(parts.numbers):
             at = self.changing.get(i)
-            like = self.parts.numbers[i] if at is None else found.numbers[at]
+            like = self.parts.numbers[i] if at is None else parts.numbers[at]
             if _differ(number, like):
                 raise Unsupported("a number differs that did not before")
         first = dict.fromkeys(self.changing.values())
-        return [_array(found.numbers[i]) for i in first]
+        return [_array(parts.numbers[i]) for i in first]
 
 
 def _array(number: Any) -> Any:
@@ -246,7 +246,9 @@ def template(
         for i, same in enumerate(numbers)
         if _vary(same)
     }
-    rest, places = iter(formulas), _Places(changing)
-    made = JaxprParts(traces[0], lambda _: next(rest).at(symbols), places)
-    fed = [(new, made.avals[i]) for i, new in places.objects.items()]
-    return Template(made.jaxpr, first, formulas, changing, fed)
+    remaining_formulas, places = iter(formulas), _Places(changing)
+    generic = JaxprParts(
+        traces[0], lambda _: next(remaining_formulas).at(symbols), places
+    )
+    fed = [(new, generic.avals[i]) for i, new in places.objects.items()]
+    return Template(generic.jaxpr, first, formulas, changing, fed)

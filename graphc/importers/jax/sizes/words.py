@@ -25,11 +25,11 @@ class Word:
 
     def words(self) -> "list[Word]":
         """The words in it, one after another."""
-        found = re.finditer(r"\S+", self.text)
-        return [Word(m[0], self.start + m.start()) for m in found]
+        matches = re.finditer(r"\S+", self.text)
+        return [Word(m[0], self.start + m.start()) for m in matches]
 
 
-def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
+def pattern_of(shapes: Any, form: Any, argument_shapes: ShapesOfCall) -> SizePattern:
     """The pattern that `shapes` says, for arguments of this structure.
 
     It is one text with a group of words per array, in the order of the leaves, or a
@@ -40,7 +40,7 @@ def pattern_of(shapes: Any, form: Any, given: ShapesOfCall) -> SizePattern:
 
     Raises GraphError where it does not fit the arguments.
     """
-    return SizePattern(_sizes(shapes, _groups(shapes, form), given, {}))
+    return SizePattern(_sizes(shapes, _groups(shapes, form), argument_shapes, {}))
 
 
 def describes_results(shapes: Any) -> bool:
@@ -49,35 +49,36 @@ def describes_results(shapes: Any) -> bool:
 
 
 def check_results(
-    shapes: str, form: Any, given: ShapesOfCall, results: ShapesOfCall
+    shapes: str, form: Any, argument_shapes: ShapesOfCall, results: ShapesOfCall
 ) -> None:
     """Raise GraphError where results do not have the shapes that are said after "->".
 
     Names are those of the arguments; others stand for sizes that results alone have.
     """
     known: dict[str, int] = {}
-    _sizes(shapes, _groups(shapes, form), given, known)
+    _sizes(shapes, _groups(shapes, form), argument_shapes, known)
     before, _, after = shapes.partition(_ARROW)
     _sizes(shapes, _in_line(after, len(before) + len(_ARROW)), results, known)
 
 
 def _sizes(
-    shapes: Any, groups: list[Word], given: ShapesOfCall, known: dict[str, int]
+    shapes: Any, groups: list[Word], array_shapes: ShapesOfCall, known: dict[str, int]
 ) -> tuple[SpecShape, ...]:
     """The sizes that groups of words say of arrays, whose names become `known`."""
-    if len(groups) != len(given):
-        extra = groups[len(given) :][:1]
-        problem = f"it describes {len(groups)} arrays of {len(given)}"
+    if len(groups) != len(array_shapes):
+        extra = groups[len(array_shapes) :][:1]
+        problem = f"it describes {len(groups)} arrays of {len(array_shapes)}"
         raise _misfit(shapes, problem, *extra)
-    pairs = zip(groups, given, strict=True)
-    words = [_axes(shapes, group, own) for group, own in pairs]
+    pairs = zip(groups, array_shapes, strict=True)
+    words = [_axes(shapes, group, actual) for group, actual in pairs]
     # What formulas say is compared when names are known.
-    axes = [axis for pair in zip(words, given, strict=True) for axis in zip(*pair)]  # noqa: B905
-    for word, own in sorted(axes, key=lambda axis: not _is_plain(axis[0].text)):
-        _fit(shapes, word, own, known)
+    rows = zip(words, array_shapes, strict=True)
+    axes = [axis for row in rows for axis in zip(*row)]  # noqa: B905
+    for word, actual in sorted(axes, key=lambda axis: not _is_plain(axis[0].text)):
+        _fit(shapes, word, actual, known)
     return tuple(
-        tuple(_size(w.text, n) for w, n in zip(row, own, strict=True))
-        for row, own in zip(words, given, strict=True)
+        tuple(_size(w.text, n) for w, n in zip(row, actual, strict=True))
+        for row, actual in zip(words, array_shapes, strict=True)
     )
 
 
@@ -87,54 +88,55 @@ def _is_plain(text: str) -> bool:
 
 def _in_line(text: str, before: int) -> list[Word]:
     """The groups of a text that starts after so many letters of the whole."""
-    found, start = [], 1 + before  # after the quotation mark
+    groups, start = [], 1 + before  # after the quotation mark
     for group in text.split(","):
-        found.append(Word(group, start))
+        groups.append(Word(group, start))
         start += len(group) + 1
-    return found
+    return groups
 
 
 def _groups(shapes: Any, form: Any) -> list[Word]:
     if isinstance(shapes, str):
         return _in_line(shapes.partition(_ARROW)[0], 0)
-    leaves, own = jax.tree.flatten((shapes, {}))
-    if own != form or not all(isinstance(leaf, str) for leaf in leaves):
+    leaves, structure = jax.tree.flatten((shapes, {}))
+    if structure != form or not all(isinstance(leaf, str) for leaf in leaves):
         raise _misfit(shapes, "it is no structure of texts like that of the arguments")
     return _in_text(leaves, repr(shapes))
 
 
 def _in_text(leaves: list[str], whole: str) -> list[Word]:
     """Texts where they stand, one after another, in the text of a structure."""
-    found, end = [], 0
+    words, end = [], 0
     for leaf in leaves:
         start = whole.find(repr(leaf), end)
-        found.append(Word(leaf, start + 1))
+        words.append(Word(leaf, start + 1))
         end = start + len(repr(leaf))
-    return found
+    return words
 
 
-def _axes(shapes: Any, group: Word, own: tuple[int, ...]) -> list[Word]:
+def _axes(shapes: Any, group: Word, array_shape: tuple[int, ...]) -> list[Word]:
     """A word for each axis of an array."""
     words = [] if group.text.strip() == "()" else group.words()
     if words and words[0].text == "...":
-        more = len(own) - len(words) + 1
+        more = len(array_shape) - len(words) + 1
         words = [Word("_", words[0].start)] * more + words[1:]
-    if len(words) != len(own):
+    if len(words) != len(array_shape):
         shown = group.text.strip()
-        problem = f"{shown!r} has {len(words)} axes, the array {len(own)}: {own}"
+        axes = f"{len(array_shape)}: {array_shape}"
+        problem = f"{shown!r} has {len(words)} axes, the array {axes}"
         start = group.start + len(group.text) - len(group.text.lstrip())
         raise _misfit(shapes, problem, Word(shown, start))
     return words
 
 
-def _size(text: str, own: int) -> int | str:
+def _size(text: str, actual: int) -> int | str:
     """The size that a word says of an axis."""
     if text == "_":
-        return own
+        return actual
     return int(text) if text.isdigit() else formula(text)
 
 
-def _fit(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
+def _fit(shapes: Any, word: Word, actual: int, known: dict[str, int]) -> None:
     """Raise GraphError where an axis has another size than a word says.
 
     `known` are those of names so far.
@@ -143,21 +145,21 @@ def _fit(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
     if text == "_":
         return
     if not _is_plain(text):
-        _fit_formula(shapes, word, own, known)
+        _fit_formula(shapes, word, actual, known)
         return
-    wanted = int(text) if text.isdigit() else known.setdefault(text, own)
-    if wanted != own:
-        so = "" if text.isdigit() else f"{text} is {wanted} before, and "
-        raise _misfit(shapes, f"{so}the axis has the size {own}", word)
+    expected = int(text) if text.isdigit() else known.setdefault(text, actual)
+    if expected != actual:
+        so = "" if text.isdigit() else f"{text} is {expected} before, and "
+        raise _misfit(shapes, f"{so}the axis has the size {actual}", word)
 
 
-def _fit_formula(shapes: Any, word: Word, own: int, known: dict[str, int]) -> None:
+def _fit_formula(shapes: Any, word: Word, actual: int, known: dict[str, int]) -> None:
     text = formula(word.text)
     if not text:
         problem = f"{word.text!r} is no name, no number, and no formula as n+1"
         raise _misfit(shapes, problem, word)
     before = dict(known)
-    if solved({text: own}, known):
+    if solved({text: actual}, known):
         return
     unknown = [name for name in names_in(text) if name not in before]
     if unknown and len(unknown) + text.count("(") > 1:
@@ -165,7 +167,7 @@ def _fit_formula(shapes: Any, word: Word, own: int, known: dict[str, int]) -> No
         raise _misfit(shapes, problem, word)
     told = ", ".join(f"{n} is {before[n]}" for n in names_in(text) if n in before)
     so = f"{told} before, and " if told else ""
-    raise _misfit(shapes, f"{so}the axis of {word.text} has the size {own}", word)
+    raise _misfit(shapes, f"{so}the axis of {word.text} has the size {actual}", word)
 
 
 def formula(word: str) -> str:

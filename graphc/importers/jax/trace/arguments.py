@@ -50,9 +50,11 @@ class JaxCall:
         parameters = _parameters(function)
         paths = [path for path, _ in jax.tree.flatten_with_path(numbered)[0]]
         names: dict[str, None] = {}
-        for (kind, first, *rest), i in zip(paths, range(len(paths)), strict=True):
+        for (kind, first, *inner_path), i in zip(paths, range(len(paths)), strict=True):
             start = first.key if kind.idx else _name_at(parameters, first.idx)
-            name = re.sub(r"\W+", "_", f"{start}{jax.tree_util.keystr(tuple(rest))}")
+            name = re.sub(
+                r"\W+", "_", f"{start}{jax.tree_util.keystr(tuple(inner_path))}"
+            )
             name = name.strip("_") or "x"
             names[f"{name}_{i}" if name in names else name] = None
         return list(names)
@@ -115,15 +117,31 @@ class Arguments:
     def __init__(
         self, function: Callable[..., Any], numbers: Positional, names: StaticNames
     ) -> None:
-        own, texts = numbers_of(numbers), texts_of(names)
-        positions = _positions(function) if (own is None) != (texts is None) else {}
-        if own is None:
-            own = tuple(positions[n] for n in texts or () if n in positions)
+        positions_of_statics, texts = numbers_of(numbers), texts_of(names)
+        positions = (
+            _positions(function)
+            if (positions_of_statics is None) != (texts is None)
+            else {}
+        )
+        if positions_of_statics is None:
+            positions_of_statics = tuple(
+                positions[n] for n in texts or () if n in positions
+            )
         elif texts is None:
             count = len(_signature(function))
-            both = {*own, *(count + n for n in own if n < 0 and _counts_parameters())}
+            both = {
+                *positions_of_statics,
+                *(
+                    count + n
+                    for n in positions_of_statics
+                    if n < 0 and _counts_parameters()
+                ),
+            }
             texts = tuple(n for n, i in positions.items() if i in both)
-        self._numbers, self._names = _from_the_start(function, own), texts or ()
+        self._numbers, self._names = (
+            _from_the_start(function, positions_of_statics),
+            texts or (),
+        )
 
     def _static_at(self, count: int) -> list[int]:
         """The positions that are static in a call with so many arguments."""
@@ -141,9 +159,9 @@ class Arguments:
         names = [n for n in self._names if n in named]
         statics: list[tuple[int | str, Any]] = [(i, args[i]) for i in numbers]
         statics += [(n, named[n]) for n in names]
-        rest = {n: None if n in names else x for n, x in named.items()}
-        own = tuple(None if i in numbers else x for i, x in enumerate(args))
-        leaves, form = jax.tree.flatten((own, rest))
+        keywords = {n: None if n in names else x for n, x in named.items()}
+        positional = tuple(None if i in numbers else x for i, x in enumerate(args))
+        leaves, form = jax.tree.flatten((positional, keywords))
         return JaxCall(leaves, form, tuple(statics))
 
 

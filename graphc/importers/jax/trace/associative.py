@@ -61,8 +61,8 @@ class _Combine:
         """The combined slices, whose axis is left out."""
         inner, _ = opened(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
-        found = jax.core.eval_jaxpr(inner, outside, *single)
-        return [jnp.squeeze(x, self.axis) for x in found]
+        combined = jax.core.eval_jaxpr(inner, outside, *single)
+        return [jnp.squeeze(x, self.axis) for x in combined]
 
     def of_rows(
         self, outside: Elements, before: Elements, after: Elements
@@ -119,8 +119,8 @@ def _tangents(
         before, after, d_after = row
         at = list(outside), before, after
         slopes = list(d_outside), all_of(carry, before), all_of(d_after, after)
-        _, made = jax.jvp(combine.of_slices, at, slopes)
-        return chosen(made), chosen(made)
+        _, tangents = jax.jvp(combine.of_slices, at, slopes)
+        return chosen(tangents), chosen(tangents)
 
     first = [lax.slice_in_dim(v, 0, 1) for v in chosen(d_x)]
     start = [lax.squeeze(v, (0,)) for v in first]
@@ -167,8 +167,12 @@ def _combine(
         make((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x
     ]
     jaxpr = jax.make_jaxpr(flat)(*single, *single)
-    kept = _types(jaxpr.out_avals) == _types(single)
-    if jaxpr.effects or not kept or _types(jax.eval_shape(flat, *x, *x)) != _types(x):
+    keeps_types = _types(jaxpr.out_avals) == _types(single)
+    if (
+        jaxpr.effects
+        or not keeps_types
+        or _types(jax.eval_shape(flat, *x, *x)) != _types(x)
+    ):
         return None
     return _Combine(jaxpr, axis)
 
@@ -218,9 +222,9 @@ def scanned(
 def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[Any]:
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in x]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
-    found = _differentiable(combine)(list(opened(combine.jaxpr)[1]), rows)
-    found = [jnp.flip(v, 0) for v in found] if reverse else found
-    return [jnp.moveaxis(v, 0, combine.axis) for v in found]
+    combined = _differentiable(combine)(list(opened(combine.jaxpr)[1]), rows)
+    combined = [jnp.flip(v, 0) for v in combined] if reverse else combined
+    return [jnp.moveaxis(v, 0, combine.axis) for v in combined]
 
 
 # Code that takes the place of that of JAX, so that it is found by whatever name it was
@@ -238,12 +242,21 @@ def _replaced() -> Callable[..., Any]:
     One with other arguments, of another JAX, is left as it is.
     """
     public: Any = lax.associative_scan
-    own: Any = inspect.unwrap(public)
-    names = [inspect.getfullargspec(function).args for function in (own, _instead)]
-    if not isinstance(own, FunctionType) or own.__closure__ or names[0] != names[1]:
-        return own
-    copy = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__)
-    own.__code__ = _instead.__code__
+    original: Any = inspect.unwrap(public)
+    names = [inspect.getfullargspec(function).args for function in (original, _instead)]
+    if (
+        not isinstance(original, FunctionType)
+        or original.__closure__
+        or names[0] != names[1]
+    ):
+        return original
+    copy = FunctionType(
+        original.__code__,
+        original.__globals__,
+        original.__name__,
+        original.__defaults__,
+    )
+    original.__code__ = _instead.__code__
     return copy
 
 

@@ -25,8 +25,8 @@ class Snapshot:
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "Snapshot":
         """The arrays of NumPy that a function names, as they are now."""
-        found = {id(a): a for a in _arrays(function) if a.flags.writeable}
-        arrays = tuple(found.values())
+        writeable = {id(a): a for a in _arrays(function) if a.flags.writeable}
+        arrays = tuple(writeable.values())
         return cls(arrays, tuple([a.copy() for a in arrays]))
 
     def is_current(self) -> bool:

@@ -312,13 +312,13 @@ def _watch_dimensions() -> bool:
 
     Where there is no recorder, the methods do what they did.
     """
-    own = vars(DIMENSION)
-    if not own.keys() >= _ANSWERS.keys():
+    methods = vars(DIMENSION)
+    if not methods.keys() >= _ANSWERS.keys():
         return False
     for name, answer in _ANSWERS.items():
-        setattr(DIMENSION, name, _watched(own[name], answer))
+        setattr(DIMENSION, name, _watched(methods[name], answer))
     for name, (original, answer) in _ABSENT.items():
-        setattr(DIMENSION, name, _watched(own.get(name, original), answer))
+        setattr(DIMENSION, name, _watched(methods.get(name, original), answer))
     return True
 
 

@@ -60,8 +60,8 @@ class Subject:
     @property
     def differentiated(self) -> Differentiated | None:
         """The function, where it is a gradient that is taken here."""
-        own = isinstance(self.function, Differentiated)
-        return self.function if own else None  # type: ignore[return-value]
+        is_gradient = isinstance(self.function, Differentiated)
+        return self.function if is_gradient else None  # type: ignore[return-value]
 
     def _of_leaves(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of leaves, by whose place and names JAX tells of the user's."""
@@ -84,13 +84,13 @@ class Subject:
         if how is None:
             return imported(read, sizes, inputs, keeps_rules=self.keeps_rules)
         source = imported(read, sizes, inputs, differentiates=True)
-        given = source.graph
+        primal = source.graph
         wrt = [inputs[i] for i in wrt_leaves(self.call, how)]
         if not all(is_inexact(v.dtype) for v in wrt):
             raise Unsupported("derivatives are taken in floats")
-        outputs = derived(how, given.outputs, wrt)
+        outputs = derived(how, primal.outputs, wrt)
         unnamed = ("",) * len(outputs)
-        graph = Graph(given.inputs, tuple(outputs), given.input_names, unnamed)
+        graph = Graph(primal.inputs, tuple(outputs), primal.input_names, unnamed)
         return replace(source, graph=graph)
 
 
@@ -100,10 +100,10 @@ def wrt_leaves(call: JaxCall, how: Differentiated) -> list[int]:
     ends = list(accumulate(counts))
     statics = {where for where, _ in call.statics}
     numbers = (how.argnums,) if isinstance(how.argnums, int) else how.argnums
-    own = [i % len(counts) for i in numbers]
-    if not statics.isdisjoint(own):
+    positions = [i % len(counts) for i in numbers]
+    if not statics.isdisjoint(positions):
         raise Unsupported("it is differentiated in a static argument")
-    return [leaf for i in own for leaf in range(ends[i] - counts[i], ends[i])]
+    return [leaf for i in positions for leaf in range(ends[i] - counts[i], ends[i])]
 
 
 def derived(
@@ -111,8 +111,8 @@ def derived(
 ) -> list[Value]:
     """The derivatives of the outputs, in the order of JAX."""
     if how.derivative == "jacobian" and not how.has_aux:
-        found = jacobian(list(outputs), wrt, disconnected="zero")
-        return [block for row in found for block in row]
+        blocks = jacobian(list(outputs), wrt, disconnected="zero")
+        return [block for row in blocks for block in row]
     cost, *aux = outputs
     if how.derivative == "jacobian" or cost.type.rank:
         raise Unsupported("a gradient is that of a scalar, a Jacobian has no aux")

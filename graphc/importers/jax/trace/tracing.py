@@ -126,7 +126,7 @@ def traced(
     """
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = symbols_of(list(texts), least)
-    given = [_struct(spec, symbols) for spec in specs]
+    structs = [_struct(spec, symbols) for spec in specs]
     watch = recording(recorder, symbols.values()) if recorder else nullcontext()
     trees: list[Any] = []
 
@@ -137,9 +137,9 @@ def traced(
         return results
 
     with watch:
-        made = jax.make_jaxpr(noted)(*given)
+        jaxpr = jax.make_jaxpr(noted)(*structs)
     again = retracing(partial(traced, function), specs)
-    return TracedFunction(made, trees[-1], again)
+    return TracedFunction(jaxpr, trees[-1], again)
 
 
 def retracing(
@@ -157,8 +157,8 @@ def retracing(
 
 def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
     shape = tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape)
-    made: Any = jax.ShapeDtypeStruct
-    return made(shape, spec.dtype, weak_type=spec.weak)
+    struct_type: Any = jax.ShapeDtypeStruct
+    return struct_type(shape, spec.dtype, weak_type=spec.weak)
 
 
 def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
@@ -167,8 +167,8 @@ def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
         return {}
     limited = dict.fromkeys([*(n for text in texts for n in names_in(text)), *texts])
     limits = [] if least is None else [f"{text} >= {least}" for text in limited]
-    found = jax.export.symbolic_shape(", ".join(texts), constraints=limits)
-    return dict(zip(texts, found, strict=True))
+    symbols = jax.export.symbolic_shape(", ".join(texts), constraints=limits)
+    return dict(zip(texts, symbols, strict=True))
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ def imported(
     if function.inner.effects:
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
     origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
-    own = JaxSizes(sizes)
-    reader = Reader(own, differentiates, origin, keeps_rules, function.pulled)
+    jax_sizes = JaxSizes(sizes)
+    reader = Reader(jax_sizes, differentiates, origin, keeps_rules, function.pulled)
     for i, (item, aval) in enumerate(function.fed):
         reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []
@@ -221,10 +221,10 @@ def imported(
             arrays.append(array if fixed else np.array(array))
         consts.append(value)
     outputs = reader.read(function.inner, consts, inputs)
-    given = (*inputs, *variables, *reader.fed.values())
-    names = tuple(v.name for v in given)
+    all_inputs = (*inputs, *variables, *reader.fed.values())
+    names = tuple(v.name for v in all_inputs)
     unnamed = ("",) * len(outputs)
-    graph = Graph(given, tuple(outputs), names, unnamed)
+    graph = Graph(all_inputs, tuple(outputs), names, unnamed)
     return Imported(graph, tuple(arrays), tuple(dict.fromkeys(reader.foreign)))
 
 

@@ -13,26 +13,26 @@ import numpy as np
 
 
 def around(jax: Any, program: Callable[..., Any]) -> Callable[..., Any]:
-    """The program, with alarms for true elements in place of those for padding."""
+    """The program, with checks of true elements in place of those of padding."""
 
     nans, infs = jax.debug_nans, jax.debug_infs
 
     @wraps(program)
-    def alarmed(*args: Any) -> Any:
+    def checked(*args: Any) -> Any:
         if nans.value or infs.value:
-            return with_true_alarms(jax, program, *args)
+            return checking_true_elements(jax, program, *args)
         return program(*args)
 
-    return alarmed
+    return checked
 
 
-def with_true_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
+def checking_true_elements(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
     """The results of a padded program; raises FloatingPointError as JAX would do."""
     config = jax.config
     nans, infs = config.jax_debug_nans, config.jax_debug_infs
     if not (nans or infs):
         return program(*args)
-    results = without_alarms(jax, program, *args)
+    results = unchecked(jax, program, *args)
     if nans:
         _refuse(jax, results, "nan", np.isnan)
     if infs:
@@ -40,17 +40,17 @@ def with_true_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
     return results
 
 
-def without_alarms(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
+def unchecked(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
     """The results of a program whose padding may hold anything."""
     with jax.debug_nans(False), jax.debug_infs(False):
         return program(*args)
 
 
-def _refuse(jax: Any, results: Any, kind: str, found: Callable[..., Any]) -> None:
+def _refuse(jax: Any, results: Any, kind: str, is_invalid: Callable[..., Any]) -> None:
     for path, x in jax.tree_util.tree_leaves_with_path(results):
         if isinstance(x, jax.core.Tracer) or x.dtype.kind in "iub":
             continue
-        if found(np.asarray(x)).any():
+        if is_invalid(np.asarray(x)).any():
             name = f"the result{jax.tree_util.keystr(path)}"
             hint = 'with dims="specialize", JAX says in which operation'
             problem = f"invalid value ({kind}) encountered in {name}"

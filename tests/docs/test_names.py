@@ -1,0 +1,81 @@
+"""Local variables and parameters are named for their role in the function."""
+
+import ast
+import pathlib
+
+import graphc
+
+ROOT = pathlib.Path(graphc.__file__).parent.parent
+PACKAGES = ("graphc", "graphc_serving")
+NAMELESS = {"found", "given", "made", "own", "rest", "kept", "wanted"}
+LEFT = 63  # a number that only goes down
+SHOWN = 20
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (*FUNCTIONS, ast.Lambda)
+
+
+def modules():
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def names_of_helpers(tree):
+    """The functions of a module that are printed into programs.
+
+    Printers pass them to `helper`, or their docstring begins so.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS):
+            if (ast.get_docstring(node) or "").startswith("Printed into"):
+                yield node.name
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".helper"):
+            parts = [part for operand in node.args for part in ast.walk(operand)]
+            yield from (part.id for part in parts if isinstance(part, ast.Name))
+
+
+def scopes(tree, helpers, outer=""):
+    """The functions and lambdas of a module, but for helpers, by qualified name."""
+    for node in ast.iter_child_nodes(tree):
+        name = outer
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            name = f"{outer}.{node.name}".lstrip(".")
+            if node.name in helpers:
+                continue
+        if isinstance(node, SCOPES):
+            yield name, node
+        yield from scopes(node, helpers, name)
+
+
+def variables(scope):
+    """The parameters of a function and the names that it assigns itself."""
+    names = scope.args
+    several = [*names.posonlyargs, *names.args, *names.kwonlyargs]
+    yield from (a.arg for a in (*several, names.vararg, names.kwarg) if a)
+    pending = [*scope.body] if isinstance(scope.body, list) else [scope.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, SCOPES):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        pending.extend(ast.iter_child_nodes(node))
+
+
+def test_variables_say_what_they_are():
+    """A variable is `candidates` or `first_use`, not `found`; see `NAMELESS`.
+
+    Where no name comes to mind, the function does two things.
+    """
+    trees = list(modules())
+    helpers = {name for _, tree in trees for name in names_of_helpers(tree)}
+    places = []
+    for path, tree in trees:
+        for name, scope in scopes(tree, helpers):
+            place = f"{path.relative_to(ROOT)}: {name or 'lambda'}"
+            words = NAMELESS.intersection(variables(scope))
+            places += [(path.stat().st_mtime, f"{place}: {w}") for w in sorted(words)]
+    newest = [text for _, text in sorted(places, reverse=True)]
+    head = f"{len(places)} nameless variables, at most {LEFT}; the newest files first:"
+    assert len(places) <= LEFT, "\n".join([head, *newest[:SHOWN]])
