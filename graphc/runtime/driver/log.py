@@ -1,5 +1,6 @@
 """One record per compilation: which segment, how long, and which size asked for it."""
 
+import logging
 import re
 import time
 from collections import Counter
@@ -90,7 +91,7 @@ class Announcements:
         self.executables.enter()
         self.over()
         self.pending.append(_Pending(segment, sizes, now))
-        self._line = begun(f"compiling {self.told(segment, sizes)}")
+        self._line = begun(lambda: f"compiling {self.told(segment, sizes)}")
 
     def over(self) -> None:
         """The compilation at hand has ended, however it has."""
@@ -166,7 +167,12 @@ class Log:
         self._finish()
 
     def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
-        """A segment with the first of the user's lines in it, and its sizes."""
+        """A segment with the first of the user's lines in it, and its sizes.
+
+        A program that was kept from another process is not planned to tell a line.
+        """
+        if not self._prepared.planned:
+            return _told(segment, sizes)
         place = self._prepared.plan.segments[segment].nodes[0].place
         named = {self._called(name): n for name, n in sizes.items()}
         return f"{_told(segment, named)} at {place}"
@@ -180,8 +186,9 @@ class Log:
             reason = self._reason(item.segment, item.sizes)
             self._seen.setdefault(item.segment, []).append(item.sizes)
             self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
-            told = self._in_words(item.segment, item.sizes)
-            logger.info("compiled %s in %.2f s", told, seconds)
+            if logger.isEnabledFor(logging.INFO):
+                told = self._in_words(item.segment, item.sizes)
+                logger.info("compiled %s in %.2f s", told, seconds)
 
     def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
         """The reason of a compilation that is not made."""

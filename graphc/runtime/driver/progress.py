@@ -8,6 +8,7 @@ is done; `graphc.config.progress = False` leaves it out.
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from typing import TextIO
 
 from graphc.ir.config import config
@@ -52,13 +53,15 @@ class ProgressLine:
         self._thread.join()
 
 
-def begun(text: str) -> ProgressLine | None:
+def begun(text: Callable[[], str]) -> ProgressLine | None:
     """Log that something begins, and tell a terminal if it takes long.
 
-    None where there is no terminal, or none is to be told.
+    The text is made where it is told. None where there is no terminal, or none is to be
+    told.
     """
-    logger.info("%s", text)
+    if logger.isEnabledFor(logging.INFO):
+        logger.info("%s", text())
     terminal = sys.stderr
     if not config.progress or terminal is None or not terminal.isatty():
         return None
-    return ProgressLine(text, terminal)
+    return ProgressLine(text(), terminal)
