@@ -360,7 +360,7 @@ def size_of(path):
 WRITING = """
 import sys
 from graphc.ir.graph.build import config
-from graphc.runtime import cache_room, program_cache
+from graphc.runtime.cache import cache_room, program_cache
 from graphc.runtime.cache.prepared import ProgramFacts
 
 directory, name = sys.argv[1:]
