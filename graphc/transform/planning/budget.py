@@ -53,7 +53,9 @@ class Budget:
 
     The capacities are chosen for sizes from `smallest` to `largest`, or for those that
     `sizes` lists by name, each as often as it is expected. Other sizes are no error,
-    but may go over the budget, which is told once by a RecompilationWarning.
+    but may go over the budget, which is told once by a RecompilationWarning. A size
+    that never changes is best listed alone: `sizes={"features": [4]}` has one capacity,
+    and leaves all compilations to the others.
     Compiling raises GraphError where the budget cannot be met.
     """
 
@@ -86,20 +88,27 @@ class Spending:
     """Policies that keep to a budget: at most `compilations` for the sizes planned.
 
     `waste` is the work done at capacities over that at true sizes, on average.
+    `unlisted` are the names of sizes that may be anything within the budget's range.
     """
 
     policies: dict[Symbol, Policy]
     compilations: int
     waste: float
     largest: dict[Symbol, int]
+    unlisted: tuple[str, ...] = ()
 
     def told(self, budget: Budget) -> str:
         """The line of reports."""
-        return (
+        text = (
             f"budget of {budget.compilations} compilations: at most "
             f"{self.compilations} for the sizes planned, {self.waste:.2f} times the "
             "work of true sizes"
         )
+        if len(self.unlisted) < 2:
+            return text
+        names = " or ".join(self.unlisted)
+        one = f"sizes={{{self.unlisted[-1]!r}: [4]}}"
+        return f"{text}; is {names} always the same, as 4? list it: {one}"
 
 
 PlanOf = Callable[[dict[Symbol, Policy]], Plan]
@@ -141,7 +150,8 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
     for s in {s for one in computed.values() for s in one.origins}:
         chosen.setdefault(s, Pad(growth=growth))
     largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
-    return Spending(trial | chosen, total, waste, largest)
+    unlisted = [shown_name(s) for s in needed if _listed(s, budget) is None]
+    return Spending(trial | chosen, total, waste, largest, tuple(unlisted))
 
 
 def _trial(symbol: Symbol) -> Policy:
