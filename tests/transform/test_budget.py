@@ -209,7 +209,8 @@ def test_a_size_that_never_changes_is_listed():
         graphc.function([w], gt.sum(w**2), dims=graphc.Budget(8, sizes=found))
         for found in ({}, sizes)
     )
-    assert "is n or t always the same, as 4? list it: sizes={'t': [4]}" in both.explain()
+    told = "is n or t always the same, as 4? list it: sizes={'t': [4]}"
+    assert told in both.explain()
     assert "always the same" not in one.explain()
     calls = {"n": [20, 100, 900], "t": 4}
     assert one.plan.forecast(calls).waste < 2 < both.plan.forecast(calls).waste

@@ -115,8 +115,10 @@ class Log:
         prepared: Prepared,
         names: Mapping[object, str],
         announced: Announcements,
+        since: str = "",
     ) -> None:
         self._prepared = prepared
+        self._since = since  # why the function goes on with this program
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
         self.announced = announced
@@ -205,7 +207,7 @@ class Log:
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)
         if not before:
-            return "first call"
+            return f"first call since {self._since}" if self._since else "first call"
         last = before[-1]
         changed: dict[str, list[str]] = {}
         for name, n in sizes.items():
