@@ -92,6 +92,16 @@ def growing(integer: Any, segment: Any, rows: Any, carry: Any, rest: Any) -> Any
     return (*carry, np.int32(steps), *map(list, zip(*pieces)))  # noqa: B905
 
 
+def room_for(steps: int) -> list[int]:
+    """The numbers of rows for which a growing loop of so many steps may be compiled.
+
+    >>> room_for(100)
+    [16, 32, 64]
+    """
+    most = max(16, (1 << (steps - 1).bit_length()) // 2)
+    return [16 << i for i in range((most // 16).bit_length())]
+
+
 def rows_of(pieces: Any, length: Any) -> Any:
     """Printed into programs: the pieces of what a loop gave, which are used up."""
     first = pieces[0]

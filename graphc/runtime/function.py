@@ -92,8 +92,8 @@ class Function(Pictured, AheadOfCalls):
         if pipeline.adapts:
             self._resume()
 
-    def _install(self, prepared: Prepared) -> None:
-        """Go on with this program."""
+    def _install(self, prepared: Prepared, since: str = "") -> None:
+        """Go on with this program, since sizes were seen to vary."""
         self._prepared = prepared
         self.source = prepared.facts.text
         graph = self._pipeline.written
@@ -104,7 +104,7 @@ class Function(Pictured, AheadOfCalls):
         self.jax: Any = self._loaded.jax  # which NumPy programs lack
         module, announced = self._loaded.module, self._loaded.announced
         self._pending = announced.pending
-        self._log = Log(prepared, self._names, announced)
+        self._log = Log(prepared, self._names, announced, since)
         self._signature = Signature(
             graph.inputs,
             graph.input_names,
@@ -343,7 +343,7 @@ class Function(Pictured, AheadOfCalls):
         elif self._log.done:
             self._generations.older.append(self._newest)
         self._changes.append(why)
-        self._install(Prepared.of(plan, source))
+        self._install(Prepared.of(plan, source), why.partition(", from now on")[0])
 
     def _instead(self, args: tuple[Any, ...]) -> Callable[..., Any] | None:
         """The function to run calls by, if these sizes, which are new, change that."""

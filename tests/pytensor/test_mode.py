@@ -303,3 +303,26 @@ def test_options_that_say_nothing_are_refused_where_the_mode_is_made():
             graphc.pytensor.mode(**{name: value})
     with pytest.raises(graphc.GraphError, match="^mode: tier='auto' is not for"):
         graphc.pytensor.mode(tier="auto", backend="numpy")
+
+
+def test_compilations_of_a_function_are_limited():
+    """Also by hand, for the functions that the linker has made, and with data resized."""
+    data = pytensor.shared(VECTOR)
+    x = pt.dvector("x")
+    f = pytensor.function([x], pt.exp(x).sum() + data.sum(), mode="GRAPHC")
+    [compiled] = graphc.pytensor.program_of(f).functions
+    with graphc.stance("no_compile", compiled):
+        with pytest.raises(graphc.NoCompileError, match="nothing is to be compiled"):
+            f(VECTOR)
+    with graphc.assert_compiles(compiled, at_most=2):
+        for n in (3, 5, 7, 5, 3):
+            np.testing.assert_allclose(f(np.zeros(n)), n + VECTOR.sum())
+        with pytest.raises(graphc.TooManyCompilationsError, match="no more than 2"):
+            f(np.zeros(400))
+    with graphc.stance("no_compile"):
+        data.set_value(VECTOR * 2)
+        np.testing.assert_allclose(f(np.zeros(7)), 7 + 2 * VECTOR.sum())
+        with pytest.raises(graphc.NoCompileError):
+            f(np.zeros(400))
+    np.testing.assert_allclose(f(np.zeros(400)), 400 + 2 * VECTOR.sum())
+    assert len(compiled.stats().compilations) == 3

@@ -161,6 +161,17 @@ def test_sizes_of_an_argument_whose_elements_do_not_matter_are_padded():
     assert len(f.stats().compilations) == 1
 
 
+def test_a_program_that_is_new_tells_since_when():
+    f = graphc.function([x, y], gt.sum(x) * gt.sum(gt.exp(y)))
+    for n, m in ((5, 6), (9, 6), (9, 7), (5, 6), (5, 7)):
+        f(floats(n), floats(m))
+    assert [c.reason for c in f.stats().compilations] == [
+        "first call",
+        "first call since n took 2 sizes: padded to 16, 32, 64 ...",
+        "first call since m took 2 sizes: padded to 16, 32, 64 ...",
+    ]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_comes_is_forecast(name):
     """As often as is compiled where no size depends on data, at the same waste."""

@@ -165,3 +165,52 @@ def test_sizes_of_integers_and_axes_are_tied():
         a = np.arange(n, dtype="float32")
         np.testing.assert_array_equal(f(a, 3), np.repeat(a, 3))
     assert len(f.stats().compilations) <= 9
+
+
+def test_sizes_in_a_loop_that_runs_step_by_step():
+    """The symbols of its steps have the capacities that the loop has outside."""
+    z = gt.tensor("z", "int32", ("n",))
+    n = z.shape[0]
+    step = lambda c: c + gt.bincount(gt.abs(c - z) % n, minlength=n)[:n].astype("int32")
+    going = lambda c: gt.max(c) < 9
+    outputs = gt.while_loop(going, step, gt.zeros(n, "int32"))
+    f = graphc.function([z], outputs, dims=graphc.Budget(8, largest=64))
+    exact = graphc.function([z], outputs, dims="specialize", backend="numpy")
+    for size in (3, 20, 33, 64, 41):
+        numbers = np.arange(size, dtype="int32") % 5
+        np.testing.assert_array_equal(f(numbers), exact(numbers))
+    assert len(f.stats().compilations) <= 8
+
+
+def all_halvings():
+    going = lambda c: gt.sum(gt.abs(c)) > 1
+    kept = gt.while_loop(going, lambda c: (c / 2, c), x, collect=True)
+    return gt.sum(gt.abs(kept[1]), axis=1)
+
+
+def test_what_a_loop_of_unknown_length_keeps():
+    budget = graphc.Budget(8, largest=64, sizes={"rows": [40]})
+    f = graphc.function([x], all_halvings(), dims=budget)
+    for size in (3, 20, 64):
+        for scale in (1, 2**20):
+            numbers = np.full(size, scale, "float32")
+            steps = np.arange(np.ceil(np.log2(size * scale)) or 1)
+            np.testing.assert_allclose(f(numbers), size * scale / 2**steps, rtol=1e-5)
+    assert len(f.stats().compilations) <= 8
+    text = refused(all_halvings(), compilations=4)
+    assert "while_loop keeps something of each step: there are 8 capacities" in text
+    assert "list how many you expect: Budget(sizes={'rows': [...]})" in text
+
+
+def test_a_size_that_never_changes_is_listed():
+    w = gt.tensor("w", "float32", ("n", "t"))
+    sizes = {"t": [4]}
+    both, one = (
+        graphc.function([w], gt.sum(w**2), dims=graphc.Budget(8, sizes=found))
+        for found in ({}, sizes)
+    )
+    told = "is n or t always the same, as 4? list it: sizes={'t': [4]}"
+    assert told in both.explain()
+    assert "always the same" not in one.explain()
+    calls = {"n": [20, 100, 900], "t": 4}
+    assert one.plan.forecast(calls).waste < 2 < both.plan.forecast(calls).waste

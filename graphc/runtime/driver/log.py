@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from weakref import WeakMethod
 
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
@@ -77,7 +78,8 @@ class Announcements:
         self.pending: list[_Pending] = []
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
         self.executables = Executables()
-        self.told = _told  # a segment and its sizes, in words
+        # Who tells a segment and its sizes in the words of a function that lives.
+        self.teller: Callable[[], Callable[..., str] | None] = lambda: None
         self._line: ProgressLine | None = None
 
     def compiling(self, segment: int, **sizes: int) -> None:
@@ -91,7 +93,8 @@ class Announcements:
         self.executables.enter()
         self.over()
         self.pending.append(_Pending(segment, sizes, now))
-        self._line = begun(lambda: f"compiling {self.told(segment, sizes)}")
+        told = self.teller() or _told
+        self._line = begun(lambda: f"compiling {told(segment, sizes)}")
 
     def over(self) -> None:
         """The compilation at hand has ended, however it has."""
@@ -113,12 +116,14 @@ class Log:
         prepared: Prepared,
         names: Mapping[object, str],
         announced: Announcements,
+        since: str = "",
     ) -> None:
         self._prepared = prepared
+        self._since = since  # why the function goes on with this program
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
         self.announced = announced
-        announced.told = self._in_words
+        announced.teller = WeakMethod(self._in_words)  # the program outlives it
         self.done: list[Compilation] = []
         self._told = 0
 
@@ -167,9 +172,9 @@ class Log:
         self._finish()
 
     def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
-        """A segment with the first of the user's lines in it, and its sizes.
+        """A segment and its sizes, and the first of the user's lines in it.
 
-        A program that was kept from another process is not planned to tell a line.
+        A program that was found without a plan is not planned for that.
         """
         if not self._prepared.planned:
             return _told(segment, sizes)
@@ -204,7 +209,7 @@ class Log:
     def _reason(self, segment: int, sizes: dict[str, int]) -> str:
         before = self._seen.get(segment)
         if not before:
-            return "first call"
+            return f"first call since {self._since}" if self._since else "first call"
         last = before[-1]
         changed: dict[str, list[str]] = {}
         for name, n in sizes.items():

@@ -12,15 +12,23 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from graphc.errors import GraphError, at_its_caller, graph_error, shortened
+from graphc.control.print_loops import room_for
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    at_its_caller,
+    graph_error,
+    shortened,
+)
+from graphc.ir.graph.bodies import within_sized
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
-from graphc.ir.sizes.names import shown_name
+from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.pad import Cut, PaddedGraph
 from graphc.transform.padding.storage import symbols_in
-from graphc.transform.planning.plan import Plan, Read, Segment, asked_by
+from graphc.transform.planning.plan import Plan, PythonLoop, Read, Segment, asked_by
 from graphc.transform.policies import (
     Bound,
     Pad,
@@ -45,7 +53,9 @@ class Budget:
 
     The capacities are chosen for sizes from `smallest` to `largest`, or for those that
     `sizes` lists by name, each as often as it is expected. Other sizes are no error,
-    but may go over the budget, which is told once by a RecompilationWarning.
+    but may go over the budget, which is told once by a RecompilationWarning. A size
+    that never changes is best listed alone: `sizes={"features": [4]}` has one capacity,
+    and leaves all compilations to the others.
     Compiling raises GraphError where the budget cannot be met.
     """
 
@@ -78,20 +88,27 @@ class Spending:
     """Policies that keep to a budget: at most `compilations` for the sizes planned.
 
     `waste` is the work done at capacities over that at true sizes, on average.
+    `unlisted` are the names of sizes that may be anything within the budget's range.
     """
 
     policies: dict[Symbol, Policy]
     compilations: int
     waste: float
     largest: dict[Symbol, int]
+    unlisted: tuple[str, ...] = ()
 
     def told(self, budget: Budget) -> str:
         """The line of reports."""
-        return (
+        text = (
             f"budget of {budget.compilations} compilations: at most "
             f"{self.compilations} for the sizes planned, {self.waste:.2f} times the "
             "work of true sizes"
         )
+        if len(self.unlisted) < 2:
+            return text
+        names = " or ".join(self.unlisted)
+        one = f"sizes={{{self.unlisted[-1]!r}: [4]}}"
+        return f"{text}; is {names} always the same, as 4? list it: {one}"
 
 
 PlanOf = Callable[[dict[Symbol, Policy]], Plan]
@@ -105,9 +122,10 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
     """
     trial = {s: _trial(s) for s in symbols_of(graph)}
     plan = plan_of(trial)
-    keys = [_sizes_of(segment, plan.padded) for segment in plan.segments]
+    stored = _stored_as(plan, trial)
+    keys = [{stored.get(s, s) for s in segment.keys} for segment in plan.segments]
     computed = _computed_sizes(plan, trial, budget)
-    true = _true_sizes(plan, budget, computed)
+    true = _true_sizes(plan, budget, {*stored, *computed}) | _rows(plan, budget)
     padded = [s for s, p in trial.items() if isinstance(p, Pad)]
     needed = [s for s in padded if any(s in found for found in keys)]
     expected = [_expected(s, budget) for s in needed]
@@ -124,7 +142,7 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
         if total <= budget.compilations:
             break
     else:
-        raise _too_many(plan, budget, total, of_computed)
+        raise _too_many(plan, budget, total, of_computed | _rows(plan, budget))
     chosen: dict[Symbol, Policy] = {
         s: replace(_pad(sizes, count), growth=growth)
         for s, sizes, count in zip(needed, expected, best, strict=True)
@@ -132,7 +150,8 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
     for s in {s for one in computed.values() for s in one.origins}:
         chosen.setdefault(s, Pad(growth=growth))
     largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
-    return Spending(trial | chosen, total, waste, largest)
+    unlisted = [shown_name(s) for s in needed if _listed(s, budget) is None]
+    return Spending(trial | chosen, total, waste, largest, tuple(unlisted))
 
 
 def _trial(symbol: Symbol) -> Policy:
@@ -203,25 +222,61 @@ def _spread(count: int) -> list[int]:
     return sorted({*range(0, count, step), count - 1})
 
 
-def _sizes_of(segment: Segment, padded: PaddedGraph | None) -> set[Symbol]:
-    """The sizes whose capacities a segment is compiled for."""
-    stored = {} if padded is None else padded.stored_as
-    return {stored.get(s, s) for s in segment.keys}
+def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Symbol]:
+    """The size of each symbol of a capacity, of those in steps of Python loops too.
+
+    A step has symbols of its own. Those that the loop gives it have their capacities
+    outside; one that it computes is found by its name, as reports tell it.
+    """
+    if plan.padded is None:
+        return {}
+    stored = plan.padded.stored_as
+    loops = _python_loops(plan)
+    for _, sizes in within_sized([loop.node for loop in loops]):
+        for inner, outer in sizes.items():
+            symbols = symbols_in(outer)
+            alone = len(symbols) == 1 and outer is symbol_dim(symbols[0])
+            if alone and symbols[0] in stored:
+                stored[inner] = stored[symbols[0]]
+    named = {f"{s.name}{CAPACITY}": s for s in policies}
+    for segment in (s for loop in loops for s in loop.body.segments):
+        for symbol in segment.keys:
+            if symbol not in stored and symbol.name in named:
+                stored[symbol] = named[symbol.name]
+    return stored
+
+
+def _python_loops(plan: Plan) -> list[PythonLoop]:
+    """The loops that run step by step, each before those in its steps."""
+    loops: list[PythonLoop] = []
+    for step in plan.steps:
+        if isinstance(step, PythonLoop):
+            loops += [step, *_python_loops(step.body)]
+    return loops
+
+
+def _rows(plan: Plan, budget: Budget) -> dict[Symbol, int]:
+    """How many capacities the rows of each capacity-doubling loop will have."""
+    counts: dict[Symbol, int] = {}
+    for segment in plan.segments:
+        if segment.rows is not None:
+            most = max(_expected(segment.rows, budget))
+            counts[segment.rows] = len(room_for(most))
+    return counts
 
 
 def _true_sizes(
-    plan: Plan, budget: Budget, computed: Container[Symbol]
+    plan: Plan, budget: Budget, known: Container[Symbol]
 ) -> dict[Symbol, int]:
     """The true sizes that segments are compiled for: how many of each there will be.
 
     Raises GraphError where that is not known, so that there may be any number.
     """
     padded, found = plan.padded, dict[Symbol, int]()
-    stored = {} if padded is None else padded.stored_as
     originals = {} if padded is None else padded.originals
     for segment in plan.segments:
         for symbol in segment.keys:
-            if symbol not in stored and symbol not in computed:
+            if symbol not in known and symbol is not segment.rows:
                 given = _listed(originals.get(symbol, symbol), budget)
                 if given is None:
                     raise _needs_true_size(plan, segment, symbol)
@@ -236,7 +291,10 @@ def _too_many(
     reads = [step for step in plan.glue if isinstance(step, Read)]
     cuts = () if plan.padded is None else plan.padded.cuts
     why, hint, place = "", "", None
-    if reads:
+    loop = next((one for one in plan.segments if one.rows), None)
+    if loop is not None:
+        why, hint, place = _growing(loop, computed)
+    elif reads:
         why, hint, place = f": {reads[0].reason}", reads[0].remedy, reads[0].place
     elif cuts:
         why = f": {cuts[0].node.reported} needs true sizes, as {cuts[0].reason}"
@@ -260,6 +318,20 @@ def _too_many(
         hint=hint,
         where=place,
     )
+
+
+def _growing(
+    loop: Segment, counts: Mapping[Symbol, int]
+) -> tuple[str, str, SourceLocation]:
+    """The reason, the hint and the place of a capacity-doubling loop."""
+    (node,) = loop.nodes
+    assert loop.rows is not None
+    hint = (
+        "give a bound of its steps, max_steps= of gt.while_loop, or list how many "
+        f"you expect: Budget(sizes={{{shown_name(loop.rows)!r}: [...]}})"
+    )
+    rows = f"there are {counts[loop.rows]} capacities of rows"
+    return f": {node.reported} keeps something of each step: {rows}", hint, node.place
 
 
 def _needs_true_size(plan: Plan, segment: Segment, symbol: Symbol) -> GraphError:
