@@ -16,6 +16,7 @@ FORWARD = [
     *("jnp.nanmean", "nn.gelu", "slices", "last", "take fill", "at pairs"),
     *("vmap gather", "einsum", "solve", "vmap while", "switch", "conv last"),
     *("random.normal", "int divide", "dynamic_updates", "keys of pairs"),
+    *("reshape by columns", "scan unrolled"),
 ]
 GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
 

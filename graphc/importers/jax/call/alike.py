@@ -17,6 +17,7 @@ from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.rules.cleanup import CLEANUP
 
 _NORMALISING = CLEANUP.exact()
+_NO_MATTER = {"unroll"}  # params by which no value is another
 
 
 def alike(a: Graph, b: Graph) -> bool:
@@ -87,7 +88,8 @@ class _Numbers:
     def _params(self, node: Node, literals: Mapping[int, int]) -> Hashable:
         called = _called(node)
         if called is None:
-            return tuple(self._param(p, literals) for p in node.params.items())
+            told = [p for p in node.params.items() if p[0] not in _NO_MATTER]
+            return tuple(self._param(p, literals) for p in told)
         function, sizes = called
         return function.told(sizes), node.params["shapes"]
 
