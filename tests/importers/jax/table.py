@@ -145,6 +145,7 @@ row("trapezoid", jnp.trapezoid, "n")
 row("vander", lambda x: jnp.vander(x, 3), "n")
 
 # Indexing
+row("far outside", lambda x: x[jnp.array([9, -7, 0])] * x[-2] + x[0, 5], "n 3")
 row("x[i]", lambda x, i: x[i], "n 3", "4:i")
 row("rows[i]", lambda x, i: x[i], "3 2", "n:i")
 row("x[:, i]", lambda x, i: x[:, i], "n 3", "4:i")

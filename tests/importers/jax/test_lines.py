@@ -78,6 +78,14 @@ IDIOMS = {
     "einsum": lambda x: jnp.einsum("i,i->", x, x),
     "solve": lambda x: jnp.linalg.solve(jnp.eye(3), jnp.ones(3)) * x[0],
     "interp": lambda x: jnp.interp(x, jnp.arange(3.0), jnp.arange(3.0)),
+    "inverse": lambda x: jnp.linalg.inv(jnp.eye(3)) * x[0],
+    "sort": lambda x: jnp.sort(x),
+    "rows": lambda x: x[jnp.array([0, 1])],
+    "written": lambda x: x.at[jnp.array([0, 1])].add(1.0),
+    "while": lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, jnp.exp, x),
+    "cond": lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x),
+    "top": lambda x: jax.lax.top_k(x, 1),
+    "segments": lambda x: jax.ops.segment_sum(x, jnp.zeros(x.shape, int), 2),
 }
 
 
