@@ -37,7 +37,7 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 def _unroll(eqn: Equation) -> Any:
-    """How many steps are done at once; of as many as there are, JAX tells the number."""
+    """How many steps are done at once; of all steps, JAX tells the number."""
     unroll, length = eqn.params["unroll"], eqn.size(eqn.params["length"])
     if isinstance(unroll, int) or not equal(eqn.size(unroll), length):
         return unroll
