@@ -82,6 +82,7 @@ each(
 
 # Shapes, joins and pieces
 row("reshape", lambda x: x.reshape(-1), "n 4")
+row("reshape by columns", lambda x: x.reshape((2, -1), order="F"), "n 4")
 row("reshape halves", lambda x: x.reshape(x.shape[0], 2, 2), "n 4")
 row("concatenate", lambda x, y: jnp.concatenate([x, y], 1), "n 3", "n 2")
 row("concatenate rows", lambda x, y: jnp.concatenate([x, y]), "n 3", "2 3")
@@ -144,6 +145,7 @@ row("trapezoid", jnp.trapezoid, "n")
 row("vander", lambda x: jnp.vander(x, 3), "n")
 
 # Indexing
+row("far outside", lambda x: x[jnp.array([9, -7, 0])] * x[-2] + x[0, 5], "n 3")
 row("x[i]", lambda x, i: x[i], "n 3", "4:i")
 row("rows[i]", lambda x, i: x[i], "3 2", "n:i")
 row("x[:, i]", lambda x, i: x[:, i], "n 3", "4:i")
@@ -269,15 +271,16 @@ row("lexsort", lambda x, y: jnp.lexsort((x, y)), "n:i", "n:i")
 
 
 # Loops, branches and calls
-def rnn(x, w):
+def rnn(x, w, **options):
     def step(h, row):
         h = jnp.tanh(h @ w + row)
         return h, h
 
-    return lax.scan(step, jnp.zeros(3), x)
+    return lax.scan(step, jnp.zeros(3), x, **options)
 
 
 row("scan", rnn, "n 3", "3 3")
+row("scan unrolled", lambda x, w: rnn(x, w, unroll=True), "n 3", "3 3")
 row("scan loss", lambda x, w: jnp.mean((rnn(x, w)[1] - x) ** 2), "n 3", "3 3")
 row(
     "scan reverse",

@@ -90,3 +90,32 @@ def test_derivatives_of_loops_are_alike():
         return Graph((x,), (graphc.grad(total, x),), ("x",), ("",))
 
     assert alike(cost(), cost())
+
+
+@jax.jit
+def three():
+    """A number that a graph computes, so that what captures it does so outside."""
+    return jnp.float32(1.5) * 2
+
+
+def started(weight, first):
+    return lambda x: lax.scan(lambda c, row: (c * weight() + row, c), first, x)
+
+
+def branching(weight):
+    return lambda x: lax.cond(x[0] > 1, lambda y: y * weight(), lambda y: y, x)
+
+
+@pytest.mark.parametrize(
+    "body", [lambda weight: started(weight, jnp.float32(3)), branching]
+)
+def test_captured_literals_are_as_those_inside(body):
+    captured = graph_of(body(three))
+    assert alike(captured, graph_of(body(lambda: np.float32(3))))
+    for other in (np.float32(2), np.nextafter(np.float32(3), np.float32(4))):
+        assert not alike(captured, graph_of(body(lambda: other)))
+
+
+def test_literals_that_are_no_captures_are_told_apart():
+    first = graph_of(started(three, jnp.float32(3)))
+    assert not alike(first, graph_of(started(three, jnp.float32(2))))

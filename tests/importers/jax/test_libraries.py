@@ -132,6 +132,25 @@ def test_a_gradient_through_a_solve_of_lineax_serves_all_sizes():
     assert len(stats.compilations) == 2
 
 
+def test_a_solve_by_steps_of_lineax_serves_all_sizes():
+    """Its rule computes bounds from sizes, which loops capture."""
+    lineax = pytest.importorskip("lineax")
+    tag, solver = lineax.positive_semidefinite_tag, lineax.CG(1e-5, 1e-5)
+
+    def solution(a, b):
+        operator = lineax.MatrixLinearOperator(a, tag)
+        return lineax.linear_solve(operator, b, solver).value
+
+    ours = graphc.jit(solution, dims="pad")
+    for n in (3, 4):
+        b = np.cos(np.arange(n)).astype("float32")
+        a = np.eye(n, dtype="float32") * 3 + b[:, None] * b
+        np.testing.assert_allclose(a @ ours(a, b), b, rtol=1e-3, atol=1e-4)
+    stats = ours.stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+    assert len(stats.compilations) == 2
+
+
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (1, 1)])
 def test_permutations_of_pivots(shape):
     matrix = np.random.default_rng(0).normal(size=shape).astype("float32")

@@ -78,6 +78,14 @@ IDIOMS = {
     "einsum": lambda x: jnp.einsum("i,i->", x, x),
     "solve": lambda x: jnp.linalg.solve(jnp.eye(3), jnp.ones(3)) * x[0],
     "interp": lambda x: jnp.interp(x, jnp.arange(3.0), jnp.arange(3.0)),
+    "inverse": lambda x: jnp.linalg.inv(jnp.eye(3)) * x[0],
+    "sort": lambda x: jnp.sort(x),
+    "rows": lambda x: x[jnp.array([0, 1])],
+    "written": lambda x: x.at[jnp.array([0, 1])].add(1.0),
+    "while": lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, jnp.exp, x),
+    "cond": lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x),
+    "top": lambda x: jax.lax.top_k(x, 1),
+    "segments": lambda x: jax.ops.segment_sum(x, jnp.zeros(x.shape, int), 2),
 }
 
 
@@ -118,3 +126,27 @@ def test_errors_name_them():
         ours(np.ones(n, "float32"))
     line = summed.__code__.co_firstlineno + 1
     assert all(f"test_lines.py:{line}" in text for text in ours.stats().foreign)
+
+
+MISMATCHES = {
+    "product": lambda x, y: x @ y,
+    "stack": lambda x, y: jnp.stack([x, y]),
+    "scan": lambda x, y: jax.lax.scan(lambda c, row: (c, row), 0.0, (x, y)),
+    "vmap": lambda x, y: jax.vmap(jnp.add)(x, y),
+    "solve": lambda x, y: jnp.linalg.solve(jnp.eye(x.shape[0]), y),
+    "written": lambda x, y: x.at[:].set(y),
+    "cond": lambda x, y: jax.lax.cond(x[0] > 0, lambda: x, lambda: y),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHES)
+def test_sizes_that_do_not_fit_name_them(name):
+    function = MISMATCHES[name]
+    ours, line = graphc.jit(function), inspect.getsourcelines(function)[1]
+    ours(np.ones(3, "float32"), np.ones(3, "float32"))
+    with pytest.raises((TypeError, ValueError)) as raised:
+        ours(np.ones(6, "float32"), np.ones(4, "float32"))
+    frames = [(str(f.path), f.lineno + 1) for f in raised.traceback]
+    assert (__file__, line) in frames
+    home = graphc.__file__.removesuffix("__init__.py")
+    assert not any(path.startswith(home) for path, _ in frames)

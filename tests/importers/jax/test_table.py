@@ -16,8 +16,10 @@ FORWARD = [
     *("jnp.nanmean", "nn.gelu", "slices", "last", "take fill", "at pairs"),
     *("vmap gather", "einsum", "solve", "vmap while", "switch", "conv last"),
     *("random.normal", "int divide", "dynamic_updates", "keys of pairs"),
+    *("reshape by columns", "scan unrolled", "far outside"),
 ]
 GRADIENTS = ["scan loss", "attention", "x[i]", "nn.softplus", "at add rows"]
+GRADIENTS += ["far outside"]
 
 # Python code needs sizes as numbers here.
 FALLS_BACK = {"python loop"}

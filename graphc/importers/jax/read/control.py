@@ -8,6 +8,7 @@ from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, INT32
 
 
@@ -30,9 +31,17 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
         list(xs),
         length=F.size_value(eqn.size(eqn.params["length"])),
         reverse=eqn.params["reverse"],
-        unroll=eqn.params["unroll"],
+        unroll=_unroll(eqn),
     )
     return [*ends, *stacked]
+
+
+def _unroll(eqn: Equation) -> Any:
+    """How many steps are done at once; of all steps, JAX tells the number."""
+    unroll, length = eqn.params["unroll"], eqn.size(eqn.params["length"])
+    if isinstance(unroll, int) or not equal(eqn.size(unroll), length):
+        return unroll
+    return True
 
 
 def _parts_of_scan(eqn: Equation) -> tuple[int, int]:

@@ -121,7 +121,7 @@ class Indexing:
         rank, arrays, held = self.points + len(windows), [], []
         for axis in axes:
             start = self.start(axis)
-            if axis in self.starts and mode is not PROMISED:
+            if axis in self.starts:
                 last = F.size_value(self.x.type.shape[axis] - self.sizes[axis])
                 wide = cast(start, INT64) if start.dtype.kind == "i" else _wide(start)
                 start = F.clip(wide, _like(0, wide), cast(as_value(last), wide.dtype))
@@ -168,6 +168,8 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
         x, indices, sizes, (numbers.start_index_map, *batching), dropped
     )
     mode, known = eqn.params["mode"], indexing.known()
+    # `x[i]` promises that i is inside; if it is not, JAX reads the nearest element.
+    mode = CLIP if mode is PROMISED else mode
     if known is not None:
         limits = [start + size for start, size in zip(known, sizes, strict=True)]
         windows = part(x, known, limits, [1] * x.type.rank)
@@ -318,7 +320,8 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         known = indexing.known()
         if known is not None:
             return _written_part(x, v, known, sizes, dropped, how)
-        places = indexing.places(mode)
+        # The gradient of `x[i]` promises too; if i is outside, JAX writes nothing.
+        places = indexing.places(DROPPED if mode is PROMISED else mode)
         if not places.axes:
             raise Unsupported("scatter: whole arrays written many times")
         order = _order(indexing, places, numbers.update_window_dims, x.type.rank)

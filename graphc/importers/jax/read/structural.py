@@ -34,8 +34,9 @@ def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
 
 @PRIMITIVES.define("reshape")
 def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
-    """The same elements in another shape."""
-    eqn.require("dimensions")
+    """The same elements in another shape, taken in an order of the axes."""
+    if eqn.params["dimensions"] is not None:
+        x = F.transpose(x, eqn.params["dimensions"])
     shape = eqn.result.shape
     ones = [i for i, n in enumerate(x.type.shape) if equal(n, 1)]
     other_sizes = [n for i, n in enumerate(x.type.shape) if i not in ones]
