@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -25,7 +25,16 @@ class ModelData:
 
     def now(self) -> list[Any]:
         """The values, not copied."""
-        return [v.container.storage[0] for v in self.variables]
+        return [store[0] for store in self.stores]
+
+    @property
+    def stores(self) -> list[list[Any]]:
+        """The lists in which PyTensor has the values, each as the only element."""
+        return [v.container.storage for v in self.variables]
+
+    def copied(self) -> list[Any]:
+        """The values of now, whatever becomes of their arrays."""
+        return [np.array(v) for v in self.now()]
 
     def with_named(self, updates: Mapping[str, Any]) -> list[Any]:
         """The values of now, but for those that are given by name."""
@@ -66,3 +75,73 @@ def _is_integer(value: Any) -> bool:
 def same_objects(a: Sequence[Any], b: Sequence[Any]) -> bool:
     """Whether two lists hold the very same objects."""
     return len(a) == len(b) and all(map(is_, a, b))
+
+
+class SeenValue(NamedTuple):
+    """A value of data at some moment; its contents, if they were copied."""
+
+    store: list[Any]
+    value: Any
+    array: Any  # compares with the contents
+    contents: bytearray | None
+
+    @classmethod
+    def of(cls, store: list[Any], copied: bool) -> "SeenValue":
+        """The value as it is now."""
+        value = store[0]
+        if not copied or not isinstance(value, np.ndarray):
+            return cls(store, value, None, None)
+        array = _comparable(value)
+        return cls(store, value, array, bytearray(array.tobytes()))
+
+
+@dataclass(frozen=True)
+class SeenData:
+    """The data of a model at some moment, to notice that they have changed.
+
+    Arrays may be changed in place: where PyTensor lends its own, by
+    `get_value(borrow=True)`, nobody tells of that. It matters to who has copies.
+    """
+
+    parts: tuple[SeenValue, ...]
+
+    @classmethod
+    def of(cls, data: ModelData, copied: bool) -> "SeenData":
+        """The data as they are now; are their arrays to be copied by who asks?"""
+        return cls(tuple(SeenValue.of(store, copied) for store in data.stores))
+
+    @property
+    def values(self) -> list[Any]:
+        """The values then."""
+        return [part.value for part in self.parts]
+
+    def is_still(self) -> bool:
+        """Whether the data are the same objects, and contain the same."""
+        for store, value, array, contents in self.parts:
+            # A bytearray compares itself with memory of others, and copies nothing.
+            if store[0] is not value or contents != array:
+                return False
+        return True
+
+
+class _Strided:
+    """An array that is not in one piece of memory, to be compared with bytes."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def tobytes(self) -> Any:
+        """What it contains now."""
+        return self._array.tobytes()
+
+    def __eq__(self, contents: object) -> bool:
+        return bool(contents == self.tobytes())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _comparable(array: Any) -> Any:
+    """The array for a comparison with bytes, in the order in which it is stored."""
+    if array.flags.c_contiguous:
+        return array
+    return array.T if array.flags.f_contiguous else _Strided(array)

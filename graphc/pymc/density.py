@@ -6,19 +6,20 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir.forks import jax_is_lost
 from graphc.ir.graph.nodes import Graph
-from graphc.pymc.data import FixedSizes, ModelData, same_objects
+from graphc.pymc.data import FixedSizes, ModelData, SeenData
 from graphc.pymc.values import FreeValues
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.pytensor.steps import shared_function
+from graphc.runtime.driver.progress import logger
 from graphc.runtime.function import Function
 
 # As PyMC compiles: parameters that are not allowed have a density of zero.
@@ -75,6 +76,13 @@ class DensityProgram:
         """The results as plain JAX."""
         found = self.function.jax_callable(values, *data)
         return (found[0], found[1:]) if self.joined else tuple(found)
+
+
+class Bound(NamedTuple):
+    """The function of the vector for data that were seen."""
+
+    seen: SeenData
+    call: DensityCall
 
 
 class LogDensity:
@@ -143,15 +151,20 @@ class LogDensity:
         return self._free.joined(self._model.initial_point())
 
     def __call__(self, values: Any) -> ValueAndSlope:
-        """The log density and its gradient; data are read anew, see `pm.set_data`."""
-        now = self._data.now()
+        """The log density and its gradient, with the data that the model has now."""
+        bound: Bound | None = self.__dict__.get("_bound")
+        if bound is None or jax_is_lost() or not bound.seen.is_still():
+            return self._anew()(values)
+        return bound.call(values)
+
+    def _anew(self) -> DensityCall:
+        """The function for the data of now, which is kept until they change."""
         if self._is_forked:  # what is bound stays: JAX's arrays are not freed there
-            return self.at(now)(values)
-        seen = self.__dict__.get("_bound")
-        if seen is None or not same_objects(seen[0], now):
-            seen = self._bound = now, self.at(now)
-        call: DensityCall = seen[1]
-        return call(values)
+            return self.at(self._data.now())
+        self._follow(self._data.now())
+        seen = SeenData.of(self._data, copied=self._fixed is not None)
+        self._bound = Bound(seen, self.at(seen.values))
+        return self._bound.call
 
     def at(self, values: Sequence[Any]) -> DensityCall:
         """The function of the vector for data with these values, one for each."""
@@ -188,7 +201,7 @@ class LogDensity:
         which has 32 bits where JAX has no more.
         """
         jax, dtype = import_module("jax"), self._free.vector.dtype
-        values = self._data.now()
+        values = self._data.copied()
         self._follow(values)
         program = self._program
         data = program.data(values)
@@ -230,5 +243,8 @@ def _run_at_once() -> None:
     times what it computes. JAX asks once, when it first runs; the variable of the
     environment is the user's word.
     """
-    if SYNCHRONOUS.upper() not in os.environ:
-        import_module("jax").config.update(SYNCHRONOUS, False)
+    config, variable = import_module("jax").config, SYNCHRONOUS.upper()
+    if variable not in os.environ and config.values.get(SYNCHRONOUS, True):
+        config.update(SYNCHRONOUS, False)
+        told = "%s is False from now on in this process; %s=1 leaves it as it is"
+        logger.info(told, SYNCHRONOUS, variable)

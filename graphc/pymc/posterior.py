@@ -30,7 +30,7 @@ class Expansion:
         everything = ModelData.of(outputs, [self._free.vector])
         outputs = FixedSizes.of(everything.now()).fixed(everything, outputs)
         self._data = ModelData.of(outputs, [self._free.vector])
-        self._values = self._data.now()
+        self._values = self._data.copied()
         rewrite = mode().optimizer.rewrite
         self._graph = convert(outputs, [self._free.vector], rewrite)
 

@@ -62,6 +62,49 @@ def test_groups_and_observations_may_change():
         f(at[:-1])
 
 
+def test_data_that_are_changed_in_place_are_noticed():
+    model = grouped()
+    f = graphc.pymc.logp_and_grad(model)
+    theirs, at = reference(model), f.initial + 0.1
+    model["y"].set_value(np.arange(12.0)[::2], borrow=True)  # not in one piece
+
+    def check():
+        for ours, expected in zip(f(at), theirs(at), strict=True):
+            np.testing.assert_allclose(ours, expected, 1e-8)
+
+    check()
+    for name, place, value in [("y", 3, -7.0), ("group", 5, 0), ("y", 0, np.nan)]:
+        before = f(at)[0]
+        model[name].get_value(borrow=True)[place] = value
+        check()
+        assert f(at)[0] != before
+    model["y"].set_value(np.ones(6))
+    check()
+    model["count"].get_value(borrow=True)[...] = 4  # a size: another program, for all
+    theirs, at = reference(model), f.initial + 0.1
+    check()
+    model["y"].get_value(borrow=True)[:] = 2.0
+    check()
+
+
+def test_that_jax_runs_at_once_is_logged_and_may_be_refused(monkeypatch, caplog):
+    name = "jax_cpu_enable_async_dispatch"
+    before = jax.config.values[name]
+    monkeypatch.delenv(name.upper(), raising=False)
+    try:
+        for variable, asked in [(None, False), ("1", True)]:
+            jax.config.update(name, True)
+            if variable:
+                monkeypatch.setenv(name.upper(), variable)
+            with caplog.at_level("INFO", "graphc"):
+                caplog.clear()
+                graphc.pymc.logp_and_grad(grouped())
+            assert jax.config.values[name] == asked
+            assert [name in line for line in caplog.messages].count(True) == (not asked)
+    finally:
+        jax.config.update(name, before)
+
+
 def test_copies_have_programs_and_data_of_their_own():
     cloudpickle = pytest.importorskip("cloudpickle")
     f = graphc.pymc.logp_and_grad(grouped(), backend="numpy")
@@ -206,35 +249,3 @@ def test_the_gradient_of_the_density_on_jax_is_ours():
         np.testing.assert_allclose(ours, theirs, 1e-12)
     many = jax.vmap(jax.grad(f.jax_density))(np.stack([at, at + 1]))
     np.testing.assert_allclose(many[0], slope, 1e-12)
-
-
-def test_nuts_of_numpyro():
-    infer = pytest.importorskip("numpyro.infer")
-    jax = pytest.importorskip("jax")
-    f = target()
-    density = f.jax_density
-    kernel = infer.NUTS(potential_fn=lambda z: -density(z))
-    chain = infer.MCMC(kernel, num_warmup=300, num_samples=500, progress_bar=False)
-    chain.run(jax.random.key(0), init_params=f.initial)
-    drawn = chain.get_samples()
-    assert drawn.shape == (500, 3) and np.all(np.isfinite(drawn))
-    assert abs(drawn[:, :2].mean() - 1.0) < 0.2
-
-
-def test_nuts_of_blackjax():
-    blackjax = pytest.importorskip("blackjax")
-    jax = pytest.importorskip("jax")
-    f = target()
-    warm = blackjax.window_adaptation(blackjax.nuts, f.jax_density)
-    key = jax.random.key(0)
-    (state, found), _ = warm.run(key, f.initial, 300)
-    kernel = blackjax.nuts(f.jax_density, **found)
-
-    def step(state, key):
-        state, _ = kernel.step(key, state)
-        return state, state.position
-
-    drawn = jax.jit(lambda s, k: jax.lax.scan(step, s, k))(
-        state, jax.random.split(key, 500)
-    )[1]
-    assert abs(drawn[:, :2].mean() - 1.0) < 0.2
