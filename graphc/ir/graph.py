@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
@@ -184,7 +185,30 @@ def intern_node(
     node = None if entry is None else entry()
     if node is None:
         return _interned(key, Node(primitive, inputs, params, types, guards))
+    if _RECORDING.records:
+        for record in _RECORDING.records:
+            record.add(node)
     return node
+
+
+class _Recording(local):
+    """The records, of this thread, of nodes that are asked for once more."""
+
+    records: tuple[set[Node], ...] = ()
+
+
+_RECORDING = _Recording()
+
+
+@contextmanager
+def recording_shared() -> Iterator[set[Node]]:
+    """Within: nodes that were there before, and are built again, are in this set."""
+    outer, record = _RECORDING.records, set[Node]()
+    _RECORDING.records = (*outer, record)
+    try:
+        yield record
+    finally:
+        _RECORDING.records = outer
 
 
 def _interned(key: tuple[Any, ...], node: Node) -> Node:

@@ -39,6 +39,7 @@ from graphc.runtime.failure import (
 from graphc.runtime.generations import Generation, Generations
 from graphc.runtime.log import Compilation, Log, Stats
 from graphc.runtime.making import Making
+from graphc.runtime.misfits import fit_of, fitting, missed
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.planned_calls import PlannedCalls
 from graphc.runtime.prepared import Prepared
@@ -130,6 +131,8 @@ class Function(AheadOfCalls):
         if segment is not None and segment.wide:
             name = entry(facts.padded)
             within = xla.wide(self.jax, getattr(module, name), segment.jitted)
+            fit = fit_of(segment.jitted)
+            within = within if fit is None else fitting(within, fit)
             setattr(module, name, within)
             run = module.program
         run = self._target.around(self.jax, run)
@@ -195,6 +198,8 @@ class Function(AheadOfCalls):
         made, lent = lead(self._missed), lead(partial(self._missed, lent=True))
         if miss is None or made is None or lent is None:
             return
+        fit = fit_of(segment.jitted)
+        miss = miss if fit is None else missed(miss, fit)
         if segment.wide:
             miss = self.jax.enable_x64(True)(miss)
             lent = xla.wide(self.jax, self._call, lent)

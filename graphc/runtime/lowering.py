@@ -18,6 +18,7 @@ from graphc.ir.graph import Value
 from graphc.runtime.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
 from graphc.runtime.devices import Target
 from graphc.runtime.jax_cache import Executables
+from graphc.runtime.misfits import has_flags
 from graphc.runtime.recorded import Driver, recorded
 from graphc.transform.forecast import SizesGiven
 from graphc.transform.plan import Check, Plan
@@ -100,7 +101,8 @@ class Lowering(Stages):
         return self._leaves(lowered.out_info)
 
     def _leaves(self, found: Any) -> Sequence[Any]:
-        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(found)
+        results = found[0] if has_flags(found) else found
+        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
 
     def tell(self) -> None:
