@@ -9,7 +9,7 @@ from graphc.backends.module import Module
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import PrintedBody
-from graphc.control.fitting_branches import guard_error, with_misfits
+from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
 from graphc.ir.graph import Value
 from graphc.ops.effects.capacities import capacity_call
@@ -131,6 +131,11 @@ class Entry:
         self._body.line(f"{errors} = {{}}")
         for number, (guard, node) in enumerate(self._padded.branch_guards):
             holds, message = self._body.guard_parts(guard, node)
+            if "//" in holds or "%" in holds:  # perhaps by zero
+                check = f"lambda: require({holds}, {message})"
+                told = f"{errors}, {number}, {check}"
+                self._body.line(f"{module.helper(add_error)}({told})")
+                continue
             self._body.line(f"if not {holds}:")
             error = f"{module.helper(guard_error)}({message})"
             self._body.line(f"    {errors}[{number}] = {error}")

@@ -87,6 +87,18 @@ def guard_error(message: str, place: str, *sizes: int, kind: str = "shape") -> A
         return error
 
 
+def add_error(
+    errors: dict[int, Any], number: int, check: Callable[[], None]
+) -> None:
+    """Printed into programs: note the error of a guard, where there is one."""
+    try:
+        check()
+    except ZeroDivisionError:
+        errors[number] = ProgramError("a size is divided by zero", kind="zero")
+    except ProgramError as error:
+        errors[number] = error
+
+
 def branch_that_fits(index: Any, branches: Any, values: Any, numbers: Any) -> Any:
     """Printed into NumPy programs: the results of the branch of a number."""
     taken = min(max(int(index), 0), len(branches) - 1)

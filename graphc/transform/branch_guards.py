@@ -42,7 +42,7 @@ class BranchGuards:
         depth: Callable[[], int],
         is_looked_at: Callable[[Guard, Node], bool],
     ) -> None:
-        """`body` rebuilds a body, `depth` counts the bodies that the pass is in.
+        """`body` rebuilds a body, `depth` counts those that the pass is in.
 
         `is_looked_at`: whether the entry decides a guard, of sizes of the graph.
         """
@@ -56,13 +56,14 @@ class BranchGuards:
     def branch(
         self, pad: Padding, call: BodyCall, inputs: Sequence[PaddedValue]
     ) -> tuple[list[Value], tuple[int, ...]]:
-        """The outputs of a branch at their capacities, and the numbers of its guards."""
+        """The outputs of a branch at capacities, and the numbers of its guards."""
         with self._entered(call) as branch:
             pairs = zip(inputs, branch.call.types, strict=True)
             refitted = [self._refitted(pad, x, type) for x, type in pairs]
-            results = zip(self._body(branch.call, refitted), pad.node.outputs)  # noqa: B905
-            outputs = [fit(x.value, self._sizes.of(v.type)[0]) for x, v in results]
-        return outputs, branch.numbers
+            results = self._body(branch.call, refitted)
+        shapes = [self._sizes.of(v.type)[0] for v in pad.node.outputs]
+        outputs = zip(results, shapes, strict=True)
+        return [fit(x.value, shape) for x, shape in outputs], branch.numbers
 
     def _refitted(self, pad: Padding, x: PaddedValue, type: TensorType) -> PaddedValue:
         """An input of a branch at the capacities of sizes that it is given instead."""
@@ -114,21 +115,22 @@ def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
     written: dict[Symbol, Size] = {}
     for guard in guards:
         if guard.relation == "==":
-            pair = _in_terms_of(guard.left, written), _in_terms_of(guard.right, written)
-            solved = _solved(*pair)
+            sizes = guard.left, guard.right
+            solved = _solved(*[_in_terms_of(n, written) for n in sizes])
             if solved is not None:
                 one = dict([solved])
                 written = {s: _in_terms_of(n, one) for s, n in written.items()} | one
     if not written:
         return call
-    sizes = [_in_terms_of(n, written) for n in call.size_args]
-    return BodyCall(call.body, [_type(t, written) for t in call.types], sizes)
+    size_args = [_in_terms_of(n, written) for n in call.size_args]
+    return BodyCall(call.body, [_type(t, written) for t in call.types], size_args)
 
 
 def _solved(left: Size, right: Size) -> tuple[Symbol, Size] | None:
     """The size of an axis that is equal to another size, and that; the newer of two."""
     pairs = [(left, right), (right, left)]
-    axes = [(s, n) for a, n in pairs if (s := axis_symbol(a)) and s not in symbols_in(n)]
+    symbols = [(axis_symbol(a), n) for a, n in pairs]
+    axes = [(s, n) for s, n in symbols if s is not None and s not in symbols_in(n)]
     return max(axes, key=lambda pair: pair[0].serial, default=None)
 
 

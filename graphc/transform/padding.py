@@ -27,14 +27,20 @@ from graphc.ir.dims_ranges import UNKNOWN, SizeRange
 from graphc.ir.graph import Graph, Guard, Node, Value, origins
 from graphc.ir.inner import BodyCall, bodies, has_inner, runs_in_python
 from graphc.ir.namespace import F
-from graphc.ir.op import PADDING, infer_types, rebuild
+from graphc.ir.op import PADDING, rebuild
 from graphc.ir.replay import resized
 from graphc.ir.types import TensorType, same_size
 from graphc.ir.walk import ancestors, operands
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
 from graphc.transform.branch_guards import BranchGuards
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.storage import Storage, guards_of, of_integers, symbols_in
+from graphc.transform.storage import (
+    Storage,
+    guards_of,
+    of_integers,
+    problem_at_capacities,
+    symbols_in,
+)
 from graphc.transform.value_ranges import ValueRanges
 
 
@@ -312,7 +318,7 @@ class _PaddingPass:
             else:
                 answer = rule(pad, *inputs, **params)
         except GraphError as error:
-            problem = _problem_at_capacities(node, [x.value for x in inputs], params)
+            problem = problem_at_capacities(node, [x.value for x in inputs], params)
             if has_inner(node) and not problem:  # a check has no place in some bodies
                 problem = str(error.args[0]).splitlines()[0]
             if not problem:
@@ -480,7 +486,7 @@ class _PaddingPass:
         return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
 
     def _at_entry(self, guard: Guard, node: Node) -> bool:
-        """Whether a guard is for the entry: of padded sizes, or a node on padded arrays.
+        """Whether the entry decides a guard: of padded sizes or arrays.
 
         Such a node is replaced by what its mask rule makes, and its guards with it. One
         in a body may never run.
@@ -489,17 +495,3 @@ class _PaddingPass:
         sizes = [n for v in values for n in v.type.shape]
         padded = any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
         return padded and self._checked_at_entry(guard)
-
-
-def _problem_at_capacities(
-    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
-) -> str:
-    """Why an op does not fit inputs at capacities, "" where it does.
-
-    Sizes that are equal may have capacities that are not.
-    """
-    try:
-        infer_types(node.primitive, tuple(inputs), params)
-    except GraphError as error:
-        return str(error.args[0]).splitlines()[0]
-    return ""

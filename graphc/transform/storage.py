@@ -1,12 +1,13 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.control.switch import SWITCH
-from graphc.errors import SourceLocation, graph_error, standing_at
+from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir import dims
 from graphc.ir.build import as_size, as_value, size_value, variable
 from graphc.ir.dims import Dim, Size, Symbol, substitute, symbol_dim
@@ -15,6 +16,7 @@ from graphc.ir.dims_names import CAPACITY, shown_name
 from graphc.ir.dims_ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.graph import Guard, Node, Value
 from graphc.ir.inner import within_sized
+from graphc.ir.op import infer_types
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ir.walk import ancestors
 from graphc.ops.effects.capacities import BUCKET, bucketed
@@ -117,8 +119,8 @@ class Storage:
     def enter(self, sizes: Mapping[Symbol, Size]) -> None:
         """Within a body, its sizes stand for those that a node gives it."""
         known = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
-        before = [(self._entered[s], now) for s, now in known.items() if s in self._entered]
-        if not all(_same_entries(*pair) for pair in before):
+        again = [s for s in known if s in self._entered]
+        if not all(_same_entries(self._entered[s], known[s]) for s in again):
             self._forget()
         self._entered |= known
         for symbol, (exact, capacity, padded) in known.items():
@@ -377,6 +379,20 @@ def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
 def symbols_in(size: Size) -> tuple[Symbol, ...]:
     """The symbols of a size; a number has none."""
     return size.symbols if isinstance(size, Dim) else ()
+
+
+def problem_at_capacities(
+    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
+) -> str:
+    """Why an op does not fit inputs at capacities, "" where it does.
+
+    Sizes that are equal may have capacities that are not.
+    """
+    try:
+        infer_types(node.primitive, tuple(inputs), params)
+    except GraphError as error:
+        return str(error.args[0]).splitlines()[0]
+    return ""
 
 
 def _is_argument(symbol: Symbol) -> bool:
