@@ -26,7 +26,15 @@ from graphc.ir.concrete import foreign, no_items, no_number, shown
 from graphc.ir.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import in_forked_children
-from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
+from graphc.ir.namespace import (
+    FUNCTIONS,
+    METHODS,
+    UPDATES,
+    F,
+    how_called,
+    misspelled,
+    public_name,
+)
 from graphc.ir.operators import Operators
 from graphc.ir.primitives import OP
 from graphc.ir.types import DType, TensorType, is_integer
@@ -337,8 +345,8 @@ class Value(Operators, Methods):
         message = f"a symbolic value has no attribute {name!r}"
         if name in UPDATES:
             return f"{message}; write x.at[index].{name}(value)"
-        if name in FUNCTIONS:
-            return f"{message}; write gt.{name}(x)"
+        if name in FUNCTIONS and not name.startswith("_"):
+            return f"{message}; write {how_called(name)}"
         if name in OF_VALUES:
             return f"{message}; {OF_VALUES[name]}"
         return message + misspelled(name, dir(self))

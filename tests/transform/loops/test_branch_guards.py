@@ -1,4 +1,4 @@
-"""Relations of sizes that a branch needs: errors in calls that take it, in no others."""
+"""Relations of sizes that a branch needs: errors in calls that take it, no others."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def generated(rng, depth=2):
     def choice():
         if kind == 0:
             return gt.switch(gt.astype(K, "int32"), branches)
-        test = (X.shape[0] > n, K > n, X.shape[0] == Z.shape[0])[kind - 1]
+        test = (X.shape[0] > n, n < K, X.shape[0] == Z.shape[0])[kind - 1]
         return gt.cond(test, *branches[:2])
 
     return choice
