@@ -57,7 +57,7 @@ def misspelled(name: str, known: Sequence[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-_VALUE = re.compile("[abpx][12]?")  # how functions call the value they are about
+_VALUE = re.compile("[abpx][12]?|element")  # what they are about
 
 
 def how_called(name: str) -> str:
