@@ -178,6 +178,7 @@ class Primitives:
     nonzero: graphc.ir.op.Primitive
     nonzero_within: graphc.ir.op.Primitive
     not_equal: graphc.ir.op.Primitive
+    numbered_branches: graphc.ir.op.Primitive
     owens_t: graphc.ir.op.Primitive
     pad: graphc.ir.op.Primitive
     pad_from: graphc.ir.op.Primitive
