@@ -40,6 +40,7 @@ from graphc.runtime.driver.failure import (
     running,
 )
 from graphc.runtime.driver.log import Compilation, Log, Stats
+from graphc.runtime.driver.misfits import fit_of, fitting, missed
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
@@ -137,6 +138,8 @@ class Function(Pictured, AheadOfCalls):
         if segment is not None and segment.wide:
             name = entry(facts.padded)
             within = xla.wide(self.jax, getattr(module, name), segment.jitted)
+            fit = fit_of(segment.jitted)
+            within = within if fit is None else fitting(within, fit)
             setattr(module, name, within)
             run = module.program
         run = self._target.around(self.jax, run)
@@ -197,6 +200,8 @@ class Function(Pictured, AheadOfCalls):
         made, lent = lead(self._missed), lead(partial(self._missed, lent=True))
         if miss is None or made is None or lent is None:
             return
+        fit = fit_of(segment.jitted)
+        miss = miss if fit is None else missed(miss, fit)
         if segment.wide:
             miss = self.jax.enable_x64(True)(miss)
             lent = xla.wide(self.jax, self._call, lent)

@@ -17,6 +17,7 @@ from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user
 from graphc.ir.graph.nodes import Value
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.driver.recorded import Driver, recorded
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
 from graphc.transform.planning.forecast import SizesGiven
@@ -100,7 +101,8 @@ class Lowering(Stages):
         return self._leaves(lowered.out_info)
 
     def _leaves(self, found: Any) -> Sequence[Any]:
-        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(found)
+        results = found[0] if has_flags(found) else found
+        leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
 
     def tell(self) -> None:
