@@ -48,7 +48,8 @@ class BranchGuards:
         self._is_looked_at = is_looked_at
         self._numbers: dict[Guard, int] = {}
         self._needing: list[Node] = []
-        self._outer: Mapping[Symbol, Size] = {}  # those of the branch around, by sizes of the graph
+        # Sizes of the branch around, by sizes of the graph.
+        self._outer: Mapping[Symbol, Size] = {}
         self._branches = 0  # depth of the branches that the pass is in
 
     def branch(
