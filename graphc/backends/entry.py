@@ -9,6 +9,7 @@ from graphc.backends.module import Module
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
 from graphc.backends.source import PrintedBody
+from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
 from graphc.ir.graph.nodes import Value
 from graphc.ops.effects.capacities import capacity_call
@@ -103,7 +104,7 @@ class Entry:
         results = [self._module.names.unique("result") for _ in original.outputs]
         counts = [self._module.size_name(s) for s in self._padded.counts]
         target = tuple_text([*results, *counts])[1:-1]
-        call = f"{entry(padded=True)}({', '.join(arguments)})"
+        call = self._call(arguments)
         self._body.line(f"{target} = {call}" if target else call)
         for symbol, name in zip(self._padded.counts, counts, strict=True):
             self._body.line(f'{name} = integer("{label(symbol.name)}", {name})')
@@ -120,6 +121,27 @@ class Entry:
         if self._xp == "np":
             head.insert(3, '@np.errstate(all="ignore")')
         return head + indent(lines)
+
+    def _call(self, arguments: list[str]) -> str:
+        """The call on capacities, which is told of guards of branches that fail."""
+        run, joined = entry(padded=True), ", ".join(arguments)
+        if not self._padded.branch_guards:
+            return f"{run}({joined})"
+        module, errors = self._module, "misfits"
+        self._body.line(f"{errors} = {{}}")
+        for number, (guard, node) in enumerate(self._padded.branch_guards):
+            holds, message = self._body.guard_parts(guard, node)
+            if "//" in holds or "%" in holds:  # perhaps by zero
+                check = f"lambda: require({holds}, {message})"
+                told = f"{errors}, {number}, {check}"
+                self._body.line(f"{module.helper(add_error)}({told})")
+                continue
+            self._body.line(f"if not {holds}:")
+            error = f"{module.helper(guard_error)}({message})"
+            self._body.line(f"    {errors}[{number}] = {error}")
+        told = f"{run}, {tuple_text(arguments)}, {errors}, {self._xp != 'np'}"
+        with_them = f"{module.helper(with_misfits)}({told})"
+        return f"{with_them} if {errors} else {run}({joined})"
 
     def _arguments(self, names: list[str]) -> list[str]:
         """The padded arguments, then the true sizes."""

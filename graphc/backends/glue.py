@@ -14,6 +14,8 @@ from graphc.backends.program import (
 )
 from graphc.backends.slices import call_at_places
 from graphc.backends.source import PrintedBody
+from graphc.control.fitting_branches import is_numbered, taken_fit
+from graphc.control.switch import told_of_misfits
 from graphc.ir.graph.nodes import Value
 from graphc.transform.planning.plan import (
     Check,
@@ -44,6 +46,8 @@ def emit_driver(
     lines = size_checks(module, plan, names) + body.lines
     if needs_64_bits(module, plan):
         lines = ["with jax.enable_x64(True):", *indent(lines)]
+    if any(is_numbered(segment.nodes) for segment in plan.segments):
+        names = [*names, "*misfits"]
     head = [f"def {entry(plan.padded is not None)}({', '.join(names)}):"]
     if plan.padded is None:
         head = ["CHECKED = set()", "", "", *head]
@@ -96,9 +100,13 @@ def _step_function(module: Module, loop: PythonLoop) -> None:
 def _call(body: PrintedBody, segment: Segment) -> None:
     """`a, b = segment_1(x, count_size)`."""
     sizes = [body.size(s) for s in segment.statics]
-    arguments = ", ".join([*(body.value(v) for v in segment.inputs), *sizes])
+    more = ["*misfits"] if is_numbered(segment.nodes) else []
+    values = [body.value(v) for v in segment.inputs]
+    arguments = ", ".join([*values, *sizes, *more])
     names = [body.module.value_name(v) for v in segment.outputs]
     call = f"segment_{segment.index}({arguments})"
+    if told_of_misfits(segment.nodes):
+        call = f"{body.module.helper(taken_fit)}({call})"
     body.line(f"{', '.join(names)} = {call}" if names else call)
     for value, name in zip(segment.outputs, names, strict=True):
         body.bind(value, name)

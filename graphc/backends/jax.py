@@ -25,6 +25,8 @@ from graphc.backends.program import (
 )
 from graphc.backends.slices import slices_at_a_place
 from graphc.backends.source import PrintedBody
+from graphc.control.fitting_branches import is_numbered, taken_fit, telling
+from graphc.control.switch import told_of_misfits
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
@@ -60,6 +62,8 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     if plan.padded is not None:
         functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
     functions.append(COMPILING)
+    if telling in module.helpers:  # it is called where segments are defined
+        functions.insert(0, module.helpers.pop(telling)[1].splitlines())
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
     alone = direct and not checked
     source = module_source(module, text)
@@ -88,15 +92,24 @@ def is_direct(plan: Plan) -> bool:
 
 def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
     """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
+    nodes = plan.segments[0].nodes
+    misfits, arguments = told_of_misfits(nodes), ", ".join(names)
+    if is_numbered(nodes):
+        arguments += ", *misfits"
+    call = f"segment_0({arguments})"
+    if misfits:
+        call = f"{module.helper(taken_fit)}({call})"
     if not needs_64_bits(module, plan, plan.graph.inputs):
-        return [f"{entry(plan.padded is not None)} = segment_0"]
-    arguments = ", ".join(names)
+        name = entry(plan.padded is not None)
+        if misfits:
+            return [f"def {name}({arguments}):", f"    return {call}"]
+        return [f"{name} = segment_0"]
     lines = [
         *size_checks(module, plan, names),
         "if jax.config.jax_enable_x64:",
-        f"    return segment_0({arguments})",
+        f"    return {call}",
         "with jax.enable_x64(True):",
-        f"    return segment_0({arguments})",
+        f"    return {call}",
     ]
     return [f"def {entry(plan.padded is not None)}({arguments}):", *indent(lines)]
 
@@ -109,7 +122,8 @@ def _segment(
     names = [module.value_name(v) for v in inputs]
     sizes = [module.size_name(s) for s in segment.statics]
     used = set(segment.inputs)
-    body = PrintedBody(module, "jnp", reads=False)
+    misfits = told_of_misfits(segment.nodes)
+    body = PrintedBody(module, "jnp", reads=False, tells_misfits=misfits)
     if outputs is not None and plan.padded is None:
         body.line(checked(names))
     for value, name in zip(inputs, names, strict=True):
@@ -127,15 +141,18 @@ def _segment(
         print_return(body, plan, outputs)
     else:
         body.line(f"return {', '.join(body.value(v) for v in segment.outputs)}")
-    statics = ", ".join(str(len(names) + i) for i in range(len(sizes)))
-    name = f"segment_{segment.index}"
+    name, count = f"segment_{segment.index}", len(names + sizes)
+    numbered = is_numbered(segment.nodes)
+    statics = ", ".join(map(str, range(len(names), count + numbered)))
     marked = f", static_argnums=({statics},)" if statics else ""
+    told = f"{name}, {count}" if numbered else name
+    function = f"{module.helper(telling)}({told})" if misfits else name
     return [
         f"def {name}({', '.join(names + sizes)}):",
         *indent(body.lines),
         "",
         "",
-        f"{name} = jax.jit({name}{marked})",
+        f"{name} = jax.jit({function}{marked})",
     ]
 
 

@@ -20,7 +20,7 @@ RESERVED = {
     *dir(builtins),
     *("jax", "jnp", "np", "program", "check_inputs", "expect", "agree", "integer"),
     *("scipy", "ProgramError", "require", "compiling", "CHECKED", "NEEDS_X64", "sizes"),
-    *("kind", "fits", "key", "segment", "on_padded", "on_device"),
+    *("kind", "fits", "key", "segment", "on_padded", "on_device", "misfits"),
     *("described", "misfit", "remedy", "castable", "converted"),
 }
 

@@ -30,6 +30,7 @@ from graphc.backends.sizes import (
     widened,
 )
 from graphc.control.call import CALL
+from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error
 from graphc.ir.graph import bodies
 from graphc.ir.graph.build import CONSTANT, INPUT, SIZE_OP, Data
@@ -50,7 +51,8 @@ class PrintedBody:
 
     Sizes are bound where they are first needed: from the shape of a value in scope,
     or, where `reads` allows it, from the integer of a value in scope. `inner`: it is
-    the body of a loop or branch.
+    the body of a loop or branch. `tells_misfits`: branches in it may tell that their
+    sizes do not fit.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class PrintedBody:
         reads: bool,
         guards: bool = True,
         inner: bool = False,
+        tells_misfits: bool = False,
     ) -> None:
         self.module = module
         self.xp = xp
@@ -68,6 +71,7 @@ class PrintedBody:
         self.reads = reads
         self.guards = guards
         self.inner = inner
+        self.tells_misfits = tells_misfits
         self.lines: list[str] = []
         self.on_host: dict[Value, str] = {}  # names of NumPy copies
         self._names: dict[Value, str] = {}
@@ -289,15 +293,17 @@ class PrintedBody:
             self._print_guards(node)
         if self.backend in primitive.imports:
             module.imports[f"import {primitive.imports[self.backend]}"] = None
+        tells = self.tells_misfits and primitive is SWITCH
         p = Printing(
             node,
             self.xp,
             tuple([self.operand(node, v) for v in node.inputs]),
             self.code,
             module.helper,
-            partial(print_body, module, self.xp, node),
+            partial(print_body, module, self.xp, node, tells=tells),
             module.foreigns.add,
             self.inner,
+            tells,
         )
         text = rule(p)
         if of_python_numbers(node):
@@ -327,13 +333,17 @@ class PrintedBody:
 
     def guard_text(self, guard: Guard, node: Node) -> str:
         """`require(n == m, ...)`: shows the names and the numbers of both sizes."""
+        return f"require({', '.join(self.guard_parts(guard, node))})"
+
+    def guard_parts(self, guard: Guard, node: Node) -> tuple[str, str]:
+        """The relation of a guard, and the other arguments of `require`."""
         left, right = self.code(guard.left), self.code(guard.right)
         shown = f"{guard.left} {guard.relation} {guard.right}"
         message = f"{node.asking}: {guard.reason}: needs {shown}"
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
-        holds = f"{left} {guard.relation} {right}"
         kind = "" if guard.kind == "shape" else f", kind={guard.kind!r}"
-        return f"require({holds}, {message!r}, {str(node.place)!r}, {numbers}{kind})"
+        told = f"{message!r}, {str(node.place)!r}, {numbers}{kind}"
+        return f"{left} {guard.relation} {right}", told
 
 
 def _refused(node: Node, backend: str) -> GraphError:
@@ -349,11 +359,12 @@ def print_body(
     user: Node,
     callee: bodies.Body | Opaque,
     jitted: bool = False,
+    tells: bool = False,
 ) -> str:
     """Print a body of a node as a function of its inputs, then its sizes; its name.
 
     It returns a tuple. Its own bodies are printed before it. One given as an opaque
-    param bears the name of that.
+    param bears the name of that. Branches in it may tell misfits where it `tells`.
     """
     graph = callee.content if isinstance(callee, Opaque) else callee
     name = callee.name if isinstance(callee, Opaque) else "body"
@@ -362,7 +373,11 @@ def print_body(
     (call, *_) = (c for c in user.primitive.body_calls(user) if c.body is graph)
     with naming({**SHOWN.names, **module.name_sizes(call)}):
         frees = user.primitive is CALL and xp == "np"
-        function = _printed_body(module, xp, graph, module.names.unique(name), frees)
+        function = module.names.unique(name)
+        body = PrintedBody(
+            module, xp, reads=graph.in_python, inner=True, tells_misfits=tells
+        )
+        _print_function(body, graph, function, frees)
     if jitted:
         statics = range(len(graph.inputs), len(graph.inputs) + len(graph.size_params))
         marked = f", static_argnums={tuple(statics)}" if statics else ""
@@ -371,11 +386,12 @@ def print_body(
     return function
 
 
-def _printed_body(
-    module: Module, xp: str, graph: bodies.Body, name: str, frees: bool
-) -> str:
+def _print_function(
+    body: PrintedBody, graph: bodies.Body, name: str, frees: bool
+) -> None:
+    """Print a body as a function of the module."""
+    module = body.module
     module.functions[graph] = name, []
-    body = PrintedBody(module, xp, reads=graph.in_python, inner=True)
     for node in graph.nodes:
         if node.primitive.passes_on:
             pairs = zip(node.outputs, node.inputs, strict=False)
@@ -396,4 +412,3 @@ def _printed_body(
     body.line(f"return {tuple_text(results)}")
     head = f"def {name}({', '.join([*parameters, *sizes])}):"
     module.functions[graph] = name, [head, *indent(body.lines)]
-    return name

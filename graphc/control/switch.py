@@ -3,12 +3,19 @@
 `run_switch` makes its node; `gt.cond` and `gt.switch` are in `transform.loops.cond`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from graphc.control.carries import fresh
 from graphc.control.checks import BodyCheck, checked, held, taken_out
+from graphc.control.fitting_branches import (
+    NUMBERED,
+    branch_that_fits,
+    may_misfit,
+    numbers_of,
+    switch_of_fitting,
+)
 from graphc.control.scan import used_between
 from graphc.ir.graph.bodies import Body, BodyCall, close
 from graphc.ir.graph.nodes import Node, Value
@@ -56,11 +63,18 @@ def _print_switch(p: Printing) -> str:
     params = p.node.params
     branches = ", ".join(map(p.inner, params["branches"].content))
     index, *values = p.inputs
-    sizes = list(map(p.code, params["sizes"]))
+    sizes, numbers = list(map(p.code, params["sizes"])), numbers_of(p.node)
     if p.xp == "np":
         listed = ", ".join([*values, *sizes])
+        if any(numbers):
+            call = f"{p.helper(branch_that_fits)}({index}, [{branches}], [{listed}]"
+            return f"{call}, {numbers})"
         return f"{p.helper(switch_numpy)}({index}, [{branches}], [{listed}])"
     parts = f"[{', '.join(values)}], [{', '.join(sizes)}]"
+    if may_misfit(p.node):
+        call = f"{p.helper(switch_of_fitting)}(jax, {index}, [{branches}]"
+        more = f", {numbers}" if any(numbers) else ""
+        return f"{call}, {parts}, {p.tells_misfits}{more})"
     return f"{p.helper(switch_jax)}(jax, {index}, [{branches}], {parts})"
 
 
@@ -92,24 +106,42 @@ _switch.body_calls = _body_calls
 
 @_switch.padding
 def _(pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Any) -> Any:
-    def padded_branch(call: BodyCall) -> Branch:
+    numbers: dict[int, tuple[int, ...]] = {}
+
+    def padded_branch(i: int, call: BodyCall) -> Branch:
         def branch(taken: list[Value]) -> list[Value]:
             pairs = zip(values, taken, strict=True)
             branch_inputs = [replace(x, value=v) for x, v in pairs]
-            return [x.value for x in pad.body(call, branch_inputs)]
+            outputs, numbers[i] = pad.branch(call, branch_inputs)
+            return outputs
 
         return branch
 
     calls = pad.node.primitive.body_calls(pad.node)
     inputs = [x.value for x in values]
-    branches = [padded_branch(call) for call in calls]
-    return tuple(run_switch(index.value, branches, inputs))
+    branches = [padded_branch(i, call) for i, call in enumerate(calls)]
+
+    def numbered() -> Value:
+        needed = tuple([numbers[i] for i in range(len(branches))])
+        return NUMBERED(index.value, numbers=needed) if any(needed) else index.value
+
+    return tuple(run_switch(numbered, branches, inputs))
+
+
+def told_of_misfits(nodes: Iterable[Node]) -> bool:
+    """Whether a segment of these nodes may have to tell which branches do not fit."""
+    return any(node.primitive is SWITCH and may_misfit(node) for node in nodes)
 
 
 def run_switch(
-    index: Value, branches: Sequence[Branch], values: Sequence[Value]
+    index: Value | Callable[[], Value],
+    branches: Sequence[Branch],
+    values: Sequence[Value],
 ) -> list[Value]:
-    """The switch of functions of lists of values."""
+    """The switch of functions of lists of values.
+
+    An `index` that the branches tell is asked for when they have been called.
+    """
     variables = [fresh(v) for v in values]
     taken = [taken_out(branch(variables), variables) for branch in branches]
     checks = [check for _, branch_checks in taken for check in branch_checks]
@@ -129,8 +161,9 @@ def run_switch(
         Body(body_inputs, size_params, tuple([next(body_outputs) for _ in range(n)]))
         for n in counts
     )
+    number = index if isinstance(index, Value) else index()
     node = _switch.bind(
-        (index, *values, *captures),
+        (number, *values, *captures),
         {"branches": Opaque("branches", bodies), "sizes": tuple(sizes)},
     )
     results = node.outputs[: len(taken[0][0])]

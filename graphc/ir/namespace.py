@@ -5,6 +5,7 @@ import each other. A function joins by the decorator `public`.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.resources import files
@@ -54,6 +55,22 @@ def misspelled(name: str, known: Sequence[str]) -> str:
     """`; did you mean ...?` where a known name is close to `name`, else ""."""
     close = [] if name.startswith("_") else get_close_matches(name, known, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+_VALUE = re.compile("[abpx][12]?|element")  # what they are about
+
+
+def how_called(name: str) -> str:
+    """A call of a public function with all that it needs, as `gt.full(shape, value)`.
+
+    The first argument is x where it is the value that the function is about.
+    """
+    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+    placed = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in placed]
+    first, *others = needed or ["x"]
+    shown = ["x" if _VALUE.fullmatch(first) else first, *others]
+    return f"gt.{name}({', '.join(shown)})"
 
 
 OTHER_NAMES: set[str] = set()  # of graphc.tensor, which are no functions of values

@@ -82,7 +82,8 @@ class Compiled:
     def _by_branch(self, arguments: Sequence[Any], error: CallError) -> Sequence[Any]:
         """The outputs on NumPy, where sizes have to fit in branches that are taken.
 
-        JAX traces all branches, and sizes have to fit in each.
+        JAX traces all branches. In loops it is not known there which is taken, and
+        sizes have to fit in each.
         """
         try:
             return self._of_branches(*arguments)

@@ -5,7 +5,6 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
-from graphc.ir.primitives import OP
 from graphc.pytensor.registry import rule
 
 IndexEntries = tuple[Any, ...]
@@ -32,26 +31,7 @@ def _entry(entry: Any, left: Iterator[Any]) -> Any:
 
 @rule("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
 def _(op: Any, node: Any, x: Value, *inputs: Any) -> Value:
-    index = index_of(op, inputs)
-    left = _without_first(x, index)
-    return x[index] if left is None else left
-
-
-def _without_first(x: Value, index: IndexEntries) -> Value | None:
-    """The joined arrays but the first, where an index takes exactly that one away.
-
-    So PyTensor drops the start of a scan. XLA aborts where nothing is left then.
-    """
-    joined = x.node
-    if joined.primitive is not OP.concatenate or joined.params["axis"] != 0:
-        return None
-    match index:
-        case (slice(start=Value() as start, stop=None, step=None),):
-            first, *others = joined.inputs
-            size = first.type.shape[0]
-            if isinstance(size, int) and gt.known(start) == size:
-                return gt.concatenate(others)
-    return None
+    return x[index_of(op, inputs)]
 
 
 @rule("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")

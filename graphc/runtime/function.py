@@ -45,6 +45,7 @@ from graphc.runtime.driver.failure import (
     running,
 )
 from graphc.runtime.driver.log import Compilation, Log, Stats
+from graphc.runtime.driver.misfits import fit_of, fitting, missed
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
@@ -142,6 +143,8 @@ class Function(Pictured, AheadOfCalls):
         if segment is not None and segment.wide:
             name = entry(facts.padded)
             within = xla.wide(self.jax, getattr(module, name), segment.jitted)
+            fit = fit_of(segment.jitted)
+            within = within if fit is None else fitting(within, fit)
             setattr(module, name, within)
             run = module.program
         run = self._target.around(self.jax, run)
@@ -204,6 +207,8 @@ class Function(Pictured, AheadOfCalls):
         borrowing = dispatched(partial(self._missed, borrowed=True))
         if miss is None or plain is None or borrowing is None:
             return
+        fit = fit_of(segment.jitted)
+        miss = miss if fit is None else missed(miss, fit)
         if segment.wide:
             miss = self.jax.enable_x64(True)(miss)
             borrowing = xla.wide(self.jax, self._call, borrowing)

@@ -576,7 +576,10 @@ def test_lines_with_odd_characters_do_no_harm(tmp_path):
             lambda: x.shap,
             "a symbolic value has no attribute 'shap'; did you mean 'shape'?",
         ),
-        (lambda: x.isin, "a symbolic value has no attribute 'isin'; write gt.isin(x)"),
+        (
+            lambda: x.isin,
+            "a symbolic value has no attribute 'isin'; write gt.isin(x, test_elements)",
+        ),
         (
             lambda: x.set(0),
             "a symbolic value has no attribute 'set'; write x.at[index].set(value)",

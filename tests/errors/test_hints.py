@@ -1,5 +1,6 @@
 """Hints that are typed back: what they say to write works."""
 
+import inspect
 import math
 import re
 
@@ -145,3 +146,20 @@ def test_float64_data_may_keep_its_digits():
     finally:
         graphc.config.float = before
     np.testing.assert_array_equal(f(np.eye(2) / 3), 2 * np.eye(2) / 3)
+
+
+def test_functions_that_are_no_methods_are_told_with_all_that_they_need():
+    names = [n for n in dir(gt) if callable(getattr(gt, n)) and not hasattr(x, n)]
+    told = {n: refused(lambda n=n: getattr(x, n)) for n in names}
+    told = {n: message.partition("; write ")[2] for n, message in told.items()}
+    calls = {n: code for n, code in told.items() if code.startswith(f"gt.{n}(")}
+    assert calls["full"] == "gt.full(shape, fill_value)" and len(calls) > 100
+    assert refused(lambda: x._part).endswith("no attribute '_part'")
+    for name, code in calls.items():
+        given = code.partition("(")[2].rstrip(")").split(", ")
+        inspect.signature(getattr(gt, name)).bind(*given)
+    binary = [code for code in calls.values() if code.endswith("(x, y)")]
+    assert len(binary) > 30
+    whole = {"x": gt.vector("a", "int64"), "y": gt.vector("b", "int64"), "gt": gt}
+    for code in set(binary) - {"gt.vecmat(x, y)", "gt.matvec(x, y)"}:
+        eval(code, whole)

@@ -179,6 +179,7 @@ class Primitives:
     nonzero: graphc.ir.graph.op.Primitive
     nonzero_within: graphc.ir.graph.op.Primitive
     not_equal: graphc.ir.graph.op.Primitive
+    numbered_branches: graphc.ir.graph.op.Primitive
     owens_t: graphc.ir.graph.op.Primitive
     pad: graphc.ir.graph.op.Primitive
     pad_from: graphc.ir.graph.op.Primitive

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from itertools import count
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import ref
 
@@ -28,7 +29,15 @@ from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import in_forked_children
 from graphc.ir.graph.operators import Operators
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.namespace import FUNCTIONS, METHODS, UPDATES, F, misspelled, public_name
+from graphc.ir.namespace import (
+    FUNCTIONS,
+    METHODS,
+    UPDATES,
+    F,
+    how_called,
+    misspelled,
+    public_name,
+)
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
@@ -187,7 +196,30 @@ def intern_node(
     node = None if entry is None else entry()
     if node is None:
         return _interned(key, Node(primitive, inputs, params, types, guards))
+    if _RECORDING.records:
+        for record in _RECORDING.records:
+            record.add(node)
     return node
+
+
+class _Recording(local):
+    """The records, of this thread, of nodes that are asked for once more."""
+
+    records: tuple[set[Node], ...] = ()
+
+
+_RECORDING = _Recording()
+
+
+@contextmanager
+def recording_shared() -> Iterator[set[Node]]:
+    """Within: nodes that were there before, and are built again, are in this set."""
+    outer, record = _RECORDING.records, set[Node]()
+    _RECORDING.records = (*outer, record)
+    try:
+        yield record
+    finally:
+        _RECORDING.records = outer
 
 
 def _interned(key: tuple[Any, ...], node: Node) -> Node:
@@ -326,8 +358,8 @@ class Value(Operators, Methods):
         message = f"a symbolic value has no attribute {name!r}"
         if name in UPDATES:
             return f"{message}; write x.at[index].{name}(value)"
-        if name in FUNCTIONS:
-            return f"{message}; write gt.{name}(x)"
+        if name in FUNCTIONS and not name.startswith("_"):
+            return f"{message}; write {how_called(name)}"
         if name in OF_VALUES:
             return f"{message}; {OF_VALUES[name]}"
         return message + misspelled(name, dir(self))

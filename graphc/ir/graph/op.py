@@ -32,6 +32,7 @@ class Printing(NamedTuple):
     inner: Callable[..., str]  # print a graph as a function, perhaps jitted: its name
     foreign: Callable[[str, Callable[..., Any]], str]  # name a function without text
     in_body: bool = False  # JAX traces a body even where it is never run
+    tells_misfits: bool = False  # a branch here may tell that its sizes do not fit
 
 
 Emit = Callable[[Printing], str]

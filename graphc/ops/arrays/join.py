@@ -26,7 +26,7 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
-from graphc.ir.sizes.dims import Dim, Size, equal, maximum, minimum
+from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
@@ -55,7 +55,26 @@ def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
 
 
 _concatenate.rounding = "none"
-_concatenate.emit("{xp}.concatenate([{arrays}], axis={axis})")
+
+
+def joined(jax: Any, arrays: Any, axis: int) -> Any:
+    """Printed into JAX programs: the arrays one after another, but for empty ones.
+
+    XLA ends the process where an empty slice begins at one of these.
+    """
+    filled = [a for a in arrays if a.shape[axis]]
+    return jax.numpy.concatenate(filled or arrays[:1], axis=axis)
+
+
+def _print_concatenate(p: Printing) -> str:
+    axis, arrays = p.node.params["axis"], ", ".join(p.inputs)
+    sizes = [v.type.shape[axis] for v in p.node.inputs]
+    if p.xp == "np" or all(less_equal(1, n) is True for n in sizes):
+        return f"{p.xp}.concatenate([{arrays}], axis={axis})"
+    return f"{p.helper(joined)}(jax, [{arrays}], axis={axis})"
+
+
+_concatenate.emit(_print_concatenate)
 _concatenate.sizes = lambda *arrays, axis: np.concatenate(arrays, axis=axis)
 _concatenate.linear = True
 

@@ -60,6 +60,9 @@ class NotPadded(Exception):
 
 
 Bodies = Callable[[BodyCall, Sequence[PaddedValue]], list[PaddedValue]]
+Branches = Callable[
+    ["Padding", BodyCall, Sequence[PaddedValue]], tuple[list[Value], tuple[int, ...]]
+]
 
 
 class Padding:
@@ -79,13 +82,25 @@ class Padding:
         exact: CapacityOf,
         range_of: Callable[[Value], SizeRange],
         body: Bodies,
+        branch: Branches,
     ) -> None:
         self.node = node
         self.stored = stored
         self.exact = exact
         self.range_of = range_of
         self.body = body
+        self._branch = branch
         self.prices: list[str] = []
+
+    def branch(
+        self, call: BodyCall, inputs: Sequence[PaddedValue]
+    ) -> tuple[list[Value], tuple[int, ...]]:
+        """As `body`, of a branch: its outputs, at the capacities of the node's.
+
+        The numbers are those of the guards that it needs, which need not hold where it
+        is not taken.
+        """
+        return self._branch(self, call, inputs)
 
     def costs(self, price: str) -> None:
         """State that the rule does much more work than its node at true sizes."""

@@ -9,8 +9,10 @@ copy into zeroed buffers, run the jitted function, cut its results.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from graphc.ir.graph.nodes import Guard
 from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, evaluate, symbol_dim
 from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.storage import of_integers
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
 
@@ -42,6 +44,8 @@ def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
     if padded is None or not _by_shapes_alone(padded):
         return None
     sizes = _axes(padded, shapes)
+    if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
+        return None
     for symbol, capacity in padded.capacities.items():
         policy = padded.policies[symbol]
         assert isinstance(policy, Pad)
@@ -62,12 +66,21 @@ def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
     )
 
 
+def _holds(guard: Guard, sizes: Mapping[Symbol, int]) -> bool:
+    left, right = (
+        evaluate(n, sizes) if isinstance(n, Dim) else n
+        for n in (guard.left, guard.right)
+    )
+    return left == right if guard.relation == "==" else left <= right
+
+
 def _by_shapes_alone(padded: PaddedGraph) -> bool:
     """Whether the sizes of arguments tell all sizes of a call."""
     symbols = [*padded.capacities, *padded.lengths]
     return (
         not padded.counts
         and not padded.guards_by(integers=True)
+        and not any(of_integers(guard) for guard, _ in padded.branch_guards)
         and all(s.origin is None for s in symbols)
     )
 

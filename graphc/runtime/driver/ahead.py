@@ -42,8 +42,8 @@ def only_segment(facts: ProgramFacts, module: Any, target: Target) -> OnlySegmen
 def is_wide(facts: ProgramFacts, module: Any) -> bool:
     """Whether segments of a program, `module`, run with 64 bits allowed."""
     driver = getattr(module, entry(facts.padded))
-    if facts.alone:
-        return driver is not module.segment_0
+    if driver is getattr(module, "segment_0", None):
+        return False
     return "enable_x64" in driver.__code__.co_names
 
 

@@ -174,7 +174,7 @@ class _Recorder:
 
     def _store(self, padded: PaddedGraph, arguments: Sequence[Value]) -> None:
         """Store arguments at capacities; their true sizes are arguments too."""
-        for guard, node in padded.guards:
+        for guard, node in (*padded.guards, *padded.branch_guards):
             left, right = self.formula(guard.left), self.formula(guard.right)
             shown = f"{guard.left} {guard.relation} {guard.right}"
             message = f"{node.asking}: {guard.reason}: needs {shown}"

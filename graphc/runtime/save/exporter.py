@@ -21,6 +21,7 @@ from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.ahead import only_segment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.driver.recorded import recorded
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
 from graphc.transform.planning.grouping import UNDIVIDED
@@ -92,6 +93,7 @@ class Exporter(Stages):
         jitted = self.jitted(stage)
         with self.settings(stage):
             module = exported(jitted, self.platforms, (*arguments, *statics))
+            _require_fitting(self.jax, module)
         kinds = list(map(kinds_of, (arguments, module.out_avals)))
         self.programs[key] = [stage, list(statics), *kinds], bytes(module.serialize())
         outputs: Sequence[Any] = module.out_avals
@@ -136,6 +138,23 @@ def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[Any]) ->
     if effects:
         raise _not_exported(", ".join(map(str, effects)))
     return module
+
+
+def _require_fitting(jax: Any, module: Any) -> None:
+    """Raise GraphError where a branch does not fit the sizes that are exported.
+
+    Whether it is taken is known in calls only, and a file has no place for that.
+    """
+    structure = jax.tree_util.tree_unflatten(module.out_tree, module.out_avals)
+    if not has_flags(structure):
+        return
+    (_, text, _), *_ = structure[1]
+    raise graph_error(
+        "a branch of cond or switch does not fit the sizes that are exported",
+        op="export",
+        got=text,
+        hint="export sizes that fit all branches, or f.save(path), which serves others",
+    )
 
 
 def platforms_of(

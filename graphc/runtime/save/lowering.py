@@ -17,6 +17,7 @@ from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user
 from graphc.ir.graph.nodes import Value
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.driver.recorded import Driver, recorded
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
 from graphc.transform.planning.forecast import SizesGiven
@@ -101,7 +102,8 @@ class Lowering(Stages):
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
         return self._leaves(lowered.out_info)
 
-    def _leaves(self, results: Any) -> Sequence[Any]:
+    def _leaves(self, told: Any) -> Sequence[Any]:
+        results = told[0] if has_flags(told) else told
         leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
 

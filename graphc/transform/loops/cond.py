@@ -17,7 +17,7 @@ from graphc.control.scan import used_between
 from graphc.control.switch import Branch, run_switch
 from graphc.errors import graph_error
 from graphc.ir.graph.build import as_value, cast, variable
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Value, recording_shared
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
@@ -81,14 +81,16 @@ def _choose(
     taken = unflatten(
         form, [v if v.type.weak else next(fresh_variables) for v in operand_parts]
     )
-    results = [ask(branch, taken, op, "a branch") for branch in branches]
-    like = results[0]
-    problem = "branches return different structures"
-    alike = [in_form(result, like, problem, op) for result in results]
-    result_parts = [flatten(result, leaf=as_value, none=True)[0] for result in alike]
-    agreed = _agreeing(result_parts, index, op)
+    with recording_shared() as shared:
+        results = [ask(branch, taken, op, "a branch") for branch in branches]
+        like = results[0]
+        problem = "branches return different structures"
+        alike = [in_form(result, like, problem, op) for result in results]
+        result_parts = [flatten(r, leaf=as_value, none=True)[0] for r in alike]
+        agreed = _agreeing(result_parts, index, op)
     within = ancestors([v for outputs in agreed for v in outputs])
-    within = [node for node in within if node.serial > start]
+    # A branch computes all that it asks for, also where nodes like these were there.
+    within = [node for node in within if node.serial > start or node in shared]
     sizes = [v for node in within for v in node.demands]
     if used_between(sizes, variables) & set(variables):
         # Sizes are known outside only if the values that they depend on are there.

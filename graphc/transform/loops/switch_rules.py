@@ -5,6 +5,7 @@ from typing import Any
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ops.common.batching import Batched, spread, where_each
 from graphc.transform.derivatives.vectorize import vmap
@@ -24,7 +25,10 @@ def _(
         def slopes(taken: list[Value]) -> list[Value]:
             arguments, remaining = taken[: len(values)], iter(taken[len(values) :])
             of_outputs = [None if c is None else next(remaining) for c in cotangents]
-            return pulled(body, params["sizes"], arguments, of_outputs, asked)
+            found = pulled(body, params["sizes"], arguments, of_outputs, asked)
+            # Sizes that a branch needs equal are not so in the others.
+            pairs = zip(found, asked, strict=True)
+            return [F.specify_shape(d, arguments[i].type.shape) for d, i in pairs]
 
         return slopes
 

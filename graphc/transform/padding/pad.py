@@ -22,7 +22,7 @@ from graphc.errors import (
 from graphc.ir.graph.bodies import BodyCall, bodies, has_inner, runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, as_value, variable
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value, origins
-from graphc.ir.graph.op import PADDING, infer_types, rebuild
+from graphc.ir.graph.op import PADDING, rebuild
 from graphc.ir.graph.replay import resized
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
@@ -32,7 +32,14 @@ from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
-from graphc.transform.padding.storage import Storage, guards_of, of_integers, symbols_in
+from graphc.transform.padding.branch_guards import BranchGuards
+from graphc.transform.padding.storage import (
+    Storage,
+    guards_of,
+    of_integers,
+    problem_at_capacities,
+    symbols_in,
+)
 from graphc.transform.padding.value_ranges import ValueRanges
 from graphc.transform.policies import Pad, Policy
 
@@ -65,7 +72,8 @@ class PaddedGraph:
     Its inputs are the inputs of the original, then one integer per symbol of `lengths`.
     Its outputs are the outputs of the original, then the integers that the sizes of
     outputs depend on, `counts`. `capacities` are the sizes at which padded axes are
-    stored, `ragged` the padded axes of each output. `guards` must hold for true sizes.
+    stored, `ragged` the padded axes of each output. `guards` must hold for true sizes;
+    `branch_guards`, by their numbers, where branches that need them are taken.
     `originals` maps symbols of the graph to the ones that they replace, `stored_as`
     those of capacities.
     """
@@ -80,6 +88,7 @@ class PaddedGraph:
     cuts: tuple[Cut, ...]
     prices: tuple[Price, ...]
     guards: tuple[tuple[Guard, Node], ...]
+    branch_guards: tuple[tuple[Guard, Node], ...]
     originals: dict[Symbol, Symbol]
     stored_as: dict[Symbol, Symbol]
 
@@ -137,6 +146,9 @@ class _PaddingPass:
         self._prices: list[Price] = []
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
+        self._branches = BranchGuards(
+            self._sizes, self._body, lambda: self._bodies, self._at_entry
+        )
         self._driven = any(map(runs_in_python, self._nodes))
         loops = any(map(has_inner, self._nodes))
         self._ranges = ValueRanges(self._range) if loops else None
@@ -171,7 +183,8 @@ class _PaddingPass:
             tuple(self._padded[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._prices),
-            tuple(self._guards()),
+            tuple([pair for pair in guards_of(self._nodes) if self._at_entry(*pair)]),
+            self._branches.all,
             self._sizes.originals,
             self._sizes.stored_as,
         )
@@ -297,7 +310,7 @@ class _PaddingPass:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         checked = [g for g in node.guards if self._needs_check(g, node)]
         known = self._sizes.stored, self._sizes.exact, self._range_of
-        pad = Padding(node, *known, self._body)
+        pad = Padding(node, *known, self._body, self._branches.branch)
         params = resized(node.params, self._sizes.stored)
         try:
             if rule is None:
@@ -305,7 +318,7 @@ class _PaddingPass:
             else:
                 answer = rule(pad, *inputs, **params)
         except GraphError as error:
-            problem = _problem_at_capacities(node, [x.value for x in inputs], params)
+            problem = problem_at_capacities(node, [x.value for x in inputs], params)
             if has_inner(node) and not problem:  # a check has no place in some bodies
                 problem = str(error.args[0]).splitlines()[0]
             if not problem:
@@ -326,7 +339,9 @@ class _PaddingPass:
         """
         left, right = map(self._sizes.exact, (guard.left, guard.right))
         symbols = {*symbols_in(left), *symbols_in(right)}
-        if symbols.isdisjoint(self._sizes.stepwise) and self._checked_at_entry(guard):
+        lengths = set(self._sizes.lengths.values())
+        origins_of = [s.origin for s in symbols if s.origin is not None]
+        if all(v in self._arguments or v in lengths for v in origins_of):
             return False
         if guard.memory:
             sizes = [n for v in node.outputs for n in v.type.shape]
@@ -470,31 +485,13 @@ class _PaddingPass:
         """Whether the program computes a size, and no argument determines it."""
         return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
 
-    def _guards(self) -> Iterable[tuple[Guard, Node]]:
-        for guard, node in guards_of(self._nodes):
-            if self._checked_at_entry(guard) and self._is_padded(guard, node):
-                yield guard, node
-
-    def _is_padded(self, guard: Guard, node: Node) -> bool:
-        """Whether a guard is of padded sizes, or of a node on padded arrays.
+    def _at_entry(self, guard: Guard, node: Node) -> bool:
+        """Whether the entry decides a guard: of padded sizes or arrays.
 
         Such a node is replaced by what its mask rule makes, and its guards with it. One
         in a body may never run.
         """
         values = (*node.inputs, *node.outputs) if node in self._outer else ()
         sizes = [n for v in values for n in v.type.shape]
-        return any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
-
-
-def _problem_at_capacities(
-    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
-) -> str:
-    """Why an op does not fit inputs at capacities, "" where it does.
-
-    Sizes that are equal may have capacities that are not.
-    """
-    try:
-        infer_types(node.primitive, tuple(inputs), params)
-    except GraphError as error:
-        return str(error.args[0]).splitlines()[0]
-    return ""
+        padded = any(map(self._sizes.has_ragged, [guard.left, guard.right, *sizes]))
+        return padded and self._checked_at_entry(guard)

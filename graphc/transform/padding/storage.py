@@ -1,21 +1,24 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import Any
 
 from graphc.analysis.binding_time import Time, binding_times
-from graphc.errors import SourceLocation, graph_error, standing_at
+from graphc.control.switch import SWITCH
+from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.graph.bodies import within_sized
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
 from graphc.ir.graph.nodes import Guard, Node, Value
+from graphc.ir.graph.op import infer_types
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
-from graphc.ir.types import INT32, TensorType
+from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
 from graphc.transform.policies import Pad, Policy
 
@@ -71,7 +74,7 @@ class Storage:
         groups: dict[Symbol, set[Symbol]] = {}
         fixed: set[Symbol] = set()
         for guard, _ in guards_of(nodes):
-            axes = {_axis_symbol(guard.left), _axis_symbol(guard.right)}
+            axes = {axis_symbol(guard.left), axis_symbol(guard.right)}
             together = {s for s in axes if s is not None}
             if guard.relation != "==":
                 continue
@@ -96,7 +99,7 @@ class Storage:
             a, b = guard.left, guard.right
             if guard.relation != "==" or isinstance(a, int) or isinstance(b, int):
                 continue
-            if _axis_symbol(a) is not None and _axis_symbol(b) is not None:
+            if axis_symbol(a) is not None and axis_symbol(b) is not None:
                 continue
             group = {*self._groups.get(a, [a]), *self._groups.get(b, [b])}
             joined = sorted(group, key=lambda n: (n.weight, str(n)))
@@ -116,7 +119,8 @@ class Storage:
     def enter(self, sizes: Mapping[Symbol, Size]) -> None:
         """Within a body, its sizes stand for those that a node gives it."""
         known = {s: (self.exact(n), *self.storage_of(n)) for s, n in sizes.items()}
-        if any(self._entered.get(s, entry) != entry for s, entry in known.items()):
+        again = [s for s in known if s in self._entered]
+        if not all(_same_entries(self._entered[s], known[s]) for s in again):
             self._forget()
         self._entered |= known
         for symbol, (exact, capacity, padded) in known.items():
@@ -246,7 +250,7 @@ class Storage:
 
         It is one of those known by now. Axes of inputs keep their own.
         """
-        if _axis_symbol(size) is not None:
+        if axis_symbol(size) is not None:
             return size
         group = self._groups.pop(size, None)
         if group is not None:
@@ -275,7 +279,7 @@ class Storage:
         """Axes have their capacities anyway; other capacities are more to compile."""
         stored, _ = self._stored_of(size)
         more = set(symbols_in(stored)) - set(self.capacities.values())
-        return _axis_symbol(size) is None, bool(more), size.weight
+        return axis_symbol(size) is None, bool(more), size.weight
 
     def of(self, type: TensorType) -> tuple[tuple[Size, ...], frozenset[int]]:
         """The shape at which values of a type are stored, and its padded axes."""
@@ -339,6 +343,13 @@ class Storage:
         return isinstance(size, Dim) and any(map(self.is_ragged, size.symbols))
 
 
+def _same_entries(
+    before: tuple[Size, Size, bool], now: tuple[Size, Size, bool]
+) -> bool:
+    """Whether a size of a body stands for the same as before."""
+    return before[2] == now[2] and all(map(same_size, before[:2], now[:2]))
+
+
 def of_integers(guard: Guard) -> bool:
     """Whether integers of the program decide a guard, and not axes alone."""
     symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]
@@ -349,11 +360,14 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     """The guards of nodes and of bodies in them, each with the first that needs it.
 
     Guards of bodies are in terms of the sizes that the bodies are given.
+    Guards of branches are left out: they must hold in calls that take the branch.
     """
     first_needs: dict[Guard, Node] = {}
-    for node, sizes in within_sized(nodes):
-        for guard in node.guards:
-            first_needs.setdefault(guard_of_sizes(guard, sizes), node)
+    for node in nodes:
+        inside = [(node, {})] if node.primitive is SWITCH else within_sized([node])
+        for inner, sizes in inside:
+            for guard in inner.guards:
+                first_needs.setdefault(guard_of_sizes(guard, sizes), inner)
     return list(first_needs.items())
 
 
@@ -373,6 +387,20 @@ def symbols_in(size: Size) -> tuple[Symbol, ...]:
     return size.symbols if isinstance(size, Dim) else ()
 
 
+def problem_at_capacities(
+    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
+) -> str:
+    """Why an op does not fit inputs at capacities, "" where it does.
+
+    Sizes that are equal may have capacities that are not.
+    """
+    try:
+        infer_types(node.primitive, tuple(inputs), params)
+    except GraphError as error:
+        return str(error.args[0]).splitlines()[0]
+    return ""
+
+
 def _is_argument(symbol: Symbol) -> bool:
     """Whether a number is known before anything runs on the device."""
     origin = symbol.origin
@@ -386,7 +414,7 @@ def _is_capacity(symbol: Symbol) -> bool:
     return isinstance(origin, Value) and origin.node.primitive is BUCKET
 
 
-def _axis_symbol(size: Size) -> Symbol | None:
+def axis_symbol(size: Size) -> Symbol | None:
     """The symbol of an axis that is a size itself."""
     if isinstance(size, Dim) and len(size.symbols) == 1:
         symbol = size.symbols[0]

@@ -1,0 +1,141 @@
+"""Guards of branches in padded graphs: numbered, and looked at where a branch is taken.
+
+The entry of a padded program knows which of them hold. A branch whose guards do not is
+an error in calls that take it; in others it is computed on whatever fits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from graphc.ir.graph.bodies import BodyCall
+from graphc.ir.graph.nodes import Guard, Node, Value
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.types import TensorType, same_size
+from graphc.ops.common.padding import Bodies, PaddedValue, Padding
+from graphc.transform.loops.branch_sizes import fit
+from graphc.transform.padding.storage import (
+    Storage,
+    axis_symbol,
+    guard_of_sizes,
+    guards_of,
+    symbols_in,
+)
+
+
+class NumberedBranch(NamedTuple):
+    """A branch as it is padded: sizes that its guards need equal are one size in it."""
+
+    call: BodyCall
+    numbers: tuple[int, ...]  # of the guards that it needs
+
+
+class BranchGuards:
+    """The guards of the branches of a graph, in the order of their numbers."""
+
+    def __init__(
+        self,
+        sizes: Storage,
+        body: Bodies,
+        depth: Callable[[], int],
+        is_looked_at: Callable[[Guard, Node], bool],
+    ) -> None:
+        """`body` rebuilds a body, `depth` counts those that the pass is in.
+
+        `is_looked_at`: whether the entry decides a guard, of sizes of the graph.
+        """
+        self._sizes, self._body, self._depth = sizes, body, depth
+        self._is_looked_at = is_looked_at
+        self._numbers: dict[Guard, int] = {}
+        self._needing: list[Node] = []
+        # Sizes of the branch around, by sizes of the graph.
+        self._outer: Mapping[Symbol, Size] = {}
+        self._branches = 0  # depth of the branches that the pass is in
+
+    def branch(
+        self, pad: Padding, call: BodyCall, inputs: Sequence[PaddedValue]
+    ) -> tuple[list[Value], tuple[int, ...]]:
+        """The outputs of a branch at capacities, and the numbers of its guards."""
+        with self._entered(call) as branch:
+            pairs = zip(inputs, branch.call.types, strict=True)
+            refitted = [self._refitted(pad, x, type) for x, type in pairs]
+            results = self._body(branch.call, refitted)
+        shapes = [self._sizes.of(v.type)[0] for v in pad.node.outputs]
+        outputs = zip(results, shapes, strict=True)
+        return [fit(x.value, shape) for x, shape in outputs], branch.numbers
+
+    def _refitted(self, pad: Padding, x: PaddedValue, type: TensorType) -> PaddedValue:
+        """An input of a branch at the capacities of sizes that it is given instead."""
+        if all(map(same_size, type.shape, x.type.shape)):
+            return x
+        shape, axes = self._sizes.of(type)
+        value = fit(pad.filled(x, x.axes, 0), shape)
+        return PaddedValue(value, type, axes, dict.fromkeys(axes, type.dtype.type(0)))
+
+    @property
+    def all(self) -> tuple[tuple[Guard, Node], ...]:
+        """Each guard with the first node that needs it."""
+        return tuple(zip(self._numbers, self._needing, strict=True))
+
+    @contextmanager
+    def _entered(self, call: BodyCall) -> Iterator[NumberedBranch]:
+        """Within: a branch is walked.
+
+        Guards of branches in loops are those of what is around the loop.
+        """
+        if self._depth() > self._branches:
+            yield NumberedBranch(call, ())
+            return
+        guards = guards_of(call.body.nodes)
+        before, sizes = self._outer, call.sizes
+        here = [(guard_of_sizes(guard, sizes), node) for guard, node in guards]
+        numbers = tuple(dict.fromkeys(self._numbered(here)))
+        self._outer = {s: _in_terms_of(n, before) for s, n in sizes.items()}
+        self._branches += 1
+        try:
+            yield NumberedBranch(_unified(call, [g for g, _ in here]), numbers)
+        finally:
+            self._outer = before
+            self._branches -= 1
+
+    def _numbered(self, guards: Iterable[tuple[Guard, Node]]) -> Iterator[int]:
+        for inner, node in guards:
+            guard = guard_of_sizes(inner, self._outer)
+            if not self._is_looked_at(guard, node):
+                continue
+            if guard not in self._numbers:
+                self._numbers[guard] = len(self._needing)
+                self._needing.append(node)
+            yield self._numbers[guard]
+
+
+def _unified(call: BodyCall, guards: Iterable[Guard]) -> BodyCall:
+    """A call whose sizes that guards need equal are written alike."""
+    written: dict[Symbol, Size] = {}
+    for guard in guards:
+        if guard.relation == "==":
+            sizes = guard.left, guard.right
+            solved = _solved(*[_in_terms_of(n, written) for n in sizes])
+            if solved is not None:
+                one = dict([solved])
+                written = {s: _in_terms_of(n, one) for s, n in written.items()} | one
+    if not written:
+        return call
+    size_args = [_in_terms_of(n, written) for n in call.size_args]
+    return BodyCall(call.body, [_type(t, written) for t in call.types], size_args)
+
+
+def _solved(left: Size, right: Size) -> tuple[Symbol, Size] | None:
+    """The size of an axis that is equal to another size, and that; the newer of two."""
+    pairs = [(left, right), (right, left)]
+    symbols = [(axis_symbol(a), n) for a, n in pairs]
+    axes = [(s, n) for s, n in symbols if s is not None and s not in symbols_in(n)]
+    return max(axes, key=lambda pair: pair[0].serial, default=None)
+
+
+def _in_terms_of(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
+    return substitute(size, sizes) if isinstance(size, Dim) else size
+
+
+def _type(type: TensorType, sizes: Mapping[Symbol, Size]) -> TensorType:
+    return type.like(tuple([_in_terms_of(n, sizes) for n in type.shape]))
