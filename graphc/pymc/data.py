@@ -131,7 +131,7 @@ class _Strided:
         self._array = array
 
     def tobytes(self) -> Any:
-        """What it contains now."""
+        """Its contents now."""
         return self._array.tobytes()
 
     def __eq__(self, contents: object) -> bool:

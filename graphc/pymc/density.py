@@ -74,11 +74,11 @@ class DensityProgram:
 
     def traced(self, values: Any, data: Sequence[Any]) -> ValueAndSlope:
         """The results as plain JAX."""
-        found = self.function.jax_callable(values, *data)
-        return (found[0], found[1:]) if self.joined else tuple(found)
+        results = self.function.jax_callable(values, *data)
+        return (results[0], results[1:]) if self.joined else tuple(results)
 
 
-class Bound(NamedTuple):
+class BoundDensity(NamedTuple):
     """The function of the vector for data that were seen."""
 
     seen: SeenData
@@ -129,10 +129,10 @@ class LogDensity:
         return {name: v for name, v in vars(self).items() if name not in bound}
 
     def __copy__(self) -> "LogDensity":
-        made = object.__new__(LogDensity)
+        copied = object.__new__(LogDensity)
         program = replace(self._program, function=copy(self._program.function))
-        made.__dict__.update(self.__getstate__(), _program=program)
-        return made
+        copied.__dict__.update(self.__getstate__(), _program=program)
+        return copied
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -152,7 +152,7 @@ class LogDensity:
 
     def __call__(self, values: Any) -> ValueAndSlope:
         """The log density and its gradient, with the data that the model has now."""
-        bound: Bound | None = self.__dict__.get("_bound")
+        bound: BoundDensity | None = self.__dict__.get("_bound")
         if bound is None or jax_is_lost() or not bound.seen.is_still():
             return self._anew()(values)
         return bound.call(values)
@@ -163,7 +163,7 @@ class LogDensity:
             return self.at(self._data.now())
         self._follow(self._data.now())
         seen = SeenData.of(self._data, copied=self._fixed is not None)
-        self._bound = Bound(seen, self.at(seen.values))
+        self._bound = BoundDensity(seen, self.at(seen.values))
         return self._bound.call
 
     def at(self, values: Sequence[Any]) -> DensityCall:

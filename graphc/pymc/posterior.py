@@ -45,9 +45,9 @@ class Expansion:
 
     def of(self, values: Any, data: Sequence[Any] | None = None) -> dict[str, Any]:
         """The variables at one vector."""
-        given = self._values if data is None else data
-        found = self.on_numpy(np.asarray(values, self._free.vector.dtype), *given)
-        return dict(zip(self.names, map(np.asarray, found), strict=True))
+        arguments = self._values if data is None else data
+        results = self.on_numpy(np.asarray(values, self._free.vector.dtype), *arguments)
+        return dict(zip(self.names, map(np.asarray, results), strict=True))
 
     def of_draws(self, draws: Any) -> dict[str, Any]:
         """The variables of draws, vectors along the last axis, at once and on JAX."""
@@ -57,8 +57,8 @@ class Expansion:
             dtype = self._free.vector.dtype
             wide = jax.numpy.asarray(draws).astype(dtype)
             many = jax.vmap(jax.vmap(lambda values: run(values, *data)))
-            found = jax.jit(many)(wide)
-        return dict(zip(self.names, map(np.asarray, found), strict=True))
+            variables = jax.jit(many)(wide)
+        return dict(zip(self.names, map(np.asarray, variables), strict=True))
 
 
 def labels(model: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
@@ -75,7 +75,7 @@ def labels(model: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
 def _labels(told: Sequence[Any]) -> Any:
     """An array of one axis, of labels that may be tuples."""
     if any(isinstance(label, tuple) for label in told):
-        found = np.empty(len(told), dtype=object)
-        found[:] = told
-        return found
+        labelled = np.empty(len(told), dtype=object)
+        labelled[:] = told
+        return labelled
     return np.asarray(told)

@@ -45,7 +45,7 @@ from graphc.runtime.driver.failure import (
     running,
 )
 from graphc.runtime.driver.log import Compilation, Log, Stats
-from graphc.runtime.driver.misfits import fit_of, fitting, missed
+from graphc.runtime.driver.misfits import fitting, missed
 from graphc.runtime.driver.programs import loader
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
@@ -143,9 +143,7 @@ class Function(Pictured, AheadOfCalls):
         if segment is not None and segment.wide:
             name = entry(facts.padded)
             within = xla.wide(self.jax, getattr(module, name), segment.jitted)
-            fit = fit_of(segment.jitted)
-            within = within if fit is None else fitting(within, fit)
-            setattr(module, name, within)
+            setattr(module, name, fitting(within, segment.jitted))
             run = module.program
         run = self._target.around(self.jax, run)
         if self.jax is not None and facts.padded:
@@ -189,8 +187,8 @@ class Function(Pictured, AheadOfCalls):
             self._route_to(self._segment)
         if self._planned is not None:
             self._on_plans = Route(self._planned.around(self._leave))
-        others = self._on_small, self._on_copies, self._on_borrowed
-        self._routes += {self._on_host, self._on_device, self._on_plans, *others}
+        small = self._on_small, self._on_copies, self._on_borrowed
+        self._routes += {self._on_host, self._on_device, self._on_plans, *small}
         self._acquire = self._on_device.acquire
         self._acquire_borrowed = self._on_borrowed.acquire
 
@@ -207,8 +205,7 @@ class Function(Pictured, AheadOfCalls):
         borrowing = dispatched(partial(self._missed, borrowed=True))
         if miss is None or plain is None or borrowing is None:
             return
-        fit = fit_of(segment.jitted)
-        miss = miss if fit is None else missed(miss, fit)
+        miss = missed(miss, segment.jitted)
         if segment.wide:
             miss = self.jax.enable_x64(True)(miss)
             borrowing = xla.wide(self.jax, self._call, borrowing)

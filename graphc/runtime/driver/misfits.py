@@ -9,7 +9,7 @@ from typing import Any
 Run = Callable[..., Any]
 
 
-def fit_of(jitted: Any) -> Run | None:
+def _fit_of(jitted: Any) -> Run | None:
     """The function that gives the results alone, or raises; None where no flags are.
 
     It is that of the program.
@@ -18,23 +18,27 @@ def fit_of(jitted: Any) -> Run | None:
     return fit
 
 
-def has_flags(found: Any) -> bool:
+def has_flags(structure: Any) -> bool:
     """Whether a segment, or its type, has given flags beside its results."""
-    return type(found) is dict and 0 in found
+    return type(structure) is dict and 0 in structure
 
 
-def fitting(run: Run, fit: Run) -> Run:
-    """`run`, a jitted segment, with its results alone."""
-    return lambda *args: fit(run(*args))
+def fitting(run: Run, jitted: Any) -> Run:
+    """`run`, which calls a jitted segment, with its results alone."""
+    fit = _fit_of(jitted)
+    return run if fit is None else lambda *args: fit(run(*args))
 
 
-def missed(miss: Run, fit: Run) -> Run:
+def missed(miss: Run, jitted: Any) -> Run:
     """A cache miss of JAX with the results alone; calls with flags are not kept."""
+    fit = _fit_of(jitted)
+    if fit is None:
+        return miss
 
     def run(*args: Any) -> Any:
-        found, *others = miss(*args)
-        if not has_flags(found):
-            return found, *others
-        return fit(found), None, False
+        results, *others = miss(*args)
+        if not has_flags(results):
+            return results, *others
+        return fit(results), None, False
 
     return run

@@ -73,14 +73,14 @@ class Budget:
             )
 
 
-def check_dims(given: Any, op: str) -> None:
+def check_dims(declared: Any, op: str) -> None:
     """Raise GraphError for what says nothing about sizes, whatever the graph is."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
+    if isinstance(declared, Mapping):
+        for key, value in declared.items():
             if not is_auto(value):
                 policy_of(value, op, key)
-    elif not (given is None or is_auto(given) or isinstance(given, Budget)):
-        policy_of(given, op)
+    elif not (declared is None or is_auto(declared) or isinstance(declared, Budget)):
+        policy_of(declared, op)
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
     computed = _computed_sizes(plan, trial, budget)
     true = _true_sizes(plan, budget, {*stored, *computed}) | _rows(plan, budget)
     padded = [s for s, p in trial.items() if isinstance(p, Pad)]
-    needed = [s for s in padded if any(s in found for found in keys)]
+    needed = [s for s in padded if any(s in key_sizes for key_sizes in keys)]
     expected = [_expected(s, budget) for s in needed]
 
     for growth in GROWTHS if computed else GROWTHS[:1]:
@@ -272,16 +272,16 @@ def _true_sizes(
 
     Raises GraphError where that is not known, so that there may be any number.
     """
-    padded, found = plan.padded, dict[Symbol, int]()
+    padded, counts = plan.padded, dict[Symbol, int]()
     originals = {} if padded is None else padded.originals
     for segment in plan.segments:
         for symbol in segment.keys:
             if symbol not in known and symbol is not segment.rows:
-                given = _listed(originals.get(symbol, symbol), budget)
-                if given is None:
+                listed = _listed(originals.get(symbol, symbol), budget)
+                if listed is None:
                     raise _needs_true_size(plan, segment, symbol)
-                found[symbol] = len(set(given))
-    return found
+                counts[symbol] = len(set(listed))
+    return counts
 
 
 def _too_many(
@@ -376,8 +376,8 @@ def _expected(symbol: Symbol, budget: Budget) -> list[int]:
 
 def _listed(symbol: Symbol, budget: Budget) -> list[int] | None:
     """The sizes that are expected of a symbol, if they are given by name."""
-    given = budget.sizes.get(shown_name(symbol), budget.sizes.get(symbol.name))
-    return None if given is None else [max(int(n), 1) for n in given]
+    listed = budget.sizes.get(shown_name(symbol), budget.sizes.get(symbol.name))
+    return None if listed is None else [max(int(n), 1) for n in listed]
 
 
 def _pad(sizes: Sequence[int], count: int) -> Pad:
@@ -398,7 +398,7 @@ def _total(
 ) -> int:
     """How many compilations these numbers of capacities take."""
     of = {**fixed, **dict(zip(needed, counts, strict=True))}
-    return sum(math.prod(of.get(s, 1) for s in found) for found in keys)
+    return sum(math.prod(of.get(s, 1) for s in key_sizes) for key_sizes in keys)
 
 
 def _affordable(

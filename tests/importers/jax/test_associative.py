@@ -76,10 +76,10 @@ def test_the_graph_is_differentiated():
 def test_a_function_that_keeps_no_shapes_is_left_to_jax():
     ours = graphc.jit(lambda x: lax.associative_scan(lambda a, b: (a + b)[:1], x))
     theirs = jax.jit(lambda x: lax.associative_scan(lambda a, b: (a + b)[:1], x))
-    with pytest.warns(graphc.FallbackWarning):
-        for n in (4, 5, 6, 7, 8):
-            x = np.arange(n, dtype="float32")
-            np.testing.assert_array_equal(ours(x), theirs(x))
+    for n in (4, 5):
+        x = np.arange(n, dtype="float32")
+        np.testing.assert_array_equal(ours(x), theirs(x))
+    assert len(ours.stats().compilations) == 2  # each for its size
 
 
 def test_traces_by_others_are_those_of_jax():
