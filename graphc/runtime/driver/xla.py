@@ -119,6 +119,7 @@ def wide(
         finally:
             restore(before)
 
+    vars(run)["allows_64_bits"] = True
     return run
 
 
