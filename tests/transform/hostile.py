@@ -58,7 +58,7 @@ class HostilePass(pad._PaddingPass):
         x = self._padded[value]
         if x.axes:
             known = self._sizes.stored, self._sizes.exact, self._range_of
-            tools = Padding(value.node, *known, self._body)
+            tools = Padding(value.node, *known, self._body, self._branches.branch)
             pairs, turn = garbage(value.dtype), next(self._turns)
             pair = [as_value(value.dtype.type(n)) for n in pairs[turn % len(pairs)]]
             spoil = known_of if turn % 4 == 0 else spoilt
