@@ -38,6 +38,8 @@ def test_anything_in_the_padding(family, dtype):
     Padded axes stand beside those that are not.
     """
     samples, function, fixed = FAMILIES[family], hostile_function, ()
+    if dtype == "float64" and not AT_LENGTH:
+        samples = share(samples, turn=0)
     if dtype != "float64":
         function, fixed = dirty_function, (1, 3, 5, 7)
         tried = [s for s in samples if "float64" in s.dtypes]

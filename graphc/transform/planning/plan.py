@@ -246,7 +246,8 @@ class Plan:
         """The same as JSON.
 
         >>> import graphc, json, graphc.tensor as gt
-        >>> f = graphc.function([x := gt.vector("x", size="n")], gt.tanh(x))
+        >>> x = gt.tensor("x", "float32", ("n",))
+        >>> f = graphc.function([x], gt.tanh(x), dims="specialize")
         >>> [program] = json.loads(f.plan.to_json())["programs"]
         >>> [step["kind"] for step in program["steps"]]
         ['segment']
