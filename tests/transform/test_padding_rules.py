@@ -49,6 +49,15 @@ def test_anything_in_the_padding(family, dtype):
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize(("family", "dtype"), TRIED)
+def test_anything_in_the_padding_of_arguments(family, dtype):
+    """All sizes are padded; floats are those that are not tried behind each op."""
+    samples = FAMILIES[family]
+    samples = share(samples, turn=1) if dtype in ("float64", "int64") else samples
+    found = problems(samples, dtype, "numpy", True, dirty_function)
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize("family", [f for f, dtype in TRIED if dtype == "float64"])
 def test_zeros_in_the_padding_of_arguments(family):
     samples = share(share(FAMILIES[family], turn=0), turn=1)
