@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.cache_config import CacheConfig
 from graphc.ir.types import DType, dtype_of
 
 Casting = Literal["exact", "safe", "same_kind"]
@@ -42,7 +41,7 @@ def default_float(name: str) -> Iterator[None]:
         _OWN.float = before
 
 
-class Config(CacheConfig):
+class Config:
     """Defaults that hold for the whole process.
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
@@ -61,15 +60,17 @@ class Config(CacheConfig):
     """
 
     __slots__ = (  # and no other
-        *("_casting", "_float", "_max_bytes", "_progress", "dims"),
+        *("_cache_bytes", "_cache_dir", "_casting", "_float", "_max_bytes"),
+        *("_progress", "dims"),
     )
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        super().__init__()
         self._float = dtype_of("float32")
         self.dims: Any = "auto"
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
+        self._cache_dir: str | None = None
+        self._cache_bytes = 2**32
         self._progress = True
         for name, read in _READ.items():
             variable = f"GRAPHC_{name.upper()}"
@@ -91,6 +92,31 @@ class Config(CacheConfig):
                 got=told.partition("\n")[0],
                 expected=_EXPECTED.get(name, ""),
             ) from None
+
+    @property
+    def cache_dir(self) -> str | None:
+        """Where programs and executables are kept; it need not be there yet."""
+        return self._cache_dir
+
+    @cache_dir.setter
+    def cache_dir(self, path: Any) -> None:
+        folder = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if folder is not None and (not isinstance(folder, str) or not folder):
+            problem = "cache_dir is the path of a directory, or None"
+            raise graph_error(problem, op="config", got=repr(path))
+        self._cache_dir = folder
+
+    @property
+    def cache_bytes(self) -> int:
+        """The most bytes of the files in `cache_dir`."""
+        return self._cache_bytes
+
+    @cache_bytes.setter
+    def cache_bytes(self, most: Any) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+            problem = "cache_bytes is a number of bytes"
+            raise graph_error(problem, op="config", got=repr(most))
+        self._cache_bytes = most
 
     @property
     def casting(self) -> Casting:
