@@ -3,7 +3,6 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +12,8 @@ import numpy as np
 from graphc.command.errors import CommandError
 from graphc.command.subject import Examined, SizesOfCall
 from graphc.command.target import user_code
+from graphc.runtime.driver import xla
 
-COMPILED = "/jax/core/compile/backend_compile_duration"
 TURNS = 30  # timed calls of both sides at each of the sizes that are timed
 MOST_TIMED = 5  # sizes whose calls are timed, once all are compiled
 RTOL = 1e-4
@@ -66,6 +65,7 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
         raise CommandError(f"{subject.name} is no function for jax.jit to compile")
     rival = jax.jit(subject.plain, static_argnums=subject.static_argnums)
     arguments = [subject.arguments(sizes) for sizes in calls]
+    xla.listen(jax)
     _finished(jax.jit(lambda x: x + 1)(0))  # JAX itself begins
     with user_code(f"{subject.name} failed"):
         ours, own_results = _first_calls(subject.compiled, arguments)
@@ -88,27 +88,10 @@ def _finished(results: Any) -> Any:
 def _first_calls(
     function: Callable[..., Any], arguments: Sequence[list[Any]]
 ) -> tuple[FirstCalls, list[Any]]:
-    with _compilations() as compiled:
-        start = time.perf_counter()
-        results = [_finished(function(*args)) for args in arguments]
-        seconds = time.perf_counter() - start
-    return FirstCalls(seconds, len(compiled)), results
-
-
-@contextmanager
-def _compilations() -> Iterator[list[float]]:
-    """The seconds of each XLA compilation inside."""
-    compiled: list[float] = []
-
-    def listen(event: str, duration_secs: float, **_: str | int) -> None:
-        if event == COMPILED:
-            compiled.append(duration_secs)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        yield compiled
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+    before, start = len(xla.EVENTS), time.perf_counter()
+    results = [_finished(function(*args)) for args in arguments]
+    seconds = time.perf_counter() - start
+    return FirstCalls(seconds, len(xla.EVENTS) - before), results
 
 
 def _turns(

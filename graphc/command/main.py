@@ -12,7 +12,7 @@ import graphc
 from graphc.command.bench import bench
 from graphc.command.doctor import examined
 from graphc.command.errors import DONE, FAILED, CommandError, without_place
-from graphc.command.sizes import array_specs, calls_of, sizes_of
+from graphc.command.sizes import array_specs, calls_of, each_or_all, sizes_of
 from graphc.command.subject import Examined, subject_of
 from graphc.command.target import target_of
 from graphc.errors import GraphError
@@ -138,15 +138,14 @@ def _source(typed: argparse.Namespace) -> int:
 
 def _forecast(typed: argparse.Namespace) -> int:
     subject, sizes = _subject(typed), sizes_of(typed.sizes)
-    calls_of(sizes)  # which tells lists of different lengths in the words of --sizes
+    each = each_or_all(sizes)
     if not subject.is_planned:
         raise CommandError(
             f"{typed.target} has no plan before it is called: forecast is for "
             "functions of graphc.function; `graphc bench` calls it and counts"
         )
-    single = {name: n if len(n) > 1 else n[0] for name, n in sizes.items()}
     try:
-        forecast = subject.compiled.plan.forecast(single)  # type: ignore[attr-defined]
+        forecast = subject.compiled.plan.forecast(each)  # type: ignore[attr-defined]
     except GraphError as error:
         raise CommandError(f"--sizes: {without_place(error)}") from None
     lines = [f"{name}: {value}" for name, value in asdict(forecast).items()]

@@ -10,6 +10,7 @@ import numpy as np
 from graphc.command.errors import CommandError, without_place
 from graphc.errors import GraphError
 from graphc.ir.types import DType, dtype_of
+from graphc.transform.planning.forecast import sizes_of_calls
 
 MOST_CALLS = 100_000
 _SIZES = re.compile(r"(?P<name>[^\W\d]\w*)=(?P<numbers>[\d.,:]+)")
@@ -60,19 +61,21 @@ def _numbers(name: str, text: str) -> list[int]:
     return numbers
 
 
-def calls_of(sizes: Mapping[str, list[int]]) -> list[dict[str, int]]:
-    """The sizes of each call: lists of one length go together, one size serves all."""
-    lengths = {
-        name: len(numbers) for name, numbers in sizes.items() if len(numbers) > 1
-    }
+def each_or_all(sizes: Mapping[str, list[int]]) -> dict[str, list[int] | int]:
+    """Sizes as `plan.forecast` takes them: one per call, or one for all calls.
+
+    Raises CommandError for lists of different lengths.
+    """
+    lengths = {name: len(listed) for name, listed in sizes.items() if len(listed) > 1}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{count} for {name}" for name, count in lengths.items())
         raise CommandError(f"--sizes lists {told}: one size per call, or one for all")
-    count = max(lengths.values(), default=1)
-    return [
-        {name: n[i] if len(n) > 1 else n[0] for name, n in sizes.items()}
-        for i in range(count)
-    ]
+    return {name: n if len(n) > 1 else n[0] for name, n in sizes.items()}
+
+
+def calls_of(sizes: Mapping[str, list[int]]) -> list[dict[str, int]]:
+    """The sizes of each call: lists of one length go together, one size serves all."""
+    return sizes_of_calls(sizes, each_or_all(sizes), "--sizes")
 
 
 @dataclass(frozen=True)
