@@ -128,7 +128,8 @@ class AheadOfCalls:
     ) -> tuple[Lowering, list[tuple[Any, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments."""
         self._require_jax(op)
-        wide = is_wide(self._prepared.facts, module)
+        alone = self._segment  # whose driver may have been replaced
+        wide = is_wide(self._prepared.facts, module) if alone is None else alone.wide
         kinds = self._signature.numbers if numbers else {}
         description = self.jax, self.plan, module, self._target, wide, kinds
         lowering, numbers_of_calls = Lowering(*description, op), []

@@ -44,8 +44,7 @@ def is_wide(facts: ProgramFacts, module: Any) -> bool:
     driver = getattr(module, entry(facts.padded))
     if driver is getattr(module, "segment_0", None):
         return False
-    allows: bool = "enable_x64" in driver.__code__.co_names
-    return allows or hasattr(driver, "allows_64_bits")  # by what took its place
+    return "enable_x64" in driver.__code__.co_names
 
 
 def structs_of(jax: Any, arguments: Sequence[Any], called: Graph) -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ Where all fits, which is known when JAX traces a segment, its calls are as any o
 """
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 Run = Callable[..., Any]
@@ -27,14 +26,7 @@ def has_flags(structure: Any) -> bool:
 def fitting(run: Run, jitted: Any) -> Run:
     """`run`, which calls a jitted segment, with its results alone."""
     fit = _fit_of(jitted)
-    if fit is None:
-        return run
-
-    @wraps(run)
-    def fitted(*args: Any) -> Any:
-        return fit(run(*args))
-
-    return fitted
+    return run if fit is None else lambda *args: fit(run(*args))
 
 
 def missed(miss: Run, jitted: Any) -> Run:

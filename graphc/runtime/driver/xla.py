@@ -119,7 +119,6 @@ def wide(
         finally:
             restore(before)
 
-    vars(run)["allows_64_bits"] = True
     return run
 
 
