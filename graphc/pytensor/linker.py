@@ -68,7 +68,7 @@ class StepsProgram:
             raise error.of(f"{_REACHED}.functions[{place}]") from None
 
     def compiles(self, owner: object) -> bool:
-        """Whether what announces a compilation is a part of this program."""
+        """Whether the owner of a compilation is a part of this program."""
         return any(function.compiles(owner) for function in self.functions)
 
     @property

@@ -412,7 +412,7 @@ class Function(Pictured, AheadOfCalls):
         return error
 
     def compiles(self, owner: object) -> bool:
-        """Whether what announces a compilation is a program of this function."""
+        """Whether the owner of a compilation is a program of this function."""
         programs = [self._newest, *self._generations.older]
         return owner is self or any(owner is p.log.announced for p in programs)
 

@@ -1,5 +1,6 @@
 """A compiled function as a picture: its programs, with what each has compiled."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -43,9 +44,9 @@ class Pictured(Showing):
             self._drawn = prepared, replace(prepared.plan, picture=draw)
         return self._drawn[1]
 
+    @abstractmethod
     def _calls(self) -> int:
         """The calls so far that have not failed."""
-        raise NotImplementedError
 
     def _picture(self) -> Picture:
         return self._picture_of([*self._generations.older, self._newest])

@@ -197,7 +197,7 @@ class Stretching(Function):
         return self._family.program(ones).compiled(*args)
 
     def compiles(self, owner: object) -> bool:
-        """Whether what announces a compilation is a program of this function."""
+        """Whether the owner of a compilation is a program of this function."""
         programs = self._family.made.values()
         return super().compiles(owner) or any(p.compiles(owner) for p in programs)
 

@@ -197,7 +197,10 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _compiled(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """As `_missed`, outside of transformations of JAX."""
         leaves = jax.tree.leaves((args, dict(named)))
-        sizes = lambda: tuple(getattr(x, "shape", ()) for x in leaves)  # noqa: E731
+
+        def sizes() -> tuple[Any, ...]:
+            return tuple(getattr(x, "shape", ()) for x in leaves)
+
         self._placements.require(self, sizes, leaves)
         answer = self._by_route(args, named)
         self._placements.note(sizes, leaves)

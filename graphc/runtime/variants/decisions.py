@@ -1,4 +1,4 @@
-"""SavedDecisions about sizes, as a text that other processes start from.
+"""Decisions about sizes, as a text that other processes start from.
 
 A function that adapts ends with a policy for each size that varies. Written to a file,
 these are where another process begins: it compiles nothing that the first one has

@@ -99,7 +99,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         return picture_of(self._function, families, self.stats().calls)
 
     def compiles(self, owner: object) -> bool:
-        """Whether what announces a compilation is this function, or a part of it."""
+        """Whether the owner of a compilation is this function, or a part of it."""
         return owner is self or any(
             function.compiles(owner)
             for family in self._families.values()
