@@ -97,15 +97,32 @@ def _attribute(size: Any, name: str) -> Any:
 _TYPES = _WatchedTypes()
 
 
+# Comparisons of objects that hold sizes, as avals: by fields, so by sizes.
+_EQUALITIES = "__eq__", "__ne__"
+
+
 def _is_written(frame: FrameType) -> bool:
     """Whether a frame compares sizes by what is written in it.
 
     JAX's caches compare keys from C, or by `__eq__` of what holds the sizes: to say
     that two keys are equal would give what was traced for other sizes.
     """
+    return frame.f_code.co_name not in _EQUALITIES and _compares(frame)
+
+
+def _is_of_cache(frame: FrameType) -> bool:
+    """Whether a comparison is one that C asks for: of keys of a cache.
+
+    Caches compare keys whose hashes collide, which is chance and decides nothing.
+    """
+    asking: FrameType | None = frame
+    while asking is not None and asking.f_code.co_name in _EQUALITIES:
+        asking = asking.f_back
+    return asking is not None and not _compares(asking)
+
+
+def _compares(frame: FrameType) -> bool:
     code = frame.f_code
-    if code.co_name in ("__eq__", "__ne__"):
-        return False
     return dis.opname[code.co_code[frame.f_lasti]] in ("COMPARE_OP", "CONTAINS_OP")
 
 
@@ -199,7 +216,8 @@ def _equals(call: _MethodCall, size: Any, other: Any) -> Any:
     if _is_comparable(call, other):
         if call.is_users or _is_written(call.frame):
             return call.answer(size, "==", other)
-        call.recorder.differ(size, other)
+        if not _is_of_cache(call.frame):
+            call.recorder.differ(size, other)
         return False
     if isinstance(other, DIMENSION):  # of another trace, as they are told apart
         if call.is_users:
