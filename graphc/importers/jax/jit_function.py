@@ -1,6 +1,6 @@
 """`graphc.jit`: a function of JAX, compiled for many sizes at once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
@@ -9,7 +9,8 @@ import jax
 from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, NoCompileError, graph_error
-from graphc.importers.jax.call.export import asked, contents, jax_specs
+from graphc.importers.jax.call.exact_export import Asked
+from graphc.importers.jax.call.export import contents, jax_specs
 from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left
 from graphc.importers.jax.call.program import JaxProgram
@@ -42,16 +43,13 @@ from graphc.importers.jax.trace.arguments import (
 from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.importers.numpy.function import NumpyFunction
-from graphc.ir.graph.nodes import Graph
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.call.dispatch import Route, acquiring, dispatcher, kept_by
 from graphc.runtime.driver import stance
-from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide, hiding
 from graphc.runtime.variants.decisions import decisions_of
-from graphc.transform.planning.forecast import SizesGiven
 
 Frontend = Literal["jax", "numpy"]
 OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
@@ -304,21 +302,12 @@ class JitFunction(SizedFunction[JaxFamily]):
         family.keeps = self._told.donates
         return family
 
-    def _contents(
-        self,
-        call: JaxCall,
-        sizes: Mapping[str, SizesGiven],
-        platforms: Sequence[str],
-        graph: bool,
-    ) -> tuple[Contents, Graph | None]:
+    _contents = staticmethod(contents)
+
+    def _asked(self, call: JaxCall) -> Asked:
         if self._told.reason:
             raise graph_error(self._told.reason, op="export", hint="leave them out")
-        if self._options.backend != "jax":
-            hint = 'leave backend="numpy" out'
-            raise graph_error("a NumPy program is not exported", op="export", hint=hint)
-        specs = jax_specs(call, self._function)
-        asking = asked(self._function, call, specs, self._shapes, self._options)
-        return contents(asking, sizes, platforms, graph)
+        return super()._asked(call)
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
         return jax_specs(call, self._function)

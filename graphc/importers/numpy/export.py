@@ -41,9 +41,6 @@ def contents(
     asking: Asked, sizes: NamedSizes, platforms: Sequence[str], graph: bool
 ) -> tuple[Contents, Graph | None]:
     """The contents of a file of a function of NumPy; its graph, if it is asked for."""
-    if asking.options.backend != "jax":
-        problem, hint = "a NumPy program is not exported", 'leave backend="numpy" out'
-        raise graph_error(problem, op="export", hint=hint)
     known = sizes_of_examples(asking.call, asking.pattern) | dict(sizes)
     axis_sizes = {name: n for name, n in known.items() if name in asking.pattern.names}
     calls = sizes_of_calls(asking.pattern.names, axis_sizes, "export")

@@ -1,12 +1,11 @@
 """`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from graphc.errors import GraphError, NoCompileError
-from graphc.importers.jax.call.export import asked
 from graphc.importers.jax.call.sized import SizedFunction
 from graphc.importers.jax.read.settings import runs_plainly
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
@@ -16,15 +15,14 @@ from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.names_of_jax import tell_names_of_numpy
-from graphc.ir.graph.nodes import Graph
 from graphc.runtime.driver.stance import Refused
-from graphc.runtime.save.export import Contents
 from graphc.runtime.tracebacks import hide
-from graphc.transform.planning.forecast import SizesGiven
 
 
 class NumpyFunction(SizedFunction[NumpyFamily]):
     """A function of NumPy that is compiled when it is called; see `jit`."""
+
+    _contents = staticmethod(contents)
 
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
@@ -87,17 +85,6 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         self, family: NumpyFamily, call: JaxCall, specs: list[Spec]
     ) -> NumpyProgram:
         return family.alone(shapes_of(specs))
-
-    def _contents(
-        self,
-        call: JaxCall,
-        sizes: Mapping[str, SizesGiven],
-        platforms: Sequence[str],
-        graph: bool,
-    ) -> tuple[Contents, Graph | None]:
-        specs = numpy_specs(call, self._function)
-        asking = asked(self._function, call, specs, self._shapes, self._options)
-        return contents(asking, sizes, platforms, graph)
 
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> NumpyFamily:
         return NumpyFamily(self._function, form, specs, self._shapes, self._options)

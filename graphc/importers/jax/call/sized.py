@@ -8,9 +8,11 @@ from typing import Any, Generic, TypeVar
 
 from jax.export import default_export_platform
 
-from graphc.errors import NoCompileError
+from graphc.errors import NoCompileError, graph_error
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
+from graphc.importers.jax.call.exact_export import Asked
+from graphc.importers.jax.call.export import NamedSizes, asked
 from graphc.importers.jax.call.pictured import picture_of
 from graphc.importers.jax.call.report import JitStats, explained, source_of, stats_of
 from graphc.importers.jax.sizes.decided import decisions_in, name_of
@@ -31,6 +33,9 @@ from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
 
+ContentsOf = Callable[
+    [Asked, NamedSizes, Sequence[str], bool], tuple[Contents, Graph | None]
+]
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
@@ -39,6 +44,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     Calls that differ in sizes alone are of one family, and may share a program.
     """
+
+    _contents: ContentsOf  # of a file, where the function is exported
 
     def __init__(
         self,
@@ -172,15 +179,13 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _exactly(self, family: FamilyT, call: JaxCall, specs: list[Spec]) -> Any:
         """The program for a call of these sizes alone; None where JAX has it now."""
 
-    @abstractmethod
-    def _contents(
-        self,
-        call: JaxCall,
-        sizes: Mapping[str, SizesGiven],
-        platforms: Sequence[str],
-        graph: bool,
-    ) -> tuple[Contents, Graph | None]:
-        """The contents of a file for calls of these types and sizes, and the graph."""
+    def _asked(self, call: JaxCall) -> Asked:
+        """The function for calls of these types, to export. Raises GraphError."""
+        if self._options.backend != "jax":
+            hint = 'leave backend="numpy" out'
+            raise graph_error("a NumPy program is not exported", op="export", hint=hint)
+        specs = self._specs_ahead(call)
+        return asked(self._function, call, specs, self._shapes, self._options)
 
     def export(
         self,
@@ -214,8 +219,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         needed("export")
         default_platform = default_export_platform()
         on = platforms_of(platform, platforms, default_platform)
-        call = self._arguments.call(args, named)
-        contents, whole = self._contents(call, sizes or {}, on, graph)
+        asking = self._asked(self._arguments.call(args, named))
+        contents, whole = self._contents(asking, sizes or {}, on, graph)
         write_whole(path, written(contents, whole if graph else None))
 
     @property

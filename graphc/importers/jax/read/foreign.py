@@ -49,11 +49,10 @@ class JaxFunction(ForeignFunction):
         self, inputs: Sequence[TensorType], needed: Sequence[bool]
     ) -> "JaxFunction":
         """From inputs, then cotangents of float results, to those of wanted inputs."""
-        needed_types = [type for type, w in zip(inputs, needed, strict=True) if w]
-        dtypes, ranks = (
-            tuple(t.dtype for t in needed_types),
-            tuple(t.rank for t in needed_types),
-        )
+        pairs = zip(inputs, needed, strict=True)
+        needed_types = [type for type, is_needed in pairs if is_needed]
+        dtypes = tuple(t.dtype for t in needed_types)
+        ranks = tuple(t.rank for t in needed_types)
         return _Pulled(f"{self.name}_vjp", dtypes, ranks, self, tuple(needed))
 
     def batched(self, axes: Sequence[bool]) -> "JaxFunction":
@@ -63,13 +62,19 @@ class JaxFunction(ForeignFunction):
 
 
 @dataclass(frozen=True)
-class _Pulled(JaxFunction):
+class _Derived(JaxFunction):
+    """A function made of another, as JAX transforms it."""
+
     function: JaxFunction
-    needed: tuple[bool, ...]
 
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
         """The equation of the function."""
         return self.function.equation(sizes)
+
+
+@dataclass(frozen=True)
+class _Pulled(_Derived):
+    needed: tuple[bool, ...]
 
     def told(self, sizes: Sequence[int]) -> Hashable:
         """As of the function, and which cotangents it gives."""
@@ -92,13 +97,8 @@ class _Pulled(JaxFunction):
 
 
 @dataclass(frozen=True)
-class _Batched(JaxFunction):
-    function: JaxFunction
+class _Batched(_Derived):
     axes: tuple[bool, ...]
-
-    def equation(self, sizes: Sequence[int]) -> JaxprEqn:
-        """The equation of the function."""
-        return self.function.equation(sizes)
 
     def told(self, sizes: Sequence[int]) -> Hashable:
         """As of the function, and which inputs hold many."""
