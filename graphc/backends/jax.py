@@ -57,6 +57,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         functions.append(_direct(module, plan, names))
     else:
         functions.append(emit_driver(module, plan, names, inner))
+    wide = needs_64_bits(module, plan, plan.graph.inputs if direct else ())
     checked = checked_sizes(module, plan)
     names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
@@ -67,7 +68,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     text = assemble(module, plan, names, title(plan, "JAX"), IMPORTS, functions)
     alone = direct and not checked
     source = module_source(module, text)
-    return replace(source, alone=alone, checked=checked)
+    return replace(source, alone=alone, wide=wide, checked=checked)
 
 
 COMPILING = [

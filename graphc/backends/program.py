@@ -70,14 +70,16 @@ class Outputs:
 class Source:
     """The text of a program; its entry point is the function `program`.
 
-    It is `alone` where all that it does is to call its segment, under 64 bits or not.
-    It checks the integers at the positions `checked` before that.
+    It is `alone` where all that it does is to call its segment, and `wide` where it
+    allows 64-bit arrays for that. It checks the integers at the positions `checked`
+    before.
     """
 
     text: str
     sizes: dict[str, Symbol]  # by the names that they have in the text
     foreigns: Mapping[str, Callable[..., Any]]  # functions to put into it, by name
     alone: bool = False
+    wide: bool = False
     checked: tuple[int, ...] = ()
     values: Mapping[Value, str] = field(default_factory=dict)  # their names in the text
 

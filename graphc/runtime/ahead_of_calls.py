@@ -12,7 +12,7 @@ from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.call.arguments import Backend, Signature
 from graphc.runtime.driver import stance
-from graphc.runtime.driver.ahead import OnlySegment, is_wide, structs_of
+from graphc.runtime.driver.ahead import OnlySegment, structs_of
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Compilation, Log
@@ -128,8 +128,7 @@ class AheadOfCalls:
     ) -> tuple[Lowering, list[tuple[Any, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments."""
         self._require_jax(op)
-        alone = self._segment  # whose driver may have been replaced
-        wide = is_wide(self._prepared.facts, module) if alone is None else alone.wide
+        wide = self._prepared.facts.wide
         kinds = self._signature.numbers if numbers else {}
         description = self.jax, self.plan, module, self._target, wide, kinds
         lowering, numbers_of_calls = Lowering(*description, op), []

@@ -36,7 +36,7 @@ from graphc.runtime.call.dispatch import (
 from graphc.runtime.call.lines import CallSite
 from graphc.runtime.call.planned_calls import PlannedCalls
 from graphc.runtime.driver import stance, xla
-from graphc.runtime.driver.ahead import OnlySegment, only_segment
+from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.failure import (
     Program,
     ProgramCallError,
@@ -119,7 +119,7 @@ class Function(Pictured, AheadOfCalls):
         self._plain, self._direct = self._signature.plain, self._signature.direct
         self._dtypes = tuple([v.dtype for v in graph.inputs])
         self._segment = (
-            only_segment(prepared.facts, module, self._target)
+            OnlySegment(module.segment_0, prepared.facts.wide, self._target)
             if prepared.facts.alone
             else None
         )

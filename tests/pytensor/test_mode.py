@@ -75,6 +75,16 @@ def test_options_that_there_are_not_are_refused_at_once():
         graphc.pytensor.mode(zzz=1)
 
 
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_functions_of_equal_graphs_share_programs_of_64_bits(dims):
+    mode = graphc.pytensor.mode(dims=dims)
+    for _ in range(3):
+        x = pt.dvector("x")
+        f = pytensor.function([x], [x * 2, pt.sum(x**2)], mode=mode, trust_input=True)
+        doubled, total = f(VECTOR)
+        assert doubled.dtype == total.dtype == "float64" and total == 14.0
+
+
 def test_errors_name_the_line_of_the_call_and_of_the_model():
     x, y = pt.dvector("x"), pt.dvector("y")
     total = x + y  # the model

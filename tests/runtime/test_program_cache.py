@@ -366,7 +366,7 @@ from graphc.runtime.cache.prepared import ProgramFacts
 directory, name = sys.argv[1:]
 config.cache_bytes, cache_room.PAUSE = 40_000, -1.0
 for i in range(40):
-    facts = ProgramFacts("x" * 4000, True, False, (), 1, ())
+    facts = ProgramFacts("x" * 4000, True, False, False, (), 1, ())
     program_cache.write(directory, f"{name}{i}", facts)
     for j in range(i + 1):
         found = program_cache.read(directory, f"{name}{j}")

@@ -14,12 +14,13 @@ from graphc.transform.planning.plan import Plan
 class ProgramFacts:
     """All that running a program takes: its text, and what its plan says of calls.
 
-    It is `alone` where all that it does is to call its one segment, and `padded` where
-    its segments run at capacities.
+    It is `alone` where all that it does is to call its one segment, `wide` where it
+    allows 64-bit arrays, and `padded` where its segments run at capacities.
     """
 
     text: str
     alone: bool
+    wide: bool
     padded: bool
     padded_inputs: tuple[int, ...]  # positions of arguments stored at capacities
     segments: int
@@ -49,6 +50,7 @@ class Prepared:
         facts = ProgramFacts(
             text=source.text,
             alone=source.alone,
+            wide=source.wide,
             padded=pad is not None,
             padded_inputs=() if pad is None else tuple(sorted(pad.padded_inputs)),
             segments=len(plan.segments),

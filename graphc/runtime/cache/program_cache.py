@@ -91,7 +91,7 @@ def _parsed(content: bytes, key: str) -> ProgramFacts:
 
 
 def _checked(facts: ProgramFacts) -> ProgramFacts:
-    kinds = {"text": str, "alone": bool, "padded": bool, "segments": int}
+    kinds = {"text": str, "alone": bool, "wide": bool, "padded": bool, "segments": int}
     if any(type(getattr(facts, name)) is not kind for name, kind in kinds.items()):
         raise TypeError
     statics, padded_inputs = map(_positions, (facts.statics, facts.padded_inputs))

@@ -5,10 +5,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.backends.program import entry
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Graph
-from graphc.runtime.cache.prepared import ProgramFacts
 from graphc.runtime.driver.devices import Target
 
 
@@ -31,20 +29,6 @@ class OnlySegment:
         """The jitted function lowered for arguments."""
         with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]
-
-
-def only_segment(facts: ProgramFacts, module: Any, target: Target) -> OnlySegment:
-    """The segment of a program for JAX, `module`, that does nothing else."""
-    jitted = module.segment_0
-    return OnlySegment(jitted, is_wide(facts, module), target)
-
-
-def is_wide(facts: ProgramFacts, module: Any) -> bool:
-    """Whether segments of a program, `module`, run with 64 bits allowed."""
-    driver = getattr(module, entry(facts.padded))
-    if driver is getattr(module, "segment_0", None):
-        return False
-    return "enable_x64" in driver.__code__.co_names
 
 
 def structs_of(jax: Any, arguments: Sequence[Any], called: Graph) -> tuple[Any, ...]:

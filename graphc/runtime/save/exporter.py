@@ -17,8 +17,6 @@ from graphc.ir.graph.replay import substituted
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ir.types import is_inexact
-from graphc.runtime.cache.prepared import Prepared
-from graphc.runtime.driver.ahead import only_segment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.misfits import has_flags
@@ -70,8 +68,7 @@ class Exporter(Stages):
         super().__init__(jax, plan, driver, module, target)
         self.platforms = platforms
         self.constants = [*lift.arrays, *arrays_of(divided)]
-        facts = Prepared.of(divided, source).facts
-        self.wide = not source.alone or only_segment(facts, module, target).wide
+        self.wide = not source.alone or source.wide
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
         axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}

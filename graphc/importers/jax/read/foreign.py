@@ -62,7 +62,7 @@ class JaxFunction(ForeignFunction):
 
 
 @dataclass(frozen=True)
-class _Derived(JaxFunction):
+class _Derivative(JaxFunction):
     """A function made of another, as JAX transforms it."""
 
     function: JaxFunction
@@ -73,7 +73,7 @@ class _Derived(JaxFunction):
 
 
 @dataclass(frozen=True)
-class _Pulled(_Derived):
+class _Pulled(_Derivative):
     needed: tuple[bool, ...]
 
     def told(self, sizes: Sequence[int]) -> Hashable:
@@ -97,7 +97,7 @@ class _Pulled(_Derived):
 
 
 @dataclass(frozen=True)
-class _Batched(_Derived):
+class _Batched(_Derivative):
     axes: tuple[bool, ...]
 
     def told(self, sizes: Sequence[int]) -> Hashable:
