@@ -8,6 +8,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import DeviceCosts
+from graphc.ir.graph.build import as_size
+from graphc.ops.effects.capacities import Capacities, bucketed
 from graphc.transform.policies import learned
 from tests.conformance.cases import CASES
 from tests.conformance.programs import PROGRAMS
@@ -372,6 +374,18 @@ def test_some_sizes_may_be_left_to_the_calls():
         for n in (3, 4, 5, 6, 7):
             assert f(np.ones(n, "float32"), np.ones(n + 1, "float32")) == n + 2
         assert len(f.stats().compilations) == count
+
+
+def test_a_size_that_another_program_rounds_is_still_seen_to_vary():
+    """All programs share the size of an axis: what one does to it is seen by none."""
+    x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
+    n = x.shape[0]
+    as_size(bucketed(n, Capacities()))
+    policies = {"n": "auto", "m": "pad"}
+    f = graphc.function([x, y], gt.mean(x) + gt.sum(y), dims=policies)
+    for size in (3, 4, 5, 6, 7):
+        f(np.ones(size, "float32"), np.ones(2, "float32"))
+    assert len(f.stats().compilations) == 2
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,8 @@ def _sizes_of_constant(*, data: Data, weak: bool) -> Any:
 
 
 _constant.sizes = _sizes_of_constant
+_size.sizes = lambda *values, size: size
+_size.long_sizes = True
 
 
 def print_literal(p: Printing) -> str:
@@ -145,11 +147,7 @@ def size_value(size: Size) -> "int | Value":
     """A size as users meet it: an int where static, else a symbolic integer."""
     if isinstance(size, int):
         return size
-    value = SIZE_OP(*origins(size), size=size)
-    if value.sizes is None:
-        sizes = np.empty((), dtype=object)
-        sizes[()] = size
-        value.sizes = sizes  # whole at once: other threads may read it
+    value: Value = SIZE_OP(*origins(size), size=size)
     return value
 
 

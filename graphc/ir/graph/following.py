@@ -6,6 +6,7 @@ refuse shapes for which that would wrap around.
 """
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,8 @@ def followed(
     if type.dtype.kind == "b" and any(map(_has_data, known)):
         return OPAQUE  # what depends on data is chosen there, not by a formula
     with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
-        sizes = _bounded(primitive.sizes(*known, **params))
+        most_terms = inf if primitive.long_sizes else MOST_TERMS
+        sizes = _bounded(primitive.sizes(*known, **params), most_terms)
     # A size that is converted does not wrap around: the program refuses it.
     wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
     if sizes is None or not primitive.wraps or wide:
@@ -68,13 +70,13 @@ def holds_sizes(type: TensorType) -> bool:
     return isinstance(size, int) and size <= MOST_SIZES
 
 
-def _bounded(result: Any) -> Sizes | None:
-    """Sizes as an object array; None where one is not known, or is too long."""
+def _bounded(result: Any, most_terms: float) -> Sizes | None:
+    """Sizes as an object array; None where one is not known, or has more terms."""
     array = np.empty(np.shape(result), dtype=object)
     array[...] = result
     flat = array.reshape(-1)  # a view
     for i, size in enumerate(flat.tolist()):
-        if size is None or (isinstance(size, Dim) and size.weight > MOST_TERMS):
+        if size is None or (isinstance(size, Dim) and size.weight > most_terms):
             return None
         if not isinstance(size, Dim):
             flat[i] = int(size)

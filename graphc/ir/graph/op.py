@@ -89,7 +89,8 @@ class Primitive:
     Rules of gradients, batching, padding and the text of each backend stand in tables,
     which its decorators fill. `sizes`, where given, computes integers and bools as
     sizes (see `ops.common.known`); where the op `wraps`, these may leave the range of
-    its dtype. `inline` ops are printed inside the expressions that use them.
+    its dtype, and with `long_sizes` they are followed whatever their length. `inline`
+    ops are printed inside the expressions that use them.
     `literals`: where a scalar constant may be printed as a bare Python number, since
     another input of its dtype stands beside it, or always. `imports` names a module
     that the printed text needs, by backend. `bounds_check` gives the conditions, with
@@ -122,6 +123,7 @@ class Primitive:
     infer: TypeRule
     sizes: Callable[..., Any] | None = None
     wraps: bool = False
+    long_sizes: bool = False
     range: Callable[[Node], NamedRange] | None = None
     inline: bool = False
     literals: Literal["never", "beside", "always"] = "never"

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Array, Printing, op, type_error
+from graphc.errors import label
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Array, NamedRange, Printing, op, type_error
 from graphc.ir.sizes.names import CAPACITY
 from graphc.ir.types import TensorType, is_integer
 
@@ -91,7 +92,17 @@ def _print_bucket(p: Printing) -> str:
 BUCKET = _bucket
 _bucket.emit(numpy=_print_bucket)
 _bucket.refuse("jax", "capacities are chosen on the host")
-_bucket.range = lambda node: (f"{node.inputs[0].symbol.name}{CAPACITY}", 1, None)
+
+
+def _range_of_bucket(node: Node) -> NamedRange:
+    """Named after its input; the size of an axis, which is shared, gets no symbol."""
+    [size] = node.inputs
+    symbol = size._symbol
+    name = symbol.name if symbol else label(size.node.primitive.range_of(size)[0])
+    return f"{name}{CAPACITY}", 1, None
+
+
+_bucket.range = _range_of_bucket
 _bucket.no_gradient("its result is an integer")
 _bucket.no_batch("capacities are chosen on the host")
 _bucket.no_padding("capacities are made of true sizes")
