@@ -4,6 +4,8 @@ import pytest
 
 import graphc
 from graphc.importers.jax.call import traced_family
+from graphc.importers.jax.read.reader import Reader
+from graphc.importers.jax.read.unsupported import Unsupported
 
 
 @pytest.fixture
@@ -22,3 +24,26 @@ def graph_of():
 def without_audit(monkeypatch):
     """Traces are as many as without `GRAPHC_AUDIT`, which adds one for each size."""
     monkeypatch.setattr(traced_family, "AUDITS", False)
+
+
+@pytest.fixture(autouse=True)
+def rules_foresee_all(monkeypatch, request):
+    """No rule fails by an exception that it has not foreseen: JAX would run the part.
+
+    What JAX then runs is right, so that nothing else would tell.
+    """
+    by_rule, unforeseen = Reader._by_rule, []
+
+    def recording(self, eqn, *others):
+        try:
+            return by_rule(self, eqn, *others)
+        except Unsupported:
+            raise
+        except Exception as error:
+            unforeseen.append((eqn.primitive.name, error))
+            raise
+
+    monkeypatch.setattr(Reader, "_by_rule", recording)
+    yield
+    if request.node.get_closest_marker("misfit") is None:
+        assert unforeseen == []

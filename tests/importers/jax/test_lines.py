@@ -139,6 +139,7 @@ MISMATCHES = {
 }
 
 
+@pytest.mark.misfit
 @pytest.mark.parametrize("name", MISMATCHES)
 def test_sizes_that_do_not_fit_name_them(name):
     function = MISMATCHES[name]

@@ -36,15 +36,20 @@ class Places:
     """Where the elements are that a gather reads, or a scatter writes.
 
     `axes` are those indexed, by `arrays` of rank `points + len(windows)`. `windows` are
-    axes that have an axis in these arrays, after the `points`. `held`: per point,
-    whether it is inside; None where that is known.
+    axes that have an axis in these arrays, after the points, which are a grid of this
+    `shape`. `held`: per point, whether it is inside; None where that is known.
     """
 
     axes: tuple[int, ...]
     arrays: tuple[Value, ...]
-    points: int
+    shape: tuple[Size, ...]
     windows: tuple[int, ...]
     held: Value | None
+
+    @property
+    def points(self) -> int:
+        """The number of axes of the points."""
+        return len(self.shape)
 
     @property
     def rank(self) -> int:
@@ -75,7 +80,8 @@ class Indexing:
         self.starts = tuple(numbers[0])
         self.batching, self.along = map(tuple, numbers[1:])
         self.dropped = {*dropped, *self.batching}
-        self.points = indices.type.rank - 1
+        self.shape = indices.type.shape[:-1]
+        self.points = len(self.shape)
 
     @property
     def window_axes(self) -> tuple[int, ...]:
@@ -134,7 +140,7 @@ class Indexing:
                 start = _on_axis_after(start, rank)
             arrays.append(start)
         inside = reduce(F.logical_and, held) if held and mode is DROPPED else None
-        return Places(tuple(axes), tuple(arrays), self.points, windows, inside)
+        return Places(tuple(axes), tuple(arrays), self.shape, windows, inside)
 
 
 def _like(number: int, x: Value) -> Value:
@@ -177,8 +183,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     places = indexing.places(mode)
     windows = _read(x, places)
     if places.held is not None:
-        missing = number_constant(0, windows.dtype) if windows.dtype == BOOL else None
-        missing = missing or _missing(windows.dtype, eqn.params["fill_value"])
+        missing = _missing(windows.dtype, eqn.params["fill_value"])
         windows = F.where(
             _on_axis_after(places.held, windows.type.rank), windows, missing
         )
@@ -190,30 +195,36 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
 def _read(x: Value, places: Places) -> Value:
     """The elements at places: axes of the points, windows, and axes not indexed."""
     if not places.axes:
-        return F.expand_dims(x, tuple(range(places.points))) if places.points else x
+        return F.broadcast_to(x, (*places.shape, *x.type.shape)) if places.shape else x
     ordered = F.transpose(x, places.front(x.type.rank))
     front = tuple(range(len(places.axes)))
-    arrays = _full_rank(places)
+    arrays = _spread(places)
     inside = (True,) * len(front)
     return F._gather(ordered, *arrays, axes=front, inside=inside)
 
 
-def _full_rank(places: Places) -> list[Value]:
-    """The arrays of positions, one of which has all axes at least."""
+def _spread(places: Places) -> list[Value]:
+    """The arrays of positions, of which some have all points, and one has all axes."""
     first, *others = places.arrays
     missing = places.rank - max(v.type.rank for v in places.arrays)
-    return [F.expand_dims(first, tuple(range(missing))) if missing else first, *others]
+    first = F.expand_dims(first, tuple(range(missing))) if missing else first
+    grids = [v for v in (first, *others) if v.type.rank == places.rank]
+    for axis, n in enumerate(places.shape):
+        if not any(equal(v.type.shape[axis], n) for v in grids):
+            behind = first.type.shape[places.points :] or [1] * len(places.windows)
+            first = F.broadcast_to(first, (*places.shape, *behind))
+            break
+    return [first, *others]
 
 
 def _missing(dtype: DType, fill: Any) -> Value:
-    """The element for a position outside: NaN, or an extreme integer."""
-    if fill is None:
-        if is_inexact(dtype):
-            fill = float("nan")
-        else:
-            limits = np.iinfo(dtype)
-            fill = limits.max if dtype.kind == "u" else limits.min
-    return as_value(np.asarray(fill, dtype))
+    """The element for a position outside: NaN, an extreme integer, or True."""
+    if fill is None and is_inexact(dtype):
+        fill = float("nan")
+    elif fill is None and dtype != BOOL:
+        limits = np.iinfo(dtype)
+        fill = limits.max if dtype.kind == "u" else limits.min
+    return as_value(np.asarray(True if fill is None else fill, dtype))
 
 
 def _order(
@@ -284,14 +295,14 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
         _on_axis(_positions(starts[a], sizes[a], shape[a]), i, len(axes))
         for i, a in enumerate(axes)
     ]
-    places = Places(tuple(axes), tuple(arrays), 0, tuple(axes), None)
+    places = Places(tuple(axes), tuple(arrays), (), tuple(axes), None)
     return _write(x, F.transpose(v, places.front(x.type.rank)), places, "set")
 
 
 def _write(x: Value, v: Value, places: Places, how: str) -> Value:
     """`x` with `v` at places; the axes of `v` are in the order of `_read`."""
     order = places.front(x.type.rank)
-    arrays = _full_rank(places)
+    arrays = _spread(places)
     if places.held is not None:  # points not held are written past the end: nowhere
         out = F.size_value(x.type.shape[places.axes[0]])
         held = _on_axis_after(places.held, places.rank)

@@ -8,6 +8,7 @@ inputs, of which each call has those of its own trace, which is tested for a fit
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import count
 from typing import Any
 
@@ -20,7 +21,7 @@ from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fitted
 
-PLAIN = type(None), bool, str, float, complex, np.dtype
+PLAIN = type(None), bool, str, float, complex, np.dtype, Enum  # which may be an int
 
 
 class JaxprParts:
