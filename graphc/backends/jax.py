@@ -25,9 +25,10 @@ from graphc.backends.program import (
 )
 from graphc.backends.sharding.text import (
     constrained,
+    in_shardings,
     mesh_lines,
+    out_shardings,
     plan_layout,
-    segment_shardings,
 )
 from graphc.backends.slices import slices_at_a_place
 from graphc.backends.source import PrintedBody
@@ -161,8 +162,10 @@ def _segment(
     options = [f"static_argnums=({statics},)"] if statics else []
     if layout is not None:
         results = segment.outputs if outputs is None else plan.graph.outputs
-        values = inputs, list(map(plan.resolve, results))
-        options += segment_shardings(layout, *values, direct=outputs is not None)
+        options.append(in_shardings(layout, inputs))
+        if not misfits:  # else it may give flags too, and JAX decides
+            values = list(map(plan.resolve, results))
+            options.append(out_shardings(layout, values, direct=outputs is not None))
     told = f"{name}, {count}" if numbered else name
     function = f"{module.helper(telling)}({told})" if misfits else name
     return [

@@ -33,21 +33,26 @@ def without_padding_on_mesh(jax: Any, array: Any, shape: Any, whole: Any) -> Any
     """Printed into programs: the part that counts, cut on the host.
 
     It is spread as the array is where devices can share it evenly; else each has it
-    `whole`. Nothing is compiled for its size.
+    `whole`. Nothing is compiled for its size. Of an array without elements, JAX has
+    parts of wrong shapes: it is made anew.
     """
     part = tuple(map(slice, shape))
     if isinstance(array, jax.core.Tracer):
         return array[part]
-    cut = np.asarray(array)[part]
-    if cut.shape == array.shape:
+    pairs = zip(array.shape, shape)  # noqa: B905
+    sizes = tuple([n if true is None else true for n, true in pairs])
+    if array.size and sizes == array.shape:
         return array
+    cut = np.zeros(sizes, array.dtype)
+    if cut.size:
+        cut[...] = np.asarray(array)[part]
     sharding = array.sharding
     try:
-        sharding.shard_shape(cut.shape)
+        sharding.shard_shape(sizes)
     except ValueError:
         sharding = whole
     with jax.enable_x64(True):
-        return jax.device_put(cut.copy(), sharding)
+        return jax.device_put(cut, sharding)
 
 
 def run_on_mesh(jax: Any, mesh: Any, run: Any, *args: Any) -> Any:

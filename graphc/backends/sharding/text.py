@@ -4,7 +4,7 @@
 
     segment_0 = jax.jit(
         segment_0,
-        in_shardings=(on_mesh('data'), on_mesh(),),
+        in_shardings=(on_mesh('data'), on_mesh()),
         out_shardings=(on_mesh(),),
     )
 """
@@ -55,18 +55,19 @@ def constrained(name: str, axes: MeshAxes) -> str:
     return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"
 
 
-def segment_shardings(
-    layout: MeshLayout, inputs: Sequence[Value], outputs: Sequence[Value], direct: bool
-) -> list[str]:
-    """The options of `jax.jit` of a segment.
+def in_shardings(layout: MeshLayout, inputs: Sequence[Value]) -> str:
+    """The option of `jax.jit` that says where the arguments of a segment lie."""
+    return f"in_shardings={_tuple([sharding_text(layout.of(v)) for v in inputs])}"
+
+
+def out_shardings(layout: MeshLayout, outputs: Sequence[Value], direct: bool) -> str:
+    """The option of `jax.jit` that says where the results of a segment lie.
 
     One that is the whole program returns a tuple, others an array alone as such.
     """
-    taken = [sharding_text(layout.of(v)) for v in inputs]
-    returned = [sharding_text(layout.of(v)) for v in outputs]
-    alone = len(returned) == 1 and not direct
-    results = returned[0] if alone else _tuple(returned)
-    return [f"in_shardings={_tuple(taken)}", f"out_shardings={results}"]
+    texts = [sharding_text(layout.of(v)) for v in outputs]
+    alone = len(texts) == 1 and not direct
+    return f"out_shardings={texts[0] if alone else _tuple(texts)}"
 
 
 def _tuple(texts: Sequence[str]) -> str:

@@ -55,6 +55,19 @@ def recurrence():
     return [x, w], [loss, graphc.grad(loss, w), columns]
 
 
+def branches():
+    """Branches of which one needs sizes that are equal: here some are not.
+
+    And no rows, of which JAX has parts of wrong shapes.
+    """
+    x = gt.tensor("x", "float32", ("batch",))
+    y = gt.tensor("y", "float32", (9,))
+    no_rows = gt.tensor("no_rows", "float32", (0, "batch"))
+    total = gt.sum(x)
+    either = gt.cond(total > 1e6, lambda: gt.sum(x + y), lambda: total)
+    return [x, y, no_rows], [either, x * 2, no_rows * 2]
+
+
 def of_data():
     """Two segments, with a size that depends on data between them."""
     x = gt.tensor("x", "float32", ("batch", 3))
@@ -62,7 +75,7 @@ def of_data():
     return [x], [positive, gt.sum(positive, axis=0), x * 2]
 
 
-PROGRAMS = regression, statistics, recurrence, of_data
+PROGRAMS = regression, statistics, recurrence, branches, of_data
 
 
 def arguments(inputs, batch):
