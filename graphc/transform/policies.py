@@ -306,7 +306,10 @@ def _remedy(declared: Any, key: Any) -> str:
         name = declared.__name__
         return f"graphc.{name}() makes one" if name in CLASSES else ""
     if type(declared).__name__ == "Shard":
-        return "graphc.function shards: dims={...}, mesh=graphc.mesh(...)"
+        return (
+            "graphc.function shards, with mesh=graphc.mesh(...); graphc.from_jax makes "
+            "a graph of a function of JAX"
+        )
     if type(declared).__name__ == "Budget":
         return "a Budget is for all sizes together: dims=graphc.Budget(...)"
     listed = list(declared) if isinstance(declared, (list, tuple)) else [declared]

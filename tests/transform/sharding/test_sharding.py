@@ -229,6 +229,15 @@ def test_something_that_is_no_mesh(mesh):
     assert lines[0] == "function: `mesh` must say how devices are arranged"
 
 
+def test_devices_of_other_processes(monkeypatch):
+    mesh = graphc.mesh(data=1)
+    monkeypatch.setattr(jax, "process_index", lambda: 1)
+    lines = refusal(lambda: sharded(mesh=mesh))
+    assert lines[0] == (
+        "function: the mesh has devices of other processes, which cannot be shared yet"
+    )
+
+
 def test_one_mesh_axis_for_two_sizes_of_an_array():
     x = gt.tensor("x", "float32", ("n", "m"))
     dims = dict.fromkeys(["n", "m"], graphc.Shard("data"))
@@ -337,7 +346,8 @@ def test_jit_refuses_and_says_who_shards():
     lines = refusal(lambda: graphc.jit(np.sin, dims={"n": graphc.Shard("data")}))
     assert lines[0] == "jit: no policy for sizes"
     assert lines[-1] == (
-        "  hint: graphc.function shards: dims={...}, mesh=graphc.mesh(...)"
+        "  hint: graphc.function shards, with mesh=graphc.mesh(...); graphc.from_jax "
+        "makes a graph of a function of JAX"
     )
 
 
