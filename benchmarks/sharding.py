@@ -7,6 +7,8 @@ size from call to call: both sides store it at one capacity, mask what is behind
 keep the weights on each device. Bytes are those of the messages between devices on each
 of them, read from what XLA has compiled; the ratios of bytes should be 1, those of time
 0.95 to 1.05. Devices of one CPU share its cores, so that times tell of overhead alone.
+Then, for as many rows on each of 1, 2, 4 ... devices, what XLA says of the program of
+one of them: its messages and floating-point operations, which should not grow.
 """
 
 import sys
@@ -23,6 +25,7 @@ from benchmarks.harness import Row, compare, named, print_table, row, same, sett
 from graphc.runtime.driver.collectives import collectives_in
 
 RATE = np.float32(0.01)
+ROWS = setting(64, 2)  # of a device, as devices become more
 NETS = setting(((64, 256, 128), (1024, 256, 128), (1024, 1024, 512)), ((8, 16, 8),))
 Array = Any
 
@@ -118,6 +121,21 @@ def measured(capacity: int, width: int, hidden: int, mesh: Any) -> list[Row]:
     return [row(f"{what}: three steps", times, 1.05), _of_bytes(what, *bytes_of)]
 
 
+def scaled(devices: int) -> list[Row]:
+    """The messages and operations of one of some devices, by both sides."""
+    step = Step(ROWS * devices, *NETS[0][1:], graphc.mesh(data=devices))
+    ours, (jitted, _) = step.ours(), step.theirs()
+    args = step.arguments(step.capacity)
+    (lowered,) = ours.lower({"batch": step.capacity})
+    both = [lowered.compile(), jitted.lower(*args, 1).compile()]
+    what = f"{devices} devices"
+    bytes_of = [sum(c.bytes for c in collectives_in(0, p.as_text())) for p in both]
+    flops = [int(p.cost_analysis()["flops"]) for p in both]
+    ratio = flops[0] / flops[1]
+    operations = Row(f"{what}: operations", *map(str, flops), ratio, 1.05)
+    return [_of_bytes(what, *bytes_of), operations]
+
+
 def _text(jitted: Any, args: list[Array]) -> str:
     """The HLO of the step by hand."""
     text: str = jitted.lower(*args, 1).compile().as_text()
@@ -132,11 +150,14 @@ def _of_bytes(what: str, ours: int, theirs: int) -> Row:
 def main() -> None:
     wanted = int((named() or ["8"])[0])
     if "--smallest" not in sys.argv:
-        jax.config.update("jax_num_cpu_devices", wanted)
+        jax.config.update("jax_num_cpu_devices", max(wanted, 64))
     devices = min(wanted, len(jax.devices()))
     mesh = graphc.mesh(data=devices)
     rows = [r for net in NETS for r in measured(*net, mesh)]
     print_table(f"training steps on {devices} devices, one batch spread", rows)
+    counts = [2**i for i in range(7) if 2**i <= len(jax.devices())]
+    rows = [r for count in counts for r in scaled(count)]
+    print_table(f"of one device, with {ROWS} rows on each", rows)
 
 
 if __name__ == "__main__":
