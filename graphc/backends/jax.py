@@ -54,7 +54,10 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     direct = is_direct(plan)
     inner = flat(plan, outputs)
     layout = plan_layout(plan)
-    functions = [] if layout is None else [mesh_lines(layout.mesh)]
+    functions = []
+    if layout is not None:
+        functions.append(mesh_lines(layout.mesh))
+        module.imports["import functools"] = None
     for segment in plan.segments:
         if isinstance(segment, SlicesOfStacks):
             functions.append(slices_at_a_place(module, segment))

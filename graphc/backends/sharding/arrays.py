@@ -7,7 +7,7 @@ import numpy as np
 
 def whole_on_mesh(jax: Any, array: Any, sharding: Any) -> Any:
     """Printed into programs: an array as each device has it, or a number."""
-    if not hasattr(array, "shape"):
+    if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
         return array
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
         return jax.device_put(array, sharding)

@@ -34,6 +34,7 @@ def mesh_lines(mesh: DeviceMesh) -> list[str]:
         f"MESH = jax.sharding.Mesh(np.reshape({devices}, {mesh.sizes}), {mesh.names})",
         "",
         "",
+        "@functools.cache",
         "def on_mesh(*axes):",
         '    """The sharding of an array whose axes lie along these of the mesh."""',
         "    spec = jax.sharding.PartitionSpec(*axes)",
