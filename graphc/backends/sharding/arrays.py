@@ -16,12 +16,13 @@ def whole_on_mesh(jax: Any, array: Any, sharding: Any) -> Any:
 def with_padding_on_mesh(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
     """Printed into programs: the array with zeros behind, each device with its part.
 
-    One of JAX that has its capacity goes from device to device at most.
+    One of JAX that has its capacity goes from device to device at most. One that is
+    traced may have more axes than it tells: the segment spreads it.
     """
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
-        array = jax.numpy.pad(array, widths)
-    elif array.shape != shape or type(array) is np.ndarray:  # which others may write
+        return jax.numpy.pad(array, widths)
+    if array.shape != shape or type(array) is np.ndarray:  # which others may write
         stored = np.zeros(shape, array.dtype)
         stored[tuple(map(slice, array.shape))] = array
         array = stored

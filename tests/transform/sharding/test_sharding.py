@@ -156,6 +156,12 @@ jitted = jax.jit(lambda x, w: f(x, w)[0])
 np.testing.assert_allclose(jitted(x, w), np.tanh(x @ w), rtol=1e-5)
 slope = jax.grad(lambda w: f(x, w)[0].sum())(w)
 np.testing.assert_allclose(slope, x.T @ (1 - np.tanh(x @ w) ** 2), rtol=1e-4, atol=1e-6)
+three = jax.vmap(lambda x: f(x, w)[0])(np.stack([x] * 3))
+np.testing.assert_allclose(three, np.stack([np.tanh(x @ w)] * 3), rtol=1e-5)
+with jax.disable_jit():
+    check(f, jax.devices())
+with jax.debug_nans(True):
+    check(f, jax.devices())
 try:
     sharded(mesh=graphc.mesh(data=5))
 except graphc.GraphError as error:
