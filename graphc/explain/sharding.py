@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from graphc.backends.sharding.text import plan_layout
 from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.whole import gathered
@@ -24,15 +25,15 @@ def segment_sharding(plan: Plan, segment: Segment) -> list[str]:
 
 
 def _gathered(layout: MeshLayout, segment: Segment) -> Iterable[str]:
-    """A line for each call of the user whose ops need axes whole."""
-    arrays: dict[str, list[str]] = {}
+    """A line for each call of the user whose ops need axes whole, with all bytes."""
+    arrays: dict[str, list[Size]] = {}
     for node in segment.nodes:
         needs = gathered(layout, node)
-        if needs is not None:
+        if needs is not None and needs.sent:
             asking = f"{node.reported} at {node.place}"
-            arrays.setdefault(asking, []).extend(map(_with_bytes, needs.inputs))
-    for asking, texts in arrays.items():
-        yield f"    {asking} needs axes whole, gathered: {'; '.join(texts)}"
+            arrays.setdefault(asking, []).extend(map(_bytes, needs.sent))
+    for asking, sizes in arrays.items():
+        yield f"    {asking} needs axes whole: {sum(sizes)} bytes to each device"
 
 
 def _places(layout: MeshLayout, what: str, values: list[Value]) -> Iterable[str]:
@@ -52,7 +53,11 @@ def _places(layout: MeshLayout, what: str, values: list[Value]) -> Iterable[str]
 
 
 def _with_bytes(value: Value) -> str:
-    return f"{_name(value)}, {value.type.size * value.dtype.itemsize} bytes"
+    return f"{_name(value)}, {_bytes(value)} bytes"
+
+
+def _bytes(value: Value) -> Size:
+    return value.type.size * value.dtype.itemsize
 
 
 def _name(value: Value) -> str:

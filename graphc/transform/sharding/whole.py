@@ -21,11 +21,16 @@ WHOLE.define(OP.fft, lambda node: node.params["axes"])
 
 @dataclass(frozen=True)
 class Gathered:
-    """A node, and its inputs and results that lie so that it has them whole."""
+    """A node, and where its inputs and results lie so that it has them whole.
+
+    The `sent` inputs are those that devices have parts of before. Others and results
+    are told too: what is done with results may ask for parts of them.
+    """
 
     node: Node
     inputs: Mapping[Value, MeshAxes]
     outputs: Mapping[Value, MeshAxes]
+    sent: tuple[Value, ...]
 
 
 def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
@@ -41,10 +46,10 @@ def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
         axes = {a for v in values for a in range(v.type.rank)}
     else:
         return None
-    parted = {v: _parted(layout, v) & axes for v in (*node.inputs, *node.outputs)}
-    inputs = {v: _without(layout, v, parted[v]) for v in node.inputs if parted[v]}
-    outputs = {v: _without(layout, v, parted[v]) for v in node.outputs if parted[v]}
-    return Gathered(node, inputs, outputs) if inputs or outputs else None
+    inputs = {v: _without(layout, v, axes) for v in node.inputs if v.type.rank}
+    outputs = {v: _without(layout, v, axes) for v in node.outputs if v.type.rank}
+    sent = tuple([v for v in inputs if _parted(layout, v) & axes])
+    return Gathered(node, inputs, outputs, sent)
 
 
 def _parted(layout: MeshLayout, value: Value) -> set[int]:

@@ -98,6 +98,18 @@ def test_explain_tells_where_arrays_lie():
     assert all(line in full for line in lines[3:7])
 
 
+def test_explain_tells_what_is_gathered():
+    x = gt.tensor("x", "complex64", ("n", 3))
+    dims, mesh = {"n": graphc.Shard("data")}, graphc.mesh(data=1)
+    lines = [
+        graphc.function([x], gt.fft.fft(x, axis=axis), dims=dims, mesh=mesh).explain()
+        for axis in (0, 1)
+    ]
+    assert "fft.fft at test_sharding.py:" in lines[0]
+    assert " needs axes whole: " in lines[0] and " bytes to each device" in lines[0]
+    assert "needs axes whole" not in lines[1]
+
+
 COLLECTIVES = """
 import graphc, jax
 from tests.transform.sharding.sharded_programs import arguments, regression
