@@ -30,6 +30,7 @@ from graphc.ops.arrays.sizes import known, same_size
 from graphc.ops.effects.barriers import stop_gradient
 from graphc.rewriting.engine.rule import rewrite
 from graphc.runtime.compile import function
+from graphc.runtime.driver.meshes import mesh
 from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
 from graphc.runtime.ragged import Rows
@@ -48,6 +49,7 @@ from graphc.transform.derivatives.gradients import (
 from graphc.transform.loops import LOOPS as _LOOPS  # noqa: F401  (they join gt)
 from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import Bound, Pad, Specialize, learned
+from graphc.transform.sharding.shards import Shard
 from graphc.version import VERSION
 from graphc_serving import Model, ModelError
 
@@ -73,6 +75,7 @@ __all__ = [
     "RecompilationWarning",
     "Rows",
     "SavedDecisions",
+    "Shard",
     "SizeWarning",
     "Specialize",
     "TooManyCompilationsError",
@@ -96,6 +99,7 @@ __all__ = [
     "known",
     "learned",
     "load",
+    "mesh",
     "optimize",
     "pullback",
     "pushforward",

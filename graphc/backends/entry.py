@@ -8,6 +8,13 @@ from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
+from graphc.backends.sharding.arrays import (
+    run_on_mesh,
+    whole_on_mesh,
+    with_padding_on_mesh,
+    without_padding_on_mesh,
+)
+from graphc.backends.sharding.text import plan_layout, sharding_text
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
@@ -91,6 +98,7 @@ class Entry:
         self._plan = plan
         self._padded = padded
         self._xp = xp
+        self._layout = plan_layout(plan)
         self._body = PrintedBody(module, "np", reads=True)
 
     def lines(self, names: list[str], outputs: Outputs) -> list[str]:
@@ -125,9 +133,14 @@ class Entry:
     def _call(self, arguments: list[str]) -> str:
         """The call on capacities, which is told of guards of branches that fail."""
         run, joined = entry(padded=True), ", ".join(arguments)
+        module, errors = self._module, "misfits"
+        if self._layout is not None:
+            on_mesh = f"{module.helper(run_on_mesh)}(jax, MESH, {run}"
+            if not self._padded.branch_guards:
+                return f"{on_mesh}, {joined})"
+            run = f"(lambda *args: {on_mesh}, *args))"
         if not self._padded.branch_guards:
             return f"{run}({joined})"
-        module, errors = self._module, "misfits"
         self._body.line(f"{errors} = {{}}")
         for number, (guard, node) in enumerate(self._padded.branch_guards):
             holds, message = self._body.guard_parts(guard, node)
@@ -162,12 +175,24 @@ class Entry:
         return arrays + [self._body.size(s) for s in self._padded.lengths]
 
     def _pad(self, old: Value, new: Value, name: str) -> str:
+        place = self._place(new)
+        if old is new and place:
+            return f"{self._module.helper(whole_on_mesh)}(jax, {name}, {place})"
         if old is new:
             return name
         sizes = self._body.code(new.type.shape)
+        if place:
+            helper = self._module.helper(with_padding_on_mesh)
+            return f"{helper}(jax, {name}, {sizes}, {place})"
         if self._xp == "np":
             return f"{self._module.helper(with_padding)}({name}, {sizes})"
         return f"{self._module.helper(with_padding_jax)}(jax, {name}, {sizes})"
+
+    def _place(self, value: Value) -> str:
+        """The sharding of an argument, where there is a mesh."""
+        if self._layout is None:
+            return ""
+        return sharding_text(self._layout.of(value) or ())
 
     def _cut(self, value: Value, axes: frozenset[int], name: str) -> str:
         if not axes:
@@ -176,5 +201,8 @@ class Entry:
         shape = self._body.code(tuple([n if i in axes else None for i, n in sizes]))
         if self._xp == "np":
             return f"{self._module.helper(without_padding)}({name}, {shape})"
+        if self._layout is not None:
+            helper = self._module.helper(without_padding_on_mesh)
+            return f"{helper}(jax, {name}, {shape}, on_mesh())"
         helper, place = self._module.helper(without_padding_jax), placer(self._module)
         return f"{helper}(jax, {place}, {name}, {shape})"

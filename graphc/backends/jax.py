@@ -23,6 +23,13 @@ from graphc.backends.program import (
     size_checks,
     title,
 )
+from graphc.backends.sharding.text import (
+    constrained,
+    in_shardings,
+    mesh_lines,
+    out_shardings,
+    plan_layout,
+)
 from graphc.backends.slices import slices_at_a_place
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit, telling
@@ -33,6 +40,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim
 from graphc.transform.planning.plan import Plan, Segment, SlicesOfStacks
 from graphc.transform.printed_sizes import printed
+from graphc.transform.sharding.whole import Gathered, gathered
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
@@ -45,7 +53,11 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     module, names = new_module(plan)
     direct = is_direct(plan)
     inner = flat(plan, outputs)
+    layout = plan_layout(plan)
     functions = []
+    if layout is not None:
+        functions.append(mesh_lines(layout.mesh))
+        module.imports["import functools"] = None
     for segment in plan.segments:
         if isinstance(segment, SlicesOfStacks):
             functions.append(slices_at_a_place(module, segment))
@@ -136,8 +148,13 @@ def _segment(
         body.bind_size(symbol, name)
     announce(body, segment)
     _derive(body, segment)
+    layout = plan_layout(plan)
     for node in segment.nodes:
-        body.node(node)
+        needs = None if layout is None else gathered(layout, node)
+        if needs is None:
+            body.node(node)
+        else:
+            _print_gathered(body, needs)
     if outputs is not None:
         print_return(body, plan, outputs)
     else:
@@ -145,7 +162,13 @@ def _segment(
     name, count = f"segment_{segment.index}", len(names + sizes)
     numbered = is_numbered(segment.nodes)
     statics = ", ".join(map(str, range(len(names), count + numbered)))
-    marked = f", static_argnums=({statics},)" if statics else ""
+    options = [f"static_argnums=({statics},)"] if statics else []
+    if layout is not None:
+        results = segment.outputs if outputs is None else plan.graph.outputs
+        options.append(in_shardings(layout, inputs))
+        if not misfits:  # else it may give flags too, and JAX decides
+            values = list(map(plan.resolve, results))
+            options.append(out_shardings(layout, values, direct=outputs is not None))
     told = f"{name}, {count}" if numbered else name
     function = f"{module.helper(telling)}({told})" if misfits else name
     return [
@@ -153,8 +176,31 @@ def _segment(
         *indent(body.lines),
         "",
         "",
-        f"{name} = jax.jit({function}{marked})",
+        *_jitted(name, function, options),
     ]
+
+
+def _print_gathered(body: PrintedBody, needs: Gathered) -> None:
+    """A node between the shardings of what it needs whole."""
+    names = {value: body.value(value) for value in needs.inputs}
+    for value, name in names.items():
+        whole = body.module.names.unique(f"{name}_whole")
+        body.line(f"{whole} = {constrained(name, needs.inputs[value])}")
+        body.bind(value, whole)
+    body.node(needs.node)
+    for value, name in names.items():
+        body.bind(value, name)
+    for value, axes in needs.outputs.items():
+        name = body.value(value)
+        body.line(f"{name} = {constrained(name, axes)}")
+
+
+def _jitted(name: str, function: str, options: list[str]) -> list[str]:
+    """The lines by which a function is jitted, on one where they are short."""
+    if len(options) < 2:
+        return [f"{name} = jax.jit({', '.join([function, *options])})"]
+    lines = [f"{part}," for part in [function, *options]]
+    return [f"{name} = jax.jit(", *indent(lines), ")"]
 
 
 def _derive(body: PrintedBody, segment: Segment) -> None:

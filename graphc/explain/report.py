@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from graphc.errors import SourceLocation
+from graphc.explain.sharding import segment_sharding
 from graphc.ir.graph.nodes import Guard, Node
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
@@ -39,7 +40,10 @@ def explain(plan: Plan, backend: str) -> str:
 def _steps(plan: Plan) -> list[str]:
     lines = []
     for step in plan.steps:
-        lines += ["", *(_segment(step) if isinstance(step, Segment) else _glue(step))]
+        if isinstance(step, Segment):
+            lines += ["", *_segment(step), *segment_sharding(plan, step)]
+        else:
+            lines += ["", *_glue(step)]
         if isinstance(step, PythonLoop):
             within = [f"  {line}".rstrip() for line in _steps(step.body)]
             lines += ["", "  in each step:", *within]

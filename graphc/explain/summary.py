@@ -6,6 +6,7 @@
 from collections.abc import Iterable
 
 from graphc.analysis.pinned import pinned
+from graphc.explain.sharding import segment_sharding
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
@@ -55,6 +56,7 @@ def _segments(plan: Plan) -> Iterable[str]:
             f"  segment {segment.index}: {len(nodes)} "
             f"node{'s' * (len(nodes) != 1)} from {where}, {_compiled(plan, segment)}"
         )
+        yield from segment_sharding(plan, segment)
 
 
 def _compiled(plan: Plan, segment: Segment) -> str:

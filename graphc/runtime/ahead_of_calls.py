@@ -13,6 +13,7 @@ from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.call.arguments import Backend, Signature
 from graphc.runtime.driver import stance
 from graphc.runtime.driver.ahead import OnlySegment, structs_of
+from graphc.runtime.driver.collectives import Collective, collectives_in
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Compilation, Log
@@ -119,6 +120,29 @@ class AheadOfCalls:
         lowering.tell()
         return [*lowering.lowered.values()]
 
+    def collectives(self, sizes: Mapping[str, SizesGiven]) -> list[Collective]:
+        """The messages between devices in a call of these sizes, as XLA compiles it.
+
+        `sizes` are given as to `compile`. Each kind in a segment is told with its
+        number and bytes; a program on one device has none.
+        """
+        module = self._program.load()  # whose traces are its own, and not counted
+        with stance.lifted():
+            lowering, calls = self._lowered("collectives", module, sizes)
+            lowered = lowering.lowered
+            args = calls[0] if calls else ()
+            compiled = self._for(
+                args, executables_of, self.jax, [*lowered.values()], None
+            )
+        segments = [lowering.driver.segments[stage] for stage, *_ in lowered]
+        pairs = zip(segments, compiled, strict=True)
+        return [
+            found
+            for segment, executable in pairs
+            if isinstance(segment, int)
+            for found in collectives_in(segment, executable.as_text())
+        ]
+
     def _lowered(
         self,
         op: str,
@@ -174,7 +198,15 @@ class AheadOfCalls:
     def contents(
         self, sizes: Mapping[str, SizesGiven], platforms: Sequence[str]
     ) -> Contents:
-        """The contents of a file of a model for these sizes."""
+        """The contents of a file of a model for these sizes.
+
+        Raises GraphError for a program on a mesh, which files do not tell of.
+        """
+        if self._target.mesh is not None:
+            problem = "a program whose sizes are sharded cannot be exported yet"
+            hint = "f.save(path) writes its text; what has graphc.Pad() is exported"
+            got = f"a mesh of {self._target.mesh}"
+            raise graph_error(problem, op="export", got=got, hint=hint)
         with naming(self._names):
             exporter = Exporter(self.jax, self.plan, self._target, platforms)
             for call in exporter.calls(sizes, "export"):

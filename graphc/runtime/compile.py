@@ -24,6 +24,7 @@ from graphc.runtime.function import Function
 from graphc.runtime.making import Making
 from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
+from graphc.runtime.shards import with_mesh
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tracebacks import hiding
 from graphc.runtime.variants.decided import inputs_of
@@ -32,6 +33,7 @@ from graphc.transform.derivatives.rolled_gradients import as_compiled
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
 from graphc.transform.planning.budget import check_dims
+from graphc.transform.sharding.shards import mesh_of
 
 TIERS = ("auto", "jax", "numpy", None)
 
@@ -51,44 +53,44 @@ def function(
     casting: Casting | None = None,
     device: Any = None,
     decisions: Any = None,
+    mesh: Any = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
     `inputs`: a list of variables or `Input`s, or a dict that names them anew.
     `outputs`: a value, a list, a tuple or a dict of values; calls return the same
     structure. `jit="auto"` compiles what can be compiled, in segments that few of the
-    sizes concern; "fewest" parts it for no size, so that calls are short; True insists
-    on one segment; False leaves jit to the caller.
-    `check=True` raises on indices out of bounds; `rewrites` simplify the graph first.
+    sizes concern; "fewest" parts it for none; True insists on one segment; False leaves
+    jit to the caller. `check=True` raises on wrong indices; `rewrites` simplify first.
     `dims` says what to do about sizes that vary: a policy for all sizes that can take
-    it, or a dict from sizes (their names, or symbolic integers) to policies. A policy
-    is `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
+    it, or a dict from sizes (their names, or symbolic integers) to policies. These are
+    `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
-    upper bound; or "specialize", "pad", "bound", "auto". Results are of true sizes.
-    `graphc.Budget(...)` chooses capacities for all sizes, so that compilations stay
-    within a number. "auto" specializes, until an axis has taken two sizes: from then on
-    others are padded, where all ops can be masked and no segment is added.
+    upper bound; `graphc.Shard(axis)`, spread over `mesh`, or that of `jax.set_mesh`;
+    "specialize", "pad", "bound"; or "auto": specialized, until an axis has taken two
+    sizes, then padded, where all ops can be masked and no segment is added. Results are
+    of true sizes. `graphc.Budget(...)` keeps compilations within a number.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
     results are NumPy arrays. `unused` says what to do about inputs on which no output
     depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
     `casting` says which arguments of other dtypes are cast: "safe" those that lose
     nothing by NumPy's rules, "same_kind" float64 for float32 too, "exact" none. Lists
     are taken unless it is "exact". The default is `graphc.config.casting`, "safe".
-
     `device` says where a JAX program runs: a platform as "cpu" or "gpu", or a
     `jax.Device`; None is where JAX would run it. Arguments go there unless they are
-    committed to another device. Rewrites are chosen by the costs of the device.
-    `decisions` are files of `f.decisions.save(path)`, where "auto" sizes start from.
+    committed to another device. Rewrites are chosen by its costs. `decisions` are files
+    of `f.decisions.save(path)`, where "auto" sizes start from.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
+    dims = with_mesh(dims, mesh, backend, tier, jit, device)
     check_options("function", backend, rewrites, dims)
     _check_others("function", jit, check, unused)
     decided = decisions_of(decisions, "function")
     again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting, jit=jit)
     again |= dict(backend=backend, check=check, device=device, decisions=decided)
     backend = _backend(tier, backend, jit)
-    target = target_of(device, backend)
+    target = target_of(device, backend, mesh_of(dims))
     rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)

@@ -159,7 +159,7 @@ class Function(Pictured, AheadOfCalls):
     def _plans(self, prepared: Prepared, module: Any) -> PlannedCalls | None:
         """The call plans of the program; None where calls need more than they tell."""
         padded = self.jax is not None and prepared.facts.padded
-        if not padded or self._tiers is not None or self._target.device is not None:
+        if not padded or self._tiers is not None or self._target.is_chosen:
             return None
         newest = self._newest
         if self._changing and (prepared.facts.segments > 1 or newest.is_open):

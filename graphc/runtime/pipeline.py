@@ -59,6 +59,7 @@ from graphc.transform.policies import (
     names_of,
     policies_of,
 )
+from graphc.transform.sharding.layout import check_shards
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -341,6 +342,7 @@ def _planned(
     how: CompileOptions,
 ) -> tuple[Plan, tuple[Application, ...]]:
     """The plan of a graph, padded where policies say so, and the log of late rules."""
+    check_shards(graph, policies)
     pad = padded(graph, policies) if policies else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph

@@ -80,6 +80,11 @@ class Pad:
         """The policy of a size computed from one of this: a list says nothing of it."""
         return replace(self, buckets=(), open_ended=False)
 
+    @property
+    def remedy(self) -> str:
+        """The way out where a strict policy meets an op that needs the true size."""
+        return "leave strict out: the op is then compiled for each size"
+
     def capacity(self, size: int) -> int:
         """The smallest capacity with room for `size`; raises ValueError without."""
         function, options = capacity_call(self.capacities)
@@ -300,6 +305,11 @@ def _remedy(declared: Any, key: Any) -> str:
     if isinstance(declared, type):
         name = declared.__name__
         return f"graphc.{name}() makes one" if name in CLASSES else ""
+    if type(declared).__name__ == "Shard":
+        return (
+            "graphc.function shards, with mesh=graphc.mesh(...); graphc.from_jax makes "
+            "a graph of a function of JAX"
+        )
     if type(declared).__name__ == "Budget":
         return "a Budget is for all sizes together: dims=graphc.Budget(...)"
     listed = list(declared) if isinstance(declared, (list, tuple)) else [declared]

@@ -4,15 +4,29 @@ import pathlib
 
 import pytest
 
+from tests.on_devices import on_devices
 from tests.test_readme import blocks, run
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs"
+ROOT = pathlib.Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGES = (
     *("ahead", "gradients", "jax_in", "loops_and_branches", "padding", "plan"),
     *("semantics", "serving", "settings", "show", "start", "troubleshooting"),
     *("stories/growing_outputs", "stories/lengths", "stories/repeated_blocks"),
     "stories/stacked_outputs",
 )
+
+
+ON_DEVICES = {"sharding": 4}
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_a_page_prints_what_it_says_on_several_devices(name, tmp_path):
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    copy = tmp_path / "page.md"
+    copy.write_text(page, encoding="utf-8")
+    on_devices(ON_DEVICES[name], str(ROOT / "tests" / "test_readme.py"), str(copy))
+    assert copy.read_text(encoding="utf-8") == page, "take what this process printed"
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -36,4 +50,5 @@ def test_pages_that_run_are_tested():
         if any(b.language == "python" for b in blocks(page.read_text(encoding="utf-8")))
     }
     pytensor = "pymc", "pytensor", "stories/selective_jit"
-    assert running - {*elsewhere, *pytensor, "rewriting"} <= set(PAGES)
+    tested = {*elsewhere, *pytensor, "rewriting", *ON_DEVICES}
+    assert running - tested <= set(PAGES)

@@ -16,7 +16,7 @@ class Capacities:
 
     `minimum` times powers of `growth`, rounded up; or the listed `buckets`; or
     multiples of `multiple`. Where the list is `open_ended`, it goes on with powers of
-    `growth` times its last.
+    `growth` times its last. All are multiples of `step`, as those that stand here are.
     """
 
     growth: float = 2.0
@@ -24,6 +24,7 @@ class Capacities:
     buckets: tuple[int, ...] = ()
     multiple: int = 0
     open_ended: bool = False
+    step: int = 1
 
 
 def geometric(size: int, growth: float, minimum: int) -> int:
@@ -56,6 +57,20 @@ def listed_and_on(size: int, buckets: tuple[int, ...], growth: float) -> int:
     return listed(size, buckets)
 
 
+def geometric_in_steps(size: int, growth: float, minimum: int, step: int) -> int:
+    """As `geometric`, rounded up to multiples of `step`, of which `minimum` is one."""
+    return step * geometric(-(-size // step), growth, minimum // step)
+
+
+def listed_and_on_in_steps(
+    size: int, buckets: tuple[int, ...], growth: float, step: int
+) -> int:
+    """As `listed_and_on`, where all are multiples of `step`."""
+    if size > buckets[-1]:
+        return geometric_in_steps(size, growth, buckets[-1], step)
+    return listed(size, buckets)
+
+
 def multiple_of(size: int, multiple: int) -> int:
     """The first multiple, at least one, with room for `size`."""
     return max(-(-size // multiple), 1) * multiple
@@ -63,15 +78,18 @@ def multiple_of(size: int, multiple: int) -> int:
 
 def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
     """The function that rounds up, and its arguments after the size."""
+    in_steps = (capacities.step,) * (capacities.step != 1)
     if capacities.open_ended and capacities.buckets:
-        return listed_and_on, (capacities.buckets, capacities.growth)
+        numbers = (capacities.buckets, capacities.growth, *in_steps)
+        return (listed_and_on_in_steps if in_steps else listed_and_on), numbers
     if capacities.buckets:
         return listed, (capacities.buckets,)
     if capacities.multiple:
         return multiple_of, (capacities.multiple,)
     if capacities.growth == 2:
         return doubled, (capacities.minimum,)
-    return geometric, (capacities.growth, capacities.minimum)
+    numbers = (capacities.growth, capacities.minimum, *in_steps)
+    return (geometric_in_steps if in_steps else geometric), numbers
 
 
 @op()

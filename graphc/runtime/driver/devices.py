@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from graphc.analysis.cost import CPU, DeviceCosts, costs_of
 from graphc.errors import graph_error
+from graphc.runtime.driver.meshes import jax_mesh, require_present
+from graphc.transform.sharding.meshes import DeviceMesh
 
 
 class Target(NamedTuple):
@@ -14,9 +16,18 @@ class Target(NamedTuple):
 
     costs: DeviceCosts
     device: Any = None  # a jax.Device
+    mesh: DeviceMesh | None = None  # that sizes are sharded over
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is another than where JAX would run."""
+        return self.device is not None or self.mesh is not None
 
     def context(self, jax: Any) -> AbstractContextManager[Any]:
-        """The context in which JAX takes the device for its default."""
+        """The context in which JAX has the device for its default, or the mesh."""
+        if self.mesh is not None:
+            context: AbstractContextManager[Any] = jax.set_mesh(jax_mesh(self.mesh))
+            return context
         return nullcontext() if self.device is None else self._default(jax)
 
     def _default(self, jax: Any) -> AbstractContextManager[Any]:
@@ -47,14 +58,19 @@ class Target(NamedTuple):
 ON_DEFAULT = Target(CPU)
 
 
-def target_of(device: Any, backend: str) -> Target:
+def target_of(device: Any, backend: str, mesh: DeviceMesh | None = None) -> Target:
     """The target that `device` means: None, a platform of JAX or a `jax.Device`.
 
-    Raises GraphError where there is no such device.
+    Where sizes are sharded, it is their `mesh`. Raises GraphError where there is no
+    such device.
     """
     if backend == "numpy":
         return _of_numpy(device)
     jax = importlib.import_module("jax")
+    if mesh is not None:
+        require_present(mesh)
+        platform = mesh.platform or jax.devices()[0].platform
+        return Target(costs_of(platform), mesh=mesh)
     if device is None:
         return Target(costs_of(_default_platform(jax)))
     jax_device = _named(jax, device) if isinstance(device, str) else device

@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from graphc.backends.jax import is_direct
+from graphc.backends.sharding.text import plan_layout
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.meshes import jax_sharding
 from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.driver.recorded import Driver, recorded
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
@@ -64,6 +66,7 @@ class Lowering(Stages):
             if s.rows is None  # whose driver makes arrays of numbers
         }
         self._op = op
+        self._layout = plan_layout(plan)
 
     def reads(self, sizes: Container[str]) -> Sequence[str]:
         """The sizes that depend on data, as far as they are given."""
@@ -89,8 +92,17 @@ class Lowering(Stages):
         inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
         arguments = list(structs)
         for i, value in enumerate(inputs):
-            arguments[i] = self._numbers.get(value, structs[i])
+            arguments[i] = self._numbers.get(value, self._placed(value, structs[i]))
         return arguments
+
+    def _placed(self, value: Value, struct: Any) -> Any:
+        """The type of an argument, with where it lies if there is a mesh."""
+        axes = None if self._layout is None else self._layout.of(value)
+        if self._layout is None or axes is None:
+            return struct
+        sharding = jax_sharding(self._layout.mesh, axes)
+        make = self.jax.ShapeDtypeStruct
+        return make(struct.shape, struct.dtype, sharding=sharding)
 
     def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
         """Lower the program of a stage for these arguments: the types that it gives."""

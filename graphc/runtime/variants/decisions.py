@@ -17,7 +17,7 @@ from graphc.transform.policies import Bound, Pad, Policy
 
 TITLE, FORMAT = "graphc decisions", 1
 LARGEST = 2**26  # bytes of a file that is read
-_PAD = {f.name for f in fields(Pad)}
+_PAD = [f.name for f in fields(Pad)]
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ def _size_data(size: DecidedSize) -> dict[str, Any]:
     if isinstance(size.policy, Pad):
         default = Pad()
         data["policy"] = "pad"
-        of_pad = asdict(size.policy)
+        of_pad = {name: getattr(size.policy, name) for name in _PAD}
         data |= {k: n for k, n in of_pad.items() if n != getattr(default, k)}
     elif isinstance(size.policy, Bound):
         data["policy"] = "bound"
@@ -260,7 +260,7 @@ def _input(data: Any) -> DecidedInput:
 
 def _size(data: Any) -> DecidedSize:
     of_pad = {name: n for name, n in data.items() if name in _PAD}
-    unknown = data.keys() - _PAD - {"policy", "sizes", "capacities"}
+    unknown = data.keys() - {*_PAD} - {"policy", "sizes", "capacities"}
     policies: dict[Any, Policy | None] = {
         None: None,
         "bound": Bound(),

@@ -271,7 +271,7 @@ class _PaddingPass:
                     f"the size {shown_name(symbol)} cannot be padded here: {why}",
                     op=node.asking,
                     got=", ".join(str(r.type) for r in inputs),
-                    hint="leave strict out: the op is then compiled for each size",
+                    hint=policy.remedy,
                     where=node.place,
                 )
 

@@ -21,6 +21,7 @@ from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
 from graphc.transform.policies import Pad, Policy
+from graphc.transform.sharding.shards import refuse_one_number, shared_shard
 
 MOST_COMPARED = 12  # sizes, and terms of one, that are compared with others
 MOST_BOUND = 64  # a size that does not grow is stored at its bound, up to this one
@@ -72,14 +73,14 @@ class Storage:
         The result maps each symbol to the one whose capacity it shares.
         """
         groups: dict[Symbol, set[Symbol]] = {}
-        fixed: set[Symbol] = set()
-        for guard, _ in guards_of(nodes):
+        fixed: dict[Symbol, Node] = {}
+        for guard, node in guards_of(nodes):
             axes = {axis_symbol(guard.left), axis_symbol(guard.right)}
             together = {s for s in axes if s is not None}
             if guard.relation != "==":
                 continue
             if isinstance(guard.left, int) or isinstance(guard.right, int):
-                fixed |= together
+                fixed |= dict.fromkeys(together, node)
             elif len(together) == 2:
                 joined = set[Symbol]().union(*(groups.get(s, {s}) for s in together))
                 groups.update(dict.fromkeys(joined, joined))
@@ -87,10 +88,14 @@ class Storage:
             policies = [self.policies[s] for s in joined if s in self.policies]
             if policies:
                 self.policies.setdefault(symbol, policies[0])
-            if fixed & joined:
-                fixed |= joined
-        for symbol in fixed:
-            self.policies.pop(symbol, None)
+            shard = shared_shard(policies, joined)
+            if shard is not None:
+                self.policies[symbol] = shard
+            asking = next((fixed[s] for s in joined if s in fixed), None)
+            if asking is not None:
+                fixed |= dict.fromkeys(joined, asking)
+        for symbol, node in fixed.items():
+            refuse_one_number(symbol, self.policies.pop(symbol, None), node)
         return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
 
     def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:

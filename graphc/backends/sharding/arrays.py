@@ -1,0 +1,64 @@
+"""Arrays on a mesh, in programs: spread with padding, cut back, handed to segments."""
+
+from typing import Any
+
+import numpy as np
+
+
+def whole_on_mesh(jax: Any, array: Any, sharding: Any) -> Any:
+    """Printed into programs: an array as each device has it, or a number."""
+    if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
+        return array
+    with jax.enable_x64(True):  # keeps 64-bit arrays as they are
+        return jax.device_put(array, sharding)
+
+
+def with_padding_on_mesh(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
+    """Printed into programs: the array with zeros behind, each device with its part.
+
+    One of JAX that has its capacity goes from device to device at most. One that is
+    traced may have more axes than it tells: the segment spreads it.
+    """
+    if isinstance(array, jax.core.Tracer):
+        widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
+        return jax.numpy.pad(array, widths)
+    if array.shape != shape or type(array) is np.ndarray:  # which others may write
+        stored = np.zeros(shape, array.dtype)
+        stored[tuple(map(slice, array.shape))] = array
+        array = stored
+    with jax.enable_x64(True):  # keeps 64-bit arrays as they are
+        return jax.device_put(array, sharding)
+
+
+def without_padding_on_mesh(jax: Any, array: Any, shape: Any, whole: Any) -> Any:
+    """Printed into programs: the part that counts, cut on the host.
+
+    It is spread as the array is where devices can share it evenly; else each has it
+    `whole`. Nothing is compiled for its size. Of an array without elements, JAX has
+    parts of wrong shapes: it is made anew.
+    """
+    part = tuple(map(slice, shape))
+    if isinstance(array, jax.core.Tracer):
+        return array[part]
+    pairs = zip(array.shape, shape)  # noqa: B905
+    sizes = tuple([n if true is None else true for n, true in pairs])
+    if array.size and sizes == array.shape:
+        return array
+    cut = np.zeros(sizes, array.dtype)
+    if cut.size:
+        cut[...] = np.asarray(array)[part]
+    sharding = array.sharding
+    try:
+        sharding.shard_shape(sizes)
+    except ValueError:
+        sharding = whole
+    with jax.enable_x64(True):
+        return jax.device_put(cut, sharding)
+
+
+def run_on_mesh(jax: Any, mesh: Any, run: Any, *args: Any) -> Any:
+    """Printed into programs: a call with this mesh in place of any that is set."""
+    if any(isinstance(x, jax.core.Tracer) for x in args):
+        return run(*args)
+    with jax.set_mesh(mesh):
+        return run(*args)

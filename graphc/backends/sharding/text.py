@@ -1,0 +1,75 @@
+"""The mesh of a program, and the shardings at the borders of its segments.
+
+    MESH = jax.sharding.Mesh(np.reshape(jax.devices()[:4], (4,)), ('data',))
+
+    segment_0 = jax.jit(
+        segment_0,
+        in_shardings=(on_mesh('data'), on_mesh()),
+        out_shardings=(on_mesh(),),
+    )
+"""
+
+from collections.abc import Sequence
+
+from graphc.ir.graph.nodes import Value
+from graphc.transform.planning.plan import Plan
+from graphc.transform.sharding.layout import MeshAxes, MeshLayout, layout_of
+from graphc.transform.sharding.meshes import DeviceMesh
+
+
+def plan_layout(plan: Plan) -> MeshLayout | None:
+    """The layout of the arrays of a plan; None where nothing is sharded."""
+    padded = plan.padded
+    return None if padded is None else layout_of(padded.policies, padded.capacities)
+
+
+def mesh_lines(mesh: DeviceMesh) -> list[str]:
+    """The definitions of the mesh and of `on_mesh`."""
+    count = len(mesh.devices)
+    present = f"jax.devices({mesh.platform!r})" if mesh.platform else "jax.devices()"
+    devices = f"{present}[:{count}]"
+    if mesh.devices != tuple(range(count)):
+        devices = f"[{present}[i] for i in {mesh.devices}]"
+    return [
+        f"MESH = jax.sharding.Mesh(np.reshape({devices}, {mesh.sizes}), {mesh.names})",
+        "",
+        "",
+        "@functools.cache",
+        "def on_mesh(*axes):",
+        '    """The sharding of an array whose axes lie along these of the mesh."""',
+        "    spec = jax.sharding.PartitionSpec(*axes)",
+        "    return jax.sharding.NamedSharding(MESH, spec)",
+    ]
+
+
+def sharding_text(axes: MeshAxes | None) -> str:
+    """The sharding of an array, None where JAX decides it."""
+    if axes is None:
+        return "None"
+    while axes and axes[-1] is None:
+        axes = axes[:-1]
+    return f"on_mesh({', '.join(map(repr, axes))})"
+
+
+def constrained(name: str, axes: MeshAxes) -> str:
+    """An array of a segment that lies along these axes."""
+    return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"
+
+
+def in_shardings(layout: MeshLayout, inputs: Sequence[Value]) -> str:
+    """The option of `jax.jit` that says where the arguments of a segment lie."""
+    return f"in_shardings={_tuple([sharding_text(layout.of(v)) for v in inputs])}"
+
+
+def out_shardings(layout: MeshLayout, outputs: Sequence[Value], direct: bool) -> str:
+    """The option of `jax.jit` that says where the results of a segment lie.
+
+    One that is the whole program returns a tuple, others an array alone as such.
+    """
+    texts = [sharding_text(layout.of(v)) for v in outputs]
+    alone = len(texts) == 1 and not direct
+    return f"out_shardings={texts[0] if alone else _tuple(texts)}"
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return f"({', '.join(texts)}{',' * (len(texts) == 1)})"

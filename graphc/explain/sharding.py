@@ -1,0 +1,64 @@
+"""Where arrays lie on a mesh, segment by segment, in words."""
+
+from collections.abc import Iterable
+
+from graphc.backends.sharding.text import plan_layout
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size
+from graphc.transform.planning.plan import Plan, Segment
+from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.whole import gathered
+
+
+def segment_sharding(plan: Plan, segment: Segment) -> list[str]:
+    """Which arguments and results of a segment are spread, and which are not.
+
+    Nothing where there is no mesh.
+    """
+    layout = plan_layout(plan)
+    if layout is None:
+        return []
+    lines: list[str] = []
+    for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
+        lines += _places(layout, what, list(dict.fromkeys(map(plan.resolve, values))))
+    return [*lines, *_gathered(layout, segment)]
+
+
+def _gathered(layout: MeshLayout, segment: Segment) -> Iterable[str]:
+    """A line for each call of the user whose ops need axes whole, with all bytes."""
+    arrays: dict[str, list[Size]] = {}
+    for node in segment.nodes:
+        needs = gathered(layout, node)
+        if needs is not None and needs.sent:
+            asking = f"{node.reported} at {node.place}"
+            arrays.setdefault(asking, []).extend(map(_bytes, needs.sent))
+    for asking, sizes in arrays.items():
+        yield f"    {asking} needs axes whole: {sum(sizes)} bytes to each device"
+
+
+def _places(layout: MeshLayout, what: str, values: list[Value]) -> Iterable[str]:
+    """A line for each way in which some of the values lie."""
+    places: dict[str, list[str]] = {}
+    for value in values:
+        axes = layout.of(value)
+        if axes is None:
+            places.setdefault("as JAX decides", []).append(_name(value))
+        elif any(axes):
+            along = " and ".join(name for name in axes if name is not None)
+            places.setdefault(f"over {along}", []).append(_name(value))
+        else:
+            places.setdefault("whole on each device", []).append(_with_bytes(value))
+    for place, names in places.items():
+        yield f"    {what} {place}: {'; '.join(names)}"
+
+
+def _with_bytes(value: Value) -> str:
+    return f"{_name(value)}, {_bytes(value)} bytes"
+
+
+def _bytes(value: Value) -> Size:
+    return value.type.size * value.dtype.itemsize
+
+
+def _name(value: Value) -> str:
+    return value.name or value.node.reported

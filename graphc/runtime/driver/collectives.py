@@ -1,0 +1,54 @@
+"""Messages between devices, as XLA has put them into a compiled program."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+KINDS = (
+    *("all-reduce", "all-gather", "all-to-all", "reduce-scatter"),
+    *("collective-permute", "collective-broadcast", "ragged-all-to-all"),
+)
+_MESSAGE = re.compile(rf" = (.*?) ({'|'.join(KINDS)})(?:-done)?\(")
+_ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+
+
+@dataclass(frozen=True)
+class Collective:
+    """The messages of one kind in a segment: how many, and the bytes of a device.
+
+    These are the bytes of their results. One in a loop counts once.
+    """
+
+    segment: int
+    kind: str
+    count: int
+    bytes: int
+
+    def __str__(self) -> str:
+        times = f"{self.count} {self.kind}{'s' * (self.count != 1)}"
+        return f"segment {self.segment}: {times}, {self.bytes} bytes"
+
+
+def collectives_in(segment: int, text: str) -> Iterator[Collective]:
+    """The collectives of a segment, by the text of its HLO.
+
+    Where they run beside others, their ends count, whose types are those of results.
+
+    >>> line = "%a = (f32[], f32[4,3]{1,0}) all-reduce(%b, %c), channel_id=1"
+    >>> print(*collectives_in(0, line))
+    segment 0: 1 all-reduce, 52 bytes
+    """
+    sizes: dict[str, list[int]] = {}
+    for match in _MESSAGE.finditer(text):
+        sizes.setdefault(match[2], []).append(_bytes(match[1]))
+    for kind, bytes_of_each in sorted(sizes.items()):
+        yield Collective(segment, kind, len(bytes_of_each), sum(bytes_of_each))
+
+
+def _bytes(type_text: str) -> int:
+    """The bytes of an array of HLO, or of those in a tuple."""
+    return sum(
+        prod(map(int, filter(None, shape.split(",")))) * max(int(bits or 8) // 8, 1)
+        for _, bits, shape in _ARRAY.findall(type_text)
+    )

@@ -1,0 +1,102 @@
+"""Meshes of devices: that of JAX which is given or set, and `graphc.mesh`."""
+
+import importlib
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from graphc.errors import graph_error, shortened
+from graphc.transform.sharding.meshes import DeviceMesh
+
+
+def mesh(**axes: int) -> Any:
+    """The first devices of JAX as a mesh: the name of each axis, and its size.
+
+    >>> import graphc
+    >>> graphc.mesh(data=1)
+    Mesh('data': 1, axis_types=(Auto,))
+    """
+    jax = importlib.import_module("jax")
+    sizes = list(axes.values())
+    if not sizes or not all(type(n) is int and n > 0 for n in sizes):
+        raise graph_error(
+            "a mesh has axes, each with a number of devices",
+            op="mesh",
+            got=", ".join(f"{name}={shortened(repr(n))}" for name, n in axes.items()),
+            hint="graphc.mesh(data=4, model=2)",
+        )
+    devices = jax.devices()
+    _require_devices(prod(sizes), len(devices), "mesh")
+    array = importlib.import_module("numpy").reshape(devices[: prod(sizes)], sizes)
+    return jax.sharding.Mesh(array, tuple(axes))
+
+
+def _require_devices(needed: int, present: int, op: str) -> None:
+    if needed > present:
+        hint = "XLA_FLAGS=--xla_force_host_platform_device_count="
+        raise graph_error(
+            f"the mesh needs {needed} devices, and JAX has {present}",
+            op=op,
+            hint=f"{hint}{needed} in the environment makes as many of a CPU",
+        )
+
+
+def device_mesh(given: Any) -> DeviceMesh | None:
+    """The mesh that is `given`, or else the one that `jax.set_mesh` has set, as data.
+
+    Raises GraphError for what is no mesh of devices of this process.
+    """
+    jax = importlib.import_module("jax")
+    if given is None:
+        given = jax.sharding.get_mesh()
+        if given.empty:
+            return None
+    if not isinstance(given, jax.sharding.Mesh) or given.empty:
+        raise graph_error(
+            "`mesh` must say how devices are arranged",
+            op="function",
+            got=shortened(repr(given)),
+            expected="a jax.sharding.Mesh",
+            hint="mesh=graphc.mesh(data=4), or jax.make_mesh((4,), ('data',))",
+        )
+    devices = [*given.devices.flat]
+    if any(d.process_index != jax.process_index() for d in devices):
+        raise graph_error(
+            "the mesh has devices of other processes, which cannot be shared yet",
+            op="function",
+            got=str(given),
+            hint="a mesh of jax.local_devices() alone",
+        )
+    platform = devices[0].platform
+    everywhere = jax.devices(platform)
+    default = platform == jax.devices()[0].platform
+    places = tuple(everywhere.index(device) for device in devices)
+    sizes = tuple(given.devices.shape)
+    return DeviceMesh(
+        tuple(given.axis_names), sizes, places, "" if default else platform
+    )
+
+
+def require_present(mesh: DeviceMesh) -> None:
+    """Raise GraphError where the devices of a mesh are not all in this process."""
+    jax = importlib.import_module("jax")
+    present = len(jax.devices(mesh.platform) if mesh.platform else jax.devices())
+    _require_devices(max(mesh.devices) + 1, present, "function")
+
+
+def jax_mesh(mesh: DeviceMesh) -> Any:
+    """The mesh of JAX that programs make of it."""
+    jax = importlib.import_module("jax")
+    devices = jax.devices(mesh.platform) if mesh.platform else jax.devices()
+    array = importlib.import_module("numpy").reshape(
+        [devices[i] for i in mesh.devices], mesh.sizes
+    )
+    return jax.sharding.Mesh(array, mesh.names)
+
+
+def jax_sharding(mesh: DeviceMesh, axes: Sequence[str | None]) -> Any:
+    """The sharding of JAX of arrays that lie along these axes of a mesh."""
+    sharding = importlib.import_module("jax.sharding")
+    while axes and axes[-1] is None:
+        axes = axes[:-1]
+    return sharding.NamedSharding(jax_mesh(mesh), sharding.PartitionSpec(*axes))

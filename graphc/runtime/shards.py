@@ -1,0 +1,44 @@
+"""Shards in the options of `function`: their mesh, and what they cannot be with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphc.errors import graph_error
+from graphc.runtime.driver.meshes import device_mesh
+from graphc.transform.sharding.shards import Shard, mesh_of, sharded_dims
+
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "backend": ("jax",),
+    "tier": (None, "jax"),
+    "jit": ("auto", "fewest", True),
+    "device": (None,),
+}
+
+
+def with_mesh(dims: Any, mesh: Any, *options: Any) -> Any:
+    """`dims` with shards of the mesh that is given or set; the same without shards.
+
+    `options` are those of `function` in the order of `_ALLOWED`. Raises GraphError for
+    those that contradict shards, where there is no mesh, and for a mesh without shards.
+    """
+    policies = dims.values() if isinstance(dims, Mapping) else [dims]
+    if any(isinstance(policy, Shard) for policy in policies):
+        dims = sharded_dims(dims, device_mesh(mesh))
+    elif mesh is not None and mesh_of(dims) is None:
+        problem = "a mesh is for sizes that are sharded, and none is"
+        hint = 'dims={"batch": graphc.Shard("data")}'
+        raise graph_error(problem, op="function", hint=hint)
+    if mesh_of(dims) is not None:
+        for (name, allowed), choice in zip(_ALLOWED.items(), options, strict=True):
+            _require_allowed(name, allowed, choice)
+    return dims
+
+
+def _require_allowed(name: str, allowed: tuple[Any, ...], choice: Any) -> None:
+    if not any(type(choice) is type(a) and choice == a for a in allowed):
+        raise graph_error(
+            "sizes are sharded by compiled programs of JAX, over all of a mesh",
+            op="function",
+            got=f"{name}={choice!r}, with graphc.Shard in dims",
+            hint=f"leave {name} out, or give graphc.Pad() in the place of Shard",
+        )

@@ -1,0 +1,107 @@
+"""Layouts: along which axes of a mesh the axes of arrays lie."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from graphc.errors import graph_error
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.ir.sizes.polynomials import polynomial
+from graphc.transform.policies import Policy
+from graphc.transform.sharding.meshes import DeviceMesh
+from graphc.transform.sharding.shards import Sharded
+
+MeshAxes = tuple[str | None, ...]  # of a mesh, for each axis of an array
+
+
+@dataclass(frozen=True)
+class MeshLayout:
+    """The axes of a mesh along which sizes are spread, by the symbols of capacities."""
+
+    mesh: DeviceMesh
+    axes: Mapping[Symbol, str]
+
+    def of(self, value: Value) -> MeshAxes | None:
+        """Where the axes of a stored value lie; None where JAX decides that.
+
+        An axis lies along that of a factor of its size: rows of `capacity * length`
+        elements are spread as those of `capacity`. Sizes of bodies are not told.
+        """
+        axes: list[str | None] = []
+        decided = True
+        for size in value.type.shape:
+            axis = self._axis(size, taken=axes)
+            axes.append(axis)
+            if axis is None and isinstance(size, Dim):
+                decided = decided and self.axes.keys().isdisjoint(size.symbols)
+        return tuple(axes) if decided or any(axes) else None
+
+    def _axis(self, size: Size, taken: Sequence[str | None]) -> str | None:
+        """The mesh axis that the elements of a size are spread along, if any."""
+        if not isinstance(size, Dim):
+            return None
+        for symbol, axis in self.axes.items():
+            terms = (monomial for monomial, _ in polynomial(size).items())
+            if axis not in taken and all(symbol in monomial for monomial in terms):
+                return axis
+        return None
+
+
+def layout_of(
+    policies: Mapping[Symbol, Policy], capacities: Mapping[Symbol, Symbol]
+) -> MeshLayout | None:
+    """The layout under policies; None where nothing is sharded."""
+    shards = {
+        capacity: policies[symbol] for symbol, capacity in capacities.items()
+    }
+    axes = {c: p.axis for c, p in shards.items() if isinstance(p, Sharded)}
+    mesh = next((p.mesh for p in shards.values() if isinstance(p, Sharded)), None)
+    return None if mesh is None else MeshLayout(mesh, axes)
+
+
+def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:
+    """Raise GraphError for shards that no array can have.
+
+    Those are of sizes that depend on data or numbers, and of two sizes of an argument
+    or a result along one axis of the mesh.
+    """
+    shards = {s: p for s, p in policies.items() if isinstance(p, Sharded)}
+    for symbol in shards:
+        if symbol.origin is not None:
+            raise graph_error(
+                f"only axes of arguments are sharded, and {shown_name(symbol)} is "
+                "computed",
+                op="function",
+                hint="use Pad()",
+                where=symbol.origin.node.place
+                if isinstance(symbol.origin, Value)
+                else None,
+            )
+    for value in (*graph.inputs, *graph.outputs) if shards else ():
+        _check_once(value, _sharded_axes(value, shards))
+
+
+def _sharded_axes(
+    value: Value, shards: Mapping[Symbol, Sharded]
+) -> Iterable[tuple[Symbol, str]]:
+    for size in value.type.shape:
+        for symbol in size.symbols if isinstance(size, Dim) else ():
+            if symbol in shards:
+                yield symbol, shards[symbol].axis
+
+
+def _check_once(value: Value, pairs: Iterable[tuple[Symbol, str]]) -> None:
+    first: dict[str, Symbol] = {}
+    for symbol, axis in pairs:
+        other = first.setdefault(axis, symbol)
+        if other is not symbol:
+            names = f"{shown_name(other)} and {shown_name(symbol)}"
+            raise graph_error(
+                f"{names} are sizes of one array, and both are sharded over {axis!r}",
+                op="function",
+                got=f"{value.name or value.node.reported}: {value.type}",
+                hint="shard one of them, or each over an axis of its own: "
+                f'graphc.mesh({axis}=..., model=...), graphc.Shard("model")',
+                where=value.node.place,
+            )

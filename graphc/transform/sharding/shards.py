@@ -1,0 +1,175 @@
+"""`Shard`, a policy of a size: its elements are spread along an axis of a mesh."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from math import lcm
+from typing import Any
+
+from graphc.errors import at_its_caller, graph_error, shortened
+from graphc.ir.graph.nodes import Node
+from graphc.ir.namespace import misspelled
+from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.names import shown_name
+from graphc.ops.effects.capacities import Capacities
+from graphc.transform.policies import Pad, Policy
+from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh
+
+
+@at_its_caller
+@dataclass(frozen=True)
+class Shard:
+    """Spread the elements of an axis evenly over the devices along `axis` of a mesh.
+
+    The size is stored at capacities of `pad`, rounded up to multiples of the number of
+    devices, masked by rule; without a `pad`, at the next multiple. Arguments without
+    such an axis are given whole to each device. Raises GraphError for what is no name
+    of an axis, and no `Pad`.
+    """
+
+    axis: str
+    pad: Pad | None = None
+
+    def __post_init__(self) -> None:
+        axis: Any = self.axis
+        if not isinstance(axis, str) or not axis:
+            raise graph_error(
+                "a shard is along one axis of a mesh, by its name",
+                op="Shard",
+                got=shortened(repr(axis)),
+                hint='graphc.Shard("data")',
+            )
+        if self.pad is not None and type(self.pad) is not Pad:
+            nested = isinstance(self.pad, Shard)
+            raise graph_error(
+                "a shard is along one axis of a mesh, not along two"
+                if nested
+                else "the capacities of a shard are told by a Pad",
+                op="Shard",
+                got=shortened(repr(self.pad)),
+                hint=f"graphc.Shard({axis!r}, graphc.Pad(...))",
+            )
+
+
+@dataclass(frozen=True)
+class Sharded(Pad):
+    """The capacities of a size that is spread along `axis` of a mesh.
+
+    All are multiples of the number of devices there. Ops that need the true size are
+    an error: they would need all elements on each device.
+    """
+
+    axis: str = ""
+    mesh: DeviceMesh = NO_MESH
+
+    def __str__(self) -> str:
+        devices = self.mesh.size(self.axis)
+        over = f"sharded over {self.axis}, {devices} device{'s' * (devices != 1)}"
+        return f"{over}, {super().__str__()}"
+
+    @property
+    def capacities(self) -> Capacities:
+        """The same as a param of the op that rounds up."""
+        return replace(super().capacities, step=self.mesh.size(self.axis))
+
+    @property
+    def remedy(self) -> str:
+        """The way out where an op needs the true size."""
+        return "give graphc.Pad() instead of Shard: the program is on one device then"
+
+
+def sharded_dims(dims: Any, mesh: DeviceMesh | None) -> Any:
+    """`dims` with shards of a mesh; they are the same where there are none.
+
+    Raises GraphError without a mesh, for an axis that it has not, and for a shard of
+    all sizes.
+    """
+    if isinstance(dims, Shard):
+        raise graph_error(
+            "a shard is for a size that is named: one array has several",
+            op="function",
+            got=f"dims={dims!r}",
+            hint=f'dims={{"batch": graphc.Shard({dims.axis!r})}}',
+        )
+    if not isinstance(dims, Mapping):
+        return dims
+    return {
+        key: _sharded(key, policy, mesh) if isinstance(policy, Shard) else policy
+        for key, policy in dims.items()
+    }
+
+
+def shared_shard(
+    policies: Iterable[Policy], symbols: Iterable[Symbol]
+) -> Sharded | None:
+    """The policy of sizes that must be equal, where one of them is sharded.
+
+    Raises GraphError where they are sharded in different ways.
+    """
+    shards = dict.fromkeys(p for p in policies if isinstance(p, Sharded))
+    if len(shards) > 1:
+        raise graph_error(
+            f"{' and '.join(sorted(map(shown_name, symbols)))} must be equal, and are "
+            "sharded in different ways",
+            op="function",
+            got=" and ".join(f"{p.axis}, {p}" for p in shards),
+            hint="give all of them the same Shard",
+        )
+    return next(iter(shards), None)
+
+
+def refuse_one_number(symbol: Symbol, policy: Policy | None, node: Node) -> None:
+    """Raise GraphError for a sharded size that a node needs to be one number."""
+    if isinstance(policy, Sharded):
+        raise graph_error(
+            f"the size {shown_name(symbol)} cannot be sharded: it must be one number",
+            op=node.asking,
+            got=", ".join(str(v.type) for v in node.inputs),
+            hint="leave Shard out: such an array is given whole to each device",
+            where=node.place,
+        )
+
+
+def mesh_of(dims: Any) -> DeviceMesh | None:
+    """The mesh that policies of `dims` are for; None without shards."""
+    policies = dims.values() if isinstance(dims, Mapping) else ()
+    return next((p.mesh for p in policies if isinstance(p, Sharded)), None)
+
+
+def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None) -> Sharded:
+    got = f"dims={{{key if isinstance(key, str) else shown_name(key)!r}: {shard!r}}}"
+    if mesh is None:
+        raise graph_error(
+            "there is no mesh to shard over",
+            op="function",
+            got=got,
+            hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) before",
+        )
+    if shard.axis not in mesh.names:
+        raise graph_error(
+            f"the mesh has no axis {shard.axis!r}"
+            + misspelled(shard.axis, list(mesh.names)),
+            op="function",
+            got=got,
+            expected=f"one of {', '.join(map(repr, mesh.names))}",
+        )
+    return _in_multiples(shard.pad, mesh.size(shard.axis), shard.axis, mesh)
+
+
+def _in_multiples(
+    pad: Pad | None, devices: int, axis: str, mesh: DeviceMesh
+) -> Sharded:
+    """Capacities of `pad` that so many devices share evenly."""
+    pad = Pad(multiple=devices) if pad is None else pad
+    pad = replace(
+        pad,
+        minimum=_rounded(pad.minimum, devices),
+        buckets=tuple(sorted({_rounded(n, devices) for n in pad.buckets})),
+        multiple=lcm(pad.multiple, devices) if pad.multiple else 0,
+        strict=True,
+    )
+    parts = {f.name: getattr(pad, f.name) for f in fields(Pad)}
+    return Sharded(**parts, axis=axis, mesh=mesh)
+
+
+def _rounded(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple

@@ -1,0 +1,131 @@
+"""Programs on meshes against one device, for sizes from 0 on: run on eight devices.
+
+    XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m THIS NUMBER
+
+At length there are more meshes.
+"""
+
+import os
+import sys
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+
+SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 40)
+MESHES = [{"data": 4}, {"data": 2, "model": 2}]
+if "GRAPHC_EXAMPLES" in os.environ:
+    MESHES += [{"data": 1}, {"data": 2}, {"data": 8}, {"model": 4, "data": 2}]
+
+
+def regression():
+    """A masked loss over a batch, and its gradients for replicated parameters."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    t = gt.tensor("t", "float32", ("batch", 2))
+    w = gt.tensor("w", "float32", (3, 2))
+    b = gt.tensor("b", "float32", (2,))
+    y = gt.tanh(x @ w + b)
+    used = gt.where(t > 0, (y - t) ** 2, 0)
+    loss = gt.sum(used) / (1 + gt.count_nonzero(t > 0))
+    value, slopes = graphc.value_and_grad(loss, [w, b])
+    return [x, t, w, b], [value, *slopes, y]
+
+
+def statistics():
+    """Reductions, and ops that need their neighbours."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    results = [
+        *(gt.sum(x, axis=0), gt.cumsum(x, axis=0), gt.sort(x, axis=0), x[::-1]),
+        *(gt.nn.softmax(x, axis=0), gt.argsort(x[:, 0]), gt.concatenate([x, x])),
+        *(x.T @ x, x @ x.T, gt.reshape(x, (-1,)), gt.fft.fft(x, axis=1)),
+    ]
+    return [x], results
+
+
+def recurrence():
+    """A scan over rows, and over columns with a batch in its carry, with gradients."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    w = gt.tensor("w", "float32", (3,))
+    zeros = gt.zeros((3,), "float32")
+    rows, _ = gt.scan(lambda c, row: (gt.tanh(c * w + row),) * 2, zeros, x)
+    start = gt.zeros((x.shape[0],), "float32")
+    columns, _ = gt.scan(lambda c, col: (gt.tanh(c + col),) * 2, start, x.T)
+    loss = gt.sum(rows) + gt.sum(columns)
+    return [x, w], [loss, graphc.grad(loss, w), columns]
+
+
+def transforms():
+    """Fourier transforms, which need axes whole, in a loop and before a slice too."""
+    x = gt.tensor("x", "float32", ("batch", 4))
+    w = gt.tensor("w", "float32", (3,))
+    real = lambda y: gt.real(gt.fft.fft(y, axis=0))
+    carry, sums = gt.scan(lambda c, k: (gt.tanh(real(c * k)), gt.sum(c)), x, w)
+    cut = gt.abs(gt.fft.rfft2(x, s=(5, 2)))[: x.shape[0]]
+    return [x, w], [carry, sums, cut, graphc.grad(gt.sum(cut), x)]
+
+
+def branches():
+    """Branches of which one needs sizes that are equal: here some are not.
+
+    And no rows, of which JAX has parts of wrong shapes.
+    """
+    x = gt.tensor("x", "float32", ("batch",))
+    y = gt.tensor("y", "float32", (9,))
+    no_rows = gt.tensor("no_rows", "float32", (0, "batch"))
+    total = gt.sum(x)
+    either = gt.cond(total > 1e6, lambda: gt.sum(x + y), lambda: total)
+    return [x, y, no_rows], [either, x * 2, no_rows * 2]
+
+
+def of_data():
+    """Two segments, with a size that depends on data between them."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    positive = x[x[:, 0] > 0]
+    return [x], [positive, gt.sum(positive, axis=0), x * 2]
+
+
+PROGRAMS = regression, statistics, recurrence, transforms, branches, of_data
+
+
+def arguments(inputs, batch):
+    rng = np.random.default_rng(batch)
+    types = [v.type for v in inputs]
+    shapes = [[n if isinstance(n, int) else batch for n in t.shape] for t in types]
+    return [rng.normal(size=shape).astype("float32") for shape in shapes]
+
+
+def outcome(function, args):
+    """The results of a call, or the first line of its error."""
+    try:
+        return function(*args)
+    except graphc.CallError as error:
+        return str(error).splitlines()[0]
+
+
+def compared(program, axes):
+    """Compare a program on a mesh with itself on one device: its compilations."""
+    inputs, outputs = program()
+    shard = graphc.Shard("data", graphc.Pad(minimum=8))
+    mesh = graphc.mesh(**axes)
+    sharded = graphc.function(inputs, outputs, dims={"batch": shard}, mesh=mesh)
+    pad = graphc.Pad(minimum=8)
+    one = graphc.function(inputs, outputs, dims={"batch": pad})
+    devices = int(np.prod([*axes.values()]))
+    for batch in SIZES:
+        args = arguments(inputs, batch)
+        expected = outcome(one, args)
+        if isinstance(expected, str):
+            assert outcome(sharded, args) == expected
+            continue
+        for ours, theirs in zip(sharded(*args), expected, strict=True):
+            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+            assert len(ours.sharding.device_set) == devices, (program, batch)
+            np.testing.assert_allclose(ours, theirs, rtol=5e-5, atol=5e-5)
+    assert len(sharded.stats().compilations) == len(one.stats().compilations)
+
+
+if __name__ == "__main__":
+    (number,) = map(int, sys.argv[1:])
+    for axes in MESHES:
+        compared(PROGRAMS[number], axes)
