@@ -143,6 +143,21 @@ PROGRAMS = {
         over(1, lambda t, c: c + gt.min(gt.arange(t) + x[:t]), ZERO),
         sums_of_minima,
     ),
+    "both ends": Program(
+        [x],
+        over(1, lambda t, c: c + gt.sum(x[:t] * x[x.shape[0] - t :]), ZERO),
+        lambda x: sum(np.sum(x[:t] * x[-t:]) for t in range(1, len(x))),
+    ),
+    "up to a number": Program(
+        [x, k],
+        gt.fori_loop(1, k, lambda t, c: c + gt.sum(x[:t] * gt.arange(t)), ZERO),
+        lambda x, k: sum(np.sum(x[:t] * np.arange(t)) for t in range(1, k)),
+    ),
+    "no array of that size": Program(
+        [k],
+        gt.fori_loop(1, k, lambda t, c: c + gt.max(gt.arange(t) * t), np.int64(0)),
+        lambda k: sum((t - 1) * t for t in range(1, k)),
+    ),
     "change points": Program([x], _change_points(), change_points),
     "sieve by positions": Program(
         [k],
@@ -228,7 +243,10 @@ def with_gradients(program):
     return outputs
 
 
-ON_JAX = ("positions", "sieve by slices", "writes", "lengths that are data", "while")
+ON_JAX = (
+    *("positions", "up to a number", "sieve by slices", "writes"),
+    *("lengths that are data", "while"),
+)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +269,23 @@ def test_one_compiled_loop(name, backend):
     if backend == "jax":
         counted = name == "while"  # its steps, for the gradient
         assert len(f.stats().compilations) == len(f.plan.segments) <= 2 + counted
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_loop_whatever_the_policy(name):
+    """Sizes within are stored at the bound of the loop, also where none is padded."""
+    program = PROGRAMS[name]
+    for dims in ("auto", "bound", "specialize"):
+        f = graphc.function(program.inputs, program.output, dims=dims)
+        assert "in Python" not in f.explain(full=True), dims
+
+
+def test_a_size_that_only_a_loop_has_is_padded():
+    """The steps of a loop are no axis, but its sizes within are stored at them."""
+    program = PROGRAMS["no array of that size"]
+    f = graphc.function(program.inputs, program.output)
+    assert [f(n) for n in (3, 7, 12, 16, 0, 1)] == [2, 70, 440, 1120, 0, 0]
+    assert len(f.stats().compilations) == 2
 
 
 @pytest.mark.parametrize("name", ["two axes", "sieve by slices"])
