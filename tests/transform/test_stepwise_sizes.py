@@ -330,3 +330,45 @@ def test_a_size_without_a_bound_runs_in_python():
     f = graphc.function([lengths], ys)
     np.testing.assert_array_equal(f(np.array([3, 0, 5])), [3, 0, 10])
     assert "which differs from step to step" in f.explain(full=True)
+
+
+whole = gt.tensor("whole", "int32", ("n",))
+
+
+def _labels_counted(of):
+    """How often each label occurs, again and again; `of` makes labels of counts."""
+    n = whole.shape[0]
+
+    def step(_, counts):
+        return counts + gt.bincount(of(counts), minlength=n).astype("int32")
+
+    return gt.fori_loop(0, 3, step, gt.zeros(n, "int32"))
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda c: gt.minimum(c + whole, whole.shape[0] - 1),
+        lambda c: gt.abs(c - whole) % whole.shape[0],
+    ],
+)
+def test_counts_in_a_loop_are_stored_at_its_axis(of):
+    """By what the numbers are, or by a check in the step that counts add up."""
+    output = _labels_counted(of)
+    f = graphc.function([whole], output)
+    assert len(f.plan.segments) == 1
+    exact = graphc.function([whole], output, backend="numpy")
+    for n in (5, 7, 1, 12, 0):
+        labels = (np.arange(n) * 7 % max(n, 1)).astype("int32")
+        np.testing.assert_array_equal(f(labels), exact(labels))
+    assert len(f.stats().compilations) == 2
+
+
+@BACKENDS
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_a_count_beyond_the_axis_is_told(backend, dims):
+    output = _labels_counted(lambda c: whole + c // 9)
+    f = graphc.function([whole], output, dims=dims, backend=backend)
+    np.testing.assert_array_equal(f(np.array([0, 0], "int32")), [6, 0])
+    with pytest.raises(graphc.CallError, match="shapes do not broadcast"):
+        f(np.array([1, 2, 3], "int32"))

@@ -247,6 +247,15 @@ class Storage:
             self._stored_sizes[size] = self._stored_of(self._representative(size))
         return self._stored_sizes[size]
 
+    def has_room(self, size: Size) -> bool:
+        """Whether it is known at which size an axis of this size is stored.
+
+        One that a check needs equal to a size without padding is stored at that.
+        """
+        if not self.has_ragged(size) or self.storage_of(size)[1]:
+            return True
+        return isinstance(size, Dim) and not self.has_ragged(self._representative(size))
+
     def _forget(self) -> None:
         """Sizes of bodies have changed."""
         self._stored_sizes.clear()
