@@ -279,6 +279,7 @@ class _PaddingPass:
         sizes = [n for v in node.outputs for n in v.type.shape]
         for param in node.params.values():
             sizes += param if isinstance(param, tuple) else [param]
+        sizes += [n for guard in node.guards for n in (guard.left, guard.right)]
         return any(map(self._sizes.has_ragged, sizes))
 
     def _has_policy_within(self, node: Node) -> bool:
