@@ -1,6 +1,6 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.analysis.cost import DeviceCosts
@@ -11,12 +11,13 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol, evaluate
 from graphc.runtime.driver.log import Compilation
 from graphc.transform.padding.pad import padded
-from graphc.transform.planning.plan import Plan
+from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.policies import Bound, Pad, Policy
 from graphc.transform.tied import Tied
 
 # How many sizes are a sign of more is a question of calls, not of devices.
 MANY = 2  # of one dim
+MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
 MOST_CALLS = 8  # whose sizes are compared
 MOST_AT_FIRST = 64  # the first capacity; work on fewer elements is next to nothing
 
@@ -208,7 +209,9 @@ class Adapter:
         choice = self._taken(self._varying(1, calls), 1)
         segments = len(plan.segments)
         if choice is None and segments > 1:
-            choice = self._taken(self._varying(segments, calls), segments)
+            everywhere = set[Symbol].intersection(*map(self._keys, plan.segments))
+            varying = self._varying(segments, calls, everywhere)
+            choice = self._taken(varying, segments)
         if choice is None:
             return None
         told, plan, source = choice
@@ -223,12 +226,22 @@ class Adapter:
         if plan.padded is not None:
             self._originals = plan.padded.originals
 
-    def _varying(self, segments: int, calls: int) -> list[Symbol]:
-        """The sizes that have cost enough to be padded, if in so many segments."""
+    def _keys(self, segment: Segment) -> set[Symbol]:
+        """The sizes that a segment is compiled for."""
+        return {self._originals.get(s, s) for s in segment.keys}
+
+    def _varying(
+        self, segments: int, calls: int, everywhere: Container[Symbol] = ()
+    ) -> list[Symbol]:
+        """The sizes that have cost enough to be padded, if in so many segments.
+
+        `everywhere` are those on which all of several segments depend.
+        """
+        many = {s: MANY for s in self._seen.sizes if segments == 1 or s in everywhere}
         return [
             s
             for s, sizes in self._seen.sizes.items()
-            if len(sizes) >= MANY
+            if len(sizes) >= many.get(s, MANY_IN_SEGMENTS)
             and self._seen.lost[s] > calls * self._costs.padding
             and s not in self._policies
             and (s, segments) not in self._refused
