@@ -82,6 +82,39 @@ def prefix_means(x: Any) -> Any:
     return gt.fori_loop(1, x.shape[0], step, gt.zeros((), "float32"))
 
 
+def overlaps(x: Any) -> Any:
+    """The sums of products of each beginning with the end of the same length."""
+    n = x.shape[0]
+    step = lambda t, c: c.at[t].set(gt.sum(x[:t] * x[n - t :]))  # noqa: E731
+    return gt.fori_loop(1, n, step, gt.zeros(n, "float32"))
+
+
+def cooled(x: Any) -> Any:
+    """A state for each element, of a loop that collects them."""
+    going = lambda c: c[1] < x.shape[0]  # noqa: E731
+    step = lambda c: ((gt.tanh(c[0]) + 0.1, c[1] + 1), gt.sum(c[0]))  # noqa: E731
+    start = x, gt.zeros((), "int64")
+    return gt.while_loop(going, step, start, collect=True)[1]
+
+
+def cooled_slope(x: Any) -> Any:
+    going = lambda c: c[1] < x.shape[0]  # noqa: E731
+    step = lambda c: (gt.sin(c[0]) + 0.1 * c[0], c[1] + 1)  # noqa: E731
+    last = gt.while_loop(going, step, (x, gt.zeros((), "int64")))[0]
+    return graphc.grad(gt.sum(last), x)
+
+
+def prefixes(x: Any, k: Any) -> Any:
+    """The sums of the first 1, 2, ... elements, up to a number of them."""
+    weights = lambda t: gt.arange(t, dtype="float32")  # noqa: E731
+    step = lambda t, c: c + gt.sum(x[:t] * weights(t))  # noqa: E731
+    return gt.fori_loop(1, k, step, gt.zeros((), "float32"))
+
+
+def products(x: Any, y: Any) -> Any:
+    return gt.sum(gt.exp(-((x[:, None] - y) ** 2)), axis=1)
+
+
 def counted_in_a_loop(x: Any) -> Any:
     n = x.shape[0]
 
@@ -241,6 +274,9 @@ EVERYDAY = [
     of_vector("smallest so far", smallest_so_far, True),
     of_vector("means so far", prefix_means, True),
     of_vector("all halvings", halved, True),
+    of_vector("overlaps", overlaps, True),
+    of_vector("states of a loop", cooled, True),
+    of_vector("slope of a loop", cooled_slope, True),
     of_vector("square roots", newton),
     of_vector("change point", change_point),
     of_vector("Gaussian process", process, True),
@@ -273,6 +309,9 @@ EVERYDAY = [
             (*X, ("y", "float32", ("m",)))),
     Program("interval join", interval_join,
             lambda n: [floats(n // 8), floats(n // 8 + 9)],
+            (*X, ("y", "float32", ("m",)))),
+    Program("prefixes", prefixes, lambda n: [floats(n // 8 + 2), n // 8], K),
+    Program("two axes", products, lambda n: [floats(n // 8), floats(n // 8 + n // 16)],
             (*X, ("y", "float32", ("m",)))),
     Program("attention of JAX", attended,
             lambda n: [floats(n // 8, 4), floats(n // 8 + n // 16, 4)]),

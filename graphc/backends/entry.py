@@ -1,5 +1,6 @@
 """The entry of a padded program: true sizes in, capacities inside, true sizes out."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,17 @@ from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
 from graphc.ir.graph.nodes import Value
-from graphc.ops.effects.capacities import capacity_call
+from graphc.ir.sizes.dims import Symbol
+from graphc.ops.effects.capacities import (
+    capacity_call,
+    tied_options,
+    tied_places,
+    together,
+)
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
+from graphc.transform.tied import capacities_of
 
 
 def with_padding(array: Any, shape: Any) -> Any:
@@ -158,6 +166,7 @@ class Entry:
 
     def _arguments(self, names: list[str]) -> list[str]:
         """The padded arguments, then the true sizes."""
+        self._tied(self._padded.capacities)
         for symbol, capacity in self._padded.capacities.items():
             size = self._body.size(symbol)
             policy = self._padded.policies[symbol]
@@ -173,6 +182,22 @@ class Entry:
         )
         arrays = [self._pad(old, new, name) for old, new, name in given]
         return arrays + [self._body.size(s) for s in self._padded.lengths]
+
+    def _tied(self, capacities: Mapping[Symbol, Symbol]) -> None:
+        """The line that chooses the capacities of sizes that vary together, if any."""
+        all_capacities = capacities_of(self._padded.policies, capacities)
+        places = tied_places(all_capacities)
+        if not places:
+            return
+        tied = [list(capacities)[i] for i in places]
+        sizes = tuple_text([self._body.size(s) for s in tied])
+        options = tied_options(all_capacities, places)
+        call = ", ".join([sizes, *map(repr, options)])
+        names = [self._module.size_name(capacities[s]) for s in tied]
+        function = self._module.helper(together)
+        self._body.line(f"{', '.join(names)} = {function}({call})")
+        for symbol, name in zip(tied, names, strict=True):
+            self._body.bind_size(capacities[symbol], name)
 
     def _pad(self, old: Value, new: Value, name: str) -> str:
         place = self._place(new)

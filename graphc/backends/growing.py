@@ -4,9 +4,9 @@
         return loop_jax(jax, body, [going, state], [], [w], rows, ...)
 
     segment_1 = jax.jit(segment_1, static_argnums=(3,))
-    ROWS_1 = [16]  # to start with
+    ROWS_1 = {}  # how many there are, by the shape of what a loop is given
     ...
-    going_1, end, steps, kept = growing(integer, segment_1, ROWS_1, [True, x], [w])
+    going_1, end, steps, kept = growing(integer, segment_1, ROWS_1, [True, x], [w], [])
 """
 
 from functools import partial
@@ -49,21 +49,22 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
         "",
         "",
         f"{name} = jax.jit({name}, static_argnums=({statics},))",
-        f"ROWS_{segment.index} = [16]  # how many there are at first",
+        f"ROWS_{segment.index} = {{}}  # how many there are, by shapes",
     ]
 
 
 def call_growing(body: PrintedBody, segment: Segment) -> None:
     """The line of the driver that runs the loop to its end."""
     (node,) = segment.nodes
-    sizes = map(body.size, segment.statics[:-1])
+    sizes = ", ".join(map(body.size, segment.statics[:-1]))
     carries = node.params["carries"]
     arguments = [_argument(body, v) for v in node.inputs[:-1]]
     first = ", ".join(arguments[:carries])
-    captures = ", ".join([*arguments[carries:], *sizes])
+    captures = ", ".join(arguments[carries:])
     names = [body.module.value_name(v) for v in node.outputs]
     function, k = body.module.helper(growing), segment.index
-    call = f"{function}(integer, segment_{k}, ROWS_{k}, [{first}], [{captures}])"
+    given = f"[{first}], [{captures}], [{sizes}]"
+    call = f"{function}(integer, segment_{k}, ROWS_{k}, {given})"
     body.line(f"{', '.join(names)} = {call}")
     for value, name in zip(node.outputs, names, strict=True):
         body.bind(value, name)

@@ -72,34 +72,53 @@ def growing_numpy(body: Any, carry: Any, rest: Any, types: Any) -> Any:
     return (*carry, np.int32(done), *[[x] for x in stacked])
 
 
-def growing(integer: Any, segment: Any, rows: Any, carry: Any, rest: Any) -> Any:
+def growing(
+    integer: Any, segment: Any, rooms: Any, carry: Any, rest: Any, sizes: Any
+) -> Any:
     """Printed into JAX programs: a loop that runs until its rows are full, then on.
 
-    It goes on where it was, in as many rows as there are already. `rows` says how many
-    it starts with: next time, the most of which it needed more.
+    It goes on where it was: four times in as many rows, then in about as many as there
+    are already. `rooms` says, for each shape of what it is given, for how many rows it
+    was needed last, the most steps there were, and what it was compiled for: nothing
+    more is where there are no more steps.
     """
     remedy = "give a bound of its steps: max_steps= of gt.while_loop"
-    carries, steps, pieces, room = len(carry), 0, [], rows[0]
+    shape = (*sizes, *[getattr(x, "shape", ()) for x in (*carry, *rest)])
+    first = [min(rooms.get("last", 16), 256)]
+    needed, most, known = rooms.get(shape) or (0, 0, first)
+    carries, steps, pieces = len(carry), 0, []
+    room, times = max([n for n in known if n <= needed], default=known[0]), 0
     while True:
-        found = segment(*carry, *rest, room)
+        found = segment(*carry, *rest, *sizes, room)
         carry = found[:carries]
         pieces.append(found[carries + 1 :])
         steps += integer("steps", found[carries], remedy)
+        times += 1
         if not carry[0]:
             break
-        room = steps
-    rows[0] = max(16, (1 << (steps - 1).bit_length()) // 2)
+        if times == 4:
+            times, fitting = 0, [n for n in known if room < n <= steps]
+            if fitting:
+                room = min(fitting)
+            elif steps >= most:
+                room = 1 << steps.bit_length() - 1
+                known = [*known, room]
+    needed = max(16, (1 << (steps - 1).bit_length()) // 2)
+    rooms[shape], rooms["last"] = (needed, max(most, steps), known), needed
     return (*carry, np.int32(steps), *map(list, zip(*pieces)))  # noqa: B905
 
 
 def room_for(steps: int) -> list[int]:
     """The numbers of rows for which a growing loop of so many steps may be compiled.
 
-    >>> room_for(100)
-    [16, 32, 64]
+    >>> room_for(1000)
+    [16, 64, 256]
     """
-    most = max(16, (1 << (steps - 1).bit_length()) // 2)
-    return [16 << i for i in range((most // 16).bit_length())]
+    rooms, full = [16], 4 * 16
+    while full < steps:
+        rooms.append(1 << (full.bit_length() - 1))
+        full += 4 * rooms[-1]
+    return rooms
 
 
 def rows_of(pieces: Any, length: Any) -> Any:

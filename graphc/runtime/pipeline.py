@@ -16,6 +16,7 @@ from graphc.analysis.cost import DeviceCosts
 from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
+from graphc.control.trip_count import STEPS
 from graphc.errors import graph_error, standing_at, user_place
 from graphc.ir.config import Casting, config
 from graphc.ir.graph.bodies import runs_in_python
@@ -378,13 +379,18 @@ def _with_compiled_loops(graph: Graph) -> Graph:
 
 
 def _originals(*changes: dict[Value, Value]) -> dict[Symbol, Symbol]:
-    """The original sizes of the sizes of a graph that was changed."""
+    """The original sizes of the sizes of a graph that was changed.
+
+    Of a loop and the size that its steps are used as, it is the latter.
+    """
     originals: dict[Symbol, Symbol] = {}
     for change in changes:
         before = dict(originals)
         for old, new in change.items():
-            if old._symbol is not None and new._symbol is not None:
-                originals.setdefault(new._symbol, before.get(old._symbol, old._symbol))
+            if old._symbol is None or new._symbol is None:
+                continue
+            if new._symbol not in originals or old.node.primitive is STEPS:
+                originals[new._symbol] = before.get(old._symbol, old._symbol)
     return originals
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+from graphc.control.scan import SCAN, parts_of
 from graphc.errors import at_its_caller, graph_error, shortened
-from graphc.ir.graph.bodies import bodies, within_sized
+from graphc.ir.graph.bodies import bodies, bodies_of, has_inner, within_sized
 from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import misspelled
@@ -256,6 +257,20 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
             yield from printed(node)
         if node.primitive is SIZE_OP:  # of an argument of which only sizes matter
             yield from (s for s in printed(node) if s.origin is None)
+        if has_inner(node):  # a loop has as many steps, and no array has that size
+            yield from printed(node)
+            yield from _limits(node)
+
+
+def _limits(node: Node) -> Iterator[Symbol]:
+    """The symbols of the limit of a loop whose sizes differ from step to step."""
+    if node.primitive is not SCAN or not any(b.computed for b in bodies_of(node)):
+        return
+    limit = parts_of(node.inputs, node.params).limit
+    if limit is not None and limit.sizes is not None:
+        for size in limit.sizes.flat:
+            if isinstance(size, Dim):
+                yield from size.symbols
 
 
 def _takes(symbol: Symbol, policy: Policy) -> bool:

@@ -92,8 +92,8 @@ def test_integers_beside_a_size_are_padded_where_it_cannot_be_alone():
         np.testing.assert_array_equal(f(floats(n), 3), np.repeat(floats(n), 3))
     assert len(f.stats().compilations) == 2
     assert f.stats().changes == [
-        "n took 2 sizes: padded to 16, 32, 64 ...; k beside it: padded to 1, 2, 4 ..., "
-        "from now on, at 1 compilation per capacity"
+        "n took 2 sizes: padded to 32, 64, 128 ...; k beside it: padded to 1, 2, 4 "
+        "..., from now on, at 1 compilation per capacity"
     ]
 
 

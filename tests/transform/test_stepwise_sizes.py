@@ -143,6 +143,21 @@ PROGRAMS = {
         over(1, lambda t, c: c + gt.min(gt.arange(t) + x[:t]), ZERO),
         sums_of_minima,
     ),
+    "both ends": Program(
+        [x],
+        over(1, lambda t, c: c + gt.sum(x[:t] * x[x.shape[0] - t :]), ZERO),
+        lambda x: sum(np.sum(x[:t] * x[-t:]) for t in range(1, len(x))),
+    ),
+    "up to a number": Program(
+        [x, k],
+        gt.fori_loop(1, k, lambda t, c: c + gt.sum(x[:t] * gt.arange(t)), ZERO),
+        lambda x, k: sum(np.sum(x[:t] * np.arange(t)) for t in range(1, k)),
+    ),
+    "no array of that size": Program(
+        [k],
+        gt.fori_loop(1, k, lambda t, c: c + gt.max(gt.arange(t) * t), np.int64(0)),
+        lambda k: sum((t - 1) * t for t in range(1, k)),
+    ),
     "change points": Program([x], _change_points(), change_points),
     "sieve by positions": Program(
         [k],
@@ -228,7 +243,10 @@ def with_gradients(program):
     return outputs
 
 
-ON_JAX = ("positions", "sieve by slices", "writes", "lengths that are data", "while")
+ON_JAX = (
+    *("positions", "up to a number", "sieve by slices", "writes"),
+    *("lengths that are data", "while"),
+)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +269,23 @@ def test_one_compiled_loop(name, backend):
     if backend == "jax":
         counted = name == "while"  # its steps, for the gradient
         assert len(f.stats().compilations) == len(f.plan.segments) <= 2 + counted
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_loop_whatever_the_policy(name):
+    """Sizes within are stored at the bound of the loop, also where none is padded."""
+    program = PROGRAMS[name]
+    for dims in ("auto", "bound", "specialize"):
+        f = graphc.function(program.inputs, program.output, dims=dims)
+        assert "in Python" not in f.explain(full=True), dims
+
+
+def test_a_size_that_only_a_loop_has_is_padded():
+    """The steps of a loop are no axis, but its sizes within are stored at them."""
+    program = PROGRAMS["no array of that size"]
+    f = graphc.function(program.inputs, program.output)
+    assert [f(n) for n in (3, 7, 12, 16, 0, 1)] == [2, 70, 440, 1120, 0, 0]
+    assert len(f.stats().compilations) == 2
 
 
 @pytest.mark.parametrize("name", ["two axes", "sieve by slices"])
@@ -295,3 +330,45 @@ def test_a_size_without_a_bound_runs_in_python():
     f = graphc.function([lengths], ys)
     np.testing.assert_array_equal(f(np.array([3, 0, 5])), [3, 0, 10])
     assert "which differs from step to step" in f.explain(full=True)
+
+
+whole = gt.tensor("whole", "int32", ("n",))
+
+
+def _labels_counted(of):
+    """How often each label occurs, again and again; `of` makes labels of counts."""
+    n = whole.shape[0]
+
+    def step(_, counts):
+        return counts + gt.bincount(of(counts), minlength=n).astype("int32")
+
+    return gt.fori_loop(0, 3, step, gt.zeros(n, "int32"))
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda c: gt.minimum(c + whole, whole.shape[0] - 1),
+        lambda c: gt.abs(c - whole) % whole.shape[0],
+    ],
+)
+def test_counts_in_a_loop_are_stored_at_its_axis(of):
+    """By what the numbers are, or by a check in the step that counts add up."""
+    output = _labels_counted(of)
+    f = graphc.function([whole], output)
+    assert len(f.plan.segments) == 1
+    exact = graphc.function([whole], output, backend="numpy")
+    for n in (5, 7, 1, 12, 0):
+        labels = (np.arange(n) * 7 % max(n, 1)).astype("int32")
+        np.testing.assert_array_equal(f(labels), exact(labels))
+    assert len(f.stats().compilations) == 2
+
+
+@BACKENDS
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_a_count_beyond_the_axis_is_told(backend, dims):
+    output = _labels_counted(lambda c: whole + c // 9)
+    f = graphc.function([whole], output, dims=dims, backend=backend)
+    np.testing.assert_array_equal(f(np.array([0, 0], "int32")), [6, 0])
+    with pytest.raises(graphc.CallError, match="shapes do not broadcast"):
+        f(np.array([1, 2, 3], "int32"))

@@ -67,6 +67,8 @@ RANGES = {
     "remainder by 0": (i % steps[0], None, None),
     "remainder by less": (i % -3, None, None),
     "remainder by any": (steps % i[0], None, None),
+    "remainder by its axis": (gt.astype(x, "int64") % n, "0", "max(1, n) - 1"),
+    "remainder by less than its axis": (gt.astype(x, "int64") % (n // 2), None, None),
     "by 3": (counted(lambda t, c: c + 3), "0", "3*n"),
     "back by 3": (counted(lambda t, c: c - 3), "-3*n", "0"),
     "both": (counted(lambda t, c: 1 + c - 3), "-2*n", "0"),

@@ -1,5 +1,6 @@
 """Capacities: a size rounded up, so that few sizes are compiled for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,16 @@ class Capacities:
     multiple: int = 0
     open_ended: bool = False
     step: int = 1
+
+
+@dataclass(frozen=True)
+class TiedCapacities(Capacities):
+    """Capacities that double, of a size that varies together with others.
+
+    It is so many capacities `ahead` of them.
+    """
+
+    ahead: int = 0
 
 
 def geometric(size: int, growth: float, minimum: int) -> int:
@@ -76,6 +87,21 @@ def multiple_of(size: int, multiple: int) -> int:
     return max(-(-size // multiple), 1) * multiple
 
 
+def together(
+    sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int
+) -> list[int]:
+    """Printed into programs: capacities that double, of sizes that vary together.
+
+    All are as many capacities on, but for so many that some are `ahead`. One that would
+    be more than twice the capacity that its size needs is that.
+    """
+    needed = [doubled(n, minimum) for n in sizes]
+    pairs = zip(needed, ahead)  # noqa: B905
+    place = max([(n // minimum).bit_length() - a for n, a in pairs])
+    shared = [minimum << max(place + a - 1, 0) for a in ahead]
+    return [n if n <= 2 * a else a for a, n in zip(needed, shared)]  # noqa: B905
+
+
 def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
     """The function that rounds up, and its arguments after the size."""
     in_steps = (capacities.step,) * (capacities.step != 1)
@@ -90,6 +116,40 @@ def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
         return doubled, (capacities.minimum,)
     numbers = (capacities.growth, capacities.minimum, *in_steps)
     return (geometric_in_steps if in_steps else geometric), numbers
+
+
+def rounded_up(capacities: Sequence[Capacities], sizes: Sequence[int]) -> list[int]:
+    """The capacity of each size; those of sizes that are tied are chosen together.
+
+    Raises ValueError where there is none.
+    """
+    rooms = []
+    for one, size in zip(capacities, sizes, strict=True):
+        function, options = capacity_call(one)
+        rooms.append(function(size, *options))
+    tied = tied_places(capacities)
+    if tied:
+        ahead, minimum = tied_options(capacities, tied)
+        shared = together(tuple(sizes[i] for i in tied), ahead, minimum)
+        for i, room in zip(tied, shared, strict=True):
+            rooms[i] = room
+    return rooms
+
+
+def tied_places(capacities: Sequence[Capacities]) -> list[int]:
+    """Which of several capacities are chosen together; none if only one would be."""
+    pairs = enumerate(capacities)
+    places = [i for i, one in pairs if isinstance(one, TiedCapacities)]
+    return places if len(places) > 1 else []
+
+
+def tied_options(
+    capacities: Sequence[Capacities], places: Sequence[int]
+) -> tuple[tuple[int, ...], int]:
+    """The arguments of `together` for capacities at some places, after the sizes."""
+    tied = [one for one in capacities if isinstance(one, TiedCapacities)]
+    assert len(tied) == len(places)
+    return tuple(one.ahead for one in tied), tied[0].minimum
 
 
 @op()

@@ -14,7 +14,7 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, evaluate, symbol_dim
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import of_integers
 from graphc.transform.planning.plan import Plan
-from graphc.transform.policies import Pad
+from graphc.transform.tied import chosen_capacities
 
 KnownShape = tuple[int, ...]
 
@@ -46,10 +46,8 @@ def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
     sizes = _axes(padded, shapes)
     if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
         return None
-    for symbol, capacity in padded.capacities.items():
-        policy = padded.policies[symbol]
-        assert isinstance(policy, Pad)
-        sizes[capacity] = policy.capacity(sizes[symbol])
+    chosen = chosen_capacities(padded.policies, padded.capacities, sizes)
+    sizes |= {padded.capacities[s]: n for s, n in chosen.items()}
     arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
     results = zip(padded.original.outputs, plan.graph.outputs, strict=False)
     stored = tuple(_shape(new.type.shape, sizes) for _, new in results)

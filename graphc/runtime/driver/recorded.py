@@ -37,8 +37,8 @@ from graphc.transform.planning.plan import (
     Segment,
     SlicesOfStacks,
 )
-from graphc.transform.policies import Pad
 from graphc.transform.printed_sizes import printed
+from graphc.transform.tied import capacities_of
 
 Summands = list[list[Any]]  # pairs of a factor and a list of numbers
 LONGEST = 60  # characters of a name in a message
@@ -180,9 +180,7 @@ class _Recorder:
             message = f"{node.asking}: {guard.reason}: needs {shown}"
             self._add("check", left, guard.relation, right, message)
         self._chosen = self._kept(padded, arguments)
-        policies = [padded.policies[s] for s in padded.capacities]
-        capacities = [p.capacities for p in policies if isinstance(p, Pad)]
-        assert len(capacities) == len(policies)  # axes have no bounds
+        capacities = capacities_of(padded.policies, padded.capacities)
         true_sizes = [self.formula(symbol_dim(s)) for s in padded.capacities]
         numbers = self._choose(true_sizes, capacities)
         self._sizes.update(zip(padded.capacities.values(), numbers, strict=True))

@@ -16,7 +16,7 @@ from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.graph.op import rebuild
 from graphc.ir.sizes.dims import evaluate
-from graphc.ops.effects.capacities import Capacities, capacity_call
+from graphc.ops.effects.capacities import rounded_up
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program, ProgramCallError
@@ -221,7 +221,7 @@ class AbstractCall:
         """The capacities that the policies choose; they are kept."""
         number = step.parts[2]
         policies = self._stages.driver.policies[number]
-        capacities = tuple(map(_capacity, policies, sizes))
+        capacities = tuple(rounded_up(policies, sizes))
         self._stages.rows[number].add((*fixed, *capacities))
         for formula, room in zip(step.parts[1], capacities, strict=True):
             if len(formula) == 1 and formula[0][0] == len(formula[0][1]) == 1:
@@ -256,12 +256,6 @@ def _as_step(listed: Sequence[Any]) -> Step:
         body = tuple(map(_as_step, steps)), tuple(results)
         return Step(word, (Loop._make([*first, *body]),))
     return Step(word, tuple(parts))
-
-
-def _capacity(capacities: Capacities, size: int) -> int:
-    function, parameters = capacity_call(capacities)
-    capacity: int = function(size, *parameters)
-    return capacity
 
 
 def _alone(node: Node) -> Any:

@@ -13,10 +13,13 @@ from graphc.runtime.driver.log import Compilation
 from graphc.transform.padding.pad import padded
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.policies import Bound, Pad, Policy
+from graphc.transform.tied import Tied
 
 # How many sizes are a sign of more is a question of calls, not of devices.
 MANY = 2  # of one dim
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
+MOST_CALLS = 8  # whose sizes are compared
+MOST_AT_FIRST = 64  # the first capacity; work on fewer elements is next to nothing
 
 Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
 Change = tuple[Plan, Source, str]
@@ -40,6 +43,7 @@ class Seen:
         self.last: dict[Symbol, int] = {}
         self.lost: dict[Symbol, float] = {}
         self.price: dict[Symbol, float] = {}
+        self.calls: list[dict[Symbol, int]] = []  # sizes that came together
 
     def copy(self) -> "Seen":
         """The same sizes, to which others can be added."""
@@ -47,6 +51,7 @@ class Seen:
         other.sizes = {symbol: set(sizes) for symbol, sizes in self.sizes.items()}
         other.last, other.lost = dict(self.last), dict(self.lost)
         other.price = dict(self.price)
+        other.calls = list(self.calls)
         return other
 
     def add(
@@ -54,9 +59,14 @@ class Seen:
     ) -> None:
         """Record the sizes of compilations; `names` maps their names to symbols."""
         for compilation in compilations:
-            for name, size in compilation.sizes.items():
-                for symbol in self._meant(names.get(name)):
-                    self.note(symbol, size, compilation.seconds)
+            sizes = {
+                symbol: size
+                for name, size in compilation.sizes.items()
+                for symbol in self._meant(names.get(name))
+            }
+            for symbol, size in sizes.items():
+                self.note(symbol, size, compilation.seconds)
+            self.note_call(sizes)
 
     def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
         """The given symbols that a symbol of a program is, or may be."""
@@ -67,6 +77,22 @@ class Seen:
     def named(self, name: str) -> Sequence[Symbol]:
         """The given symbols of a name."""
         return self._named.get(name, [])
+
+    def by_symbol(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
+        """Sizes that are told by name, by the symbols that they are of."""
+        return {s: size for name, size in sizes.items() for s in self.named(name)}
+
+    def note_call(self, sizes: dict[Symbol, int]) -> None:
+        """Record sizes that came together."""
+        if sizes and sizes not in self.calls[-MOST_CALLS:]:
+            self.calls = [*self.calls[-MOST_CALLS:], sizes]
+
+    def together(self, one: Symbol, other: Symbol) -> list[tuple[int, int]]:
+        """The pairs of two sizes, if neither came again without the other."""
+        both = [c for c in self.calls if one in c and other in c]
+        pairs = list(dict.fromkeys((c[one], c[other]) for c in both))
+        alone = any(len(set(sizes)) < len(pairs) for sizes in zip(*pairs, strict=True))
+        return [] if alone or len(pairs) < MANY else pairs
 
     def note(self, symbol: Symbol, size: int, seconds: float) -> None:
         """Record a size that took so long to compile for."""
@@ -123,9 +149,10 @@ class Adapter:
 
     def took(self, sizes: Mapping[str, int]) -> None:
         """Record sizes, by name, that calls had for which there was another program."""
-        for name, size in sizes.items():
-            for symbol in self._seen.named(name):
-                self._seen.note(symbol, size, 0.0)
+        told = self._seen.by_symbol(sizes)
+        for symbol, size in told.items():
+            self._seen.note(symbol, size, 0.0)
+        self._seen.note_call(told)
 
     def notice(
         self,
@@ -148,9 +175,10 @@ class Adapter:
     ) -> Change | None:
         """The program to compile for all of these sizes, which are told to vary."""
         for one in sizes:
-            for name, size in one.items():
-                for symbol in self._seen.named(name):
-                    self._seen.note(symbol, size, float(calls + 1))
+            told = self._seen.by_symbol(one)
+            for symbol, size in told.items():
+                self._seen.note(symbol, size, float(calls + 1))
+            self._seen.note_call(told)
         return self._change(calls, plan)
 
     def foresee(
@@ -161,11 +189,12 @@ class Adapter:
         They are taken to cost what the last ones did. None where nothing changes.
         """
         expected = self._seen.copy()
-        for name, size in sizes.items():
-            for symbol in expected.named(name):
-                known = expected.sizes.get(symbol, {size})
-                if size not in known and symbol not in self._policies:
-                    expected.note(symbol, size, expected.price.get(symbol, 0.0))
+        told = expected.by_symbol(sizes)
+        for symbol, size in told.items():
+            known = expected.sizes.get(symbol, {size})
+            if size not in known and symbol not in self._policies:
+                expected.note(symbol, size, expected.price.get(symbol, 0.0))
+        expected.note_call(told)
         if expected.sizes == self._seen.sizes:
             return None
         before, self._seen = self._seen, expected
@@ -235,9 +264,12 @@ class Adapter:
         beside = [s for s in self._integers if s not in {*self._policies, *symbols}]
         if beside:
             tries.insert(1, [*symbols, *beside])
+        if most > 1:  # what follows a read varies with what it is read from
+            taken = {*self._policies, *symbols}
+            read = [s for s in self._seen.sizes if _is_count(s) and s not in taken]
+            tries[:0] = [[*symbols, *read]] if read else []
         for some in tries if symbols else ():
-            policies = {s: self._choice(s, s in symbols) for s in some}
-            program = self._takes(policies, most)
+            program = self._takes(self._choices(some, symbols), most)
             if program is not None:
                 return some, *program
         self._refused.update((s, most) for s in symbols)
@@ -269,17 +301,59 @@ class Adapter:
         longest = max(n for s in symbols for n in self._seen.sizes.get(s, ()))
         return longest > self._costs.cheap
 
+    def _choices(
+        self, symbols: Iterable[Symbol], varying: Sequence[Symbol]
+    ) -> dict[Symbol, Policy]:
+        """The policies for sizes, of which some vary."""
+        chosen = {s: self._choice(s, s in varying or _is_count(s)) for s in symbols}
+        axes = [s for s in chosen if s in varying and s.origin is None]
+        return chosen | self._tied(axes)
+
+    def _tied(self, axes: Sequence[Symbol]) -> dict[Symbol, Policy]:
+        """The policies of those axes that came together, and share a schedule.
+
+        A program for each pair of capacities would cost more than what is stored for
+        nothing in some calls, unless the axes are long.
+        """
+        if len(axes) < MANY or self._is_long(axes):
+            return {}
+        one, *others = axes
+        pairs = {other: self._seen.together(one, other) for other in others}
+        ahead = {other: _ahead(sizes) for other, sizes in pairs.items() if sizes}
+        if not ahead:
+            return {}
+        first = min(0, *ahead.values())
+        places = {one: 0} | ahead
+        least = min(self._first(s) for s in places)
+        return {s: Tied(minimum=least, ahead=n - first) for s, n in places.items()}
+
+    def _first(self, symbol: Symbol) -> int:
+        """The first capacity of a size that varies: that of the least that was seen.
+
+        To compile for fewer elements would not make a call shorter than it was.
+        """
+        least = min(self._seen.sizes.get(symbol, ()), default=0)
+        return min(Pad().capacity(least), MOST_AT_FIRST)
+
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
         """The policy for a size: a capacity is close to one that has not varied."""
         seen = self._seen.sizes.get(symbol)
+        if not _is_count(symbol):
+            return Pad(minimum=self._first(symbol) if varies else 1)
         capacities = Pad() if varies else Pad(minimum=1)
-        if not _is_count(symbol) or symbol.upper is None or not seen:
+        if symbol.upper is None or not seen:
             return capacities
         try:
             most = evaluate(symbol.upper, self._seen.last)
         except GraphError:  # the size of a value outside of all segments
             return Bound()
         return Bound() if most <= self._costs.sparse * max(seen) else capacities
+
+
+def _ahead(pairs: Sequence[tuple[int, int]]) -> int:
+    """How many capacities the second of two sizes is ahead of the first, about."""
+    places = [[Pad().capacity(n).bit_length() for n in pair] for pair in pairs]
+    return int(sum(after - before for before, after in places) / len(places))
 
 
 def _is_count(symbol: Symbol) -> bool:

@@ -14,10 +14,11 @@ from typing import Any
 from graphc.errors import GraphError, graph_error, shortened
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.transform.policies import Bound, Pad, Policy
+from graphc.transform.tied import Tied
 
 TITLE, FORMAT = "graphc decisions", 1
 LARGEST = 2**26  # bytes of a file that is read
-_PAD = [f.name for f in fields(Pad)]
+_PADS = {"pad": Pad, "tied": Tied}
 
 
 @dataclass(frozen=True)
@@ -220,9 +221,10 @@ def _text_of(program: DecidedProgram) -> str:
 def _size_data(size: DecidedSize) -> dict[str, Any]:
     data: dict[str, Any] = {"policy": None}
     if isinstance(size.policy, Pad):
-        default = Pad()
-        data["policy"] = "pad"
-        of_pad = {name: getattr(size.policy, name) for name in _PAD}
+        name = "tied" if isinstance(size.policy, Tied) else "pad"
+        kind = _PADS[name]  # of a shard, its capacities
+        default, data["policy"] = kind(), name
+        of_pad = {f.name: getattr(size.policy, f.name) for f in fields(kind)}
         data |= {k: n for k, n in of_pad.items() if n != getattr(default, k)}
     elif isinstance(size.policy, Bound):
         data["policy"] = "bound"
@@ -259,14 +261,14 @@ def _input(data: Any) -> DecidedInput:
 
 
 def _size(data: Any) -> DecidedSize:
-    of_pad = {name: n for name, n in data.items() if name in _PAD}
-    unknown = data.keys() - {*_PAD} - {"policy", "sizes", "capacities"}
-    policies: dict[Any, Policy | None] = {
-        None: None,
-        "bound": Bound(),
-        "pad": Pad(**of_pad),
-    }
-    if unknown or data["policy"] not in policies:
+    kind = _PADS.get(data["policy"])
+    names = set() if kind is None else {f.name for f in fields(kind)}
+    if data.keys() - names - {"policy", "sizes", "capacities"}:
+        raise ValueError
+    policies: dict[Any, Policy | None] = {None: None, "bound": Bound()}
+    if kind is not None:
+        policies[data["policy"]] = kind(**{n: data[n] for n in names & data.keys()})
+    if data["policy"] not in policies:
         raise ValueError
     counts = [frozenset(map(_integer, data[k])) for k in ("sizes", "capacities")]
     return DecidedSize(policies[data["policy"]], *counts)

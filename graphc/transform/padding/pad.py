@@ -256,7 +256,7 @@ class _PaddingPass:
         """Sizes that need not grow with those they depend on have no capacity."""
         for value in node.outputs:
             for n in value.type.shape:
-                if self._sizes.has_ragged(n) and not self._sizes.storage_of(n)[1]:
+                if not self._sizes.has_room(n):
                     raise NotPadded(f"its size {n} has no capacity")
 
     def _refuse_if_strict(
@@ -279,6 +279,7 @@ class _PaddingPass:
         sizes = [n for v in node.outputs for n in v.type.shape]
         for param in node.params.values():
             sizes += param if isinstance(param, tuple) else [param]
+        sizes += [n for guard in node.guards for n in (guard.left, guard.right)]
         return any(map(self._sizes.has_ragged, sizes))
 
     def _has_policy_within(self, node: Node) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
-from graphc.ir.graph.bodies import within_sized
+from graphc.ir.graph.bodies import bodies, within_sized
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
 from graphc.ir.graph.nodes import Guard, Node, Value
 from graphc.ir.graph.op import infer_types
@@ -51,7 +51,7 @@ class Storage:
         self._capacity: dict[Symbol, Size] = {}
         self._stored_sizes: dict[Dim, tuple[Size, bool]] = {}
         self._chosen: dict[Dim, Dim] = {}
-        self._alike: dict[tuple[Symbol, ...], list[Dim]] = {}
+        self._alike: dict[tuple[Symbol, ...], list[tuple[Dim, Size]]] = {}
         self._entered: dict[Symbol, tuple[Size, Size, bool]] = {}  # those of bodies
         self._within: dict[Symbol, SizeRange] = {}  # those computed in bodies
         self._limits: dict[Symbol, SizeRange] = {}  # of symbols of the padded graph
@@ -99,8 +99,15 @@ class Storage:
         return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
 
     def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:
-        """Group the sizes that guards need equal, of which some are no axes."""
-        for guard, _ in guards_of(nodes):
+        """Group the sizes that guards need equal, of which some are no axes.
+
+        Of loops whose sizes differ from step to step, guards are checked in the steps.
+        """
+        nodes = list(nodes)
+        guards = [guard for guard, _ in guards_of(nodes)]
+        stepwise = [body for body in bodies(nodes) if body.computed]
+        guards += [guard for b in stepwise for node in b.nodes for guard in node.guards]
+        for guard in guards:
             a, b = guard.left, guard.right
             if guard.relation != "==" or isinstance(a, int) or isinstance(b, int):
                 continue
@@ -245,6 +252,15 @@ class Storage:
             self._stored_sizes[size] = self._stored_of(self._representative(size))
         return self._stored_sizes[size]
 
+    def has_room(self, size: Size) -> bool:
+        """Whether it is known at which size an axis of this size is stored.
+
+        One that a check needs equal to a size without padding is stored at that.
+        """
+        if not self.has_ragged(size) or self.storage_of(size)[1]:
+            return True
+        return isinstance(size, Dim) and not self.has_ragged(self._representative(size))
+
     def _forget(self) -> None:
         """Sizes of bodies have changed."""
         self._stored_sizes.clear()
@@ -268,13 +284,21 @@ class Storage:
         return representative if representative is not size else self._first_equal(size)
 
     def _first_equal(self, size: Dim) -> Dim:
-        """The first of the short sizes that are surely equal to this one."""
+        """The first of the short sizes that are surely equal to this one.
+
+        Of a size that differs from step to step the true size is compared, as more is
+        known of it: `x[:t]` has t elements where t counts up to those of `x`.
+        """
         if size.weight > MOST_COMPARED:
             return size
-        alike = self._alike.setdefault(size.symbols, [])
-        equal = next((n for n in alike if dims.equal(n, size) is True), None)
+        compared: Size = size
+        if any(s in self._within or s in self._entered for s in size.symbols):
+            compared = self.exact(size)
+        alike = self._alike.setdefault(symbols_in(compared), [])
+        pairs = (n for n, other in alike if dims.equal(other, compared) is True)
+        equal = next(pairs, None)
         if equal is None and len(alike) < MOST_COMPARED:
-            alike.append(size)
+            alike.append((size, compared))
         return size if equal is None else equal
 
     def _is_settled(self, symbol: Symbol) -> bool:

@@ -15,7 +15,7 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.dims import Size, Symbol, less_equal, maximum
 from graphc.ir.sizes.polynomials import Call, polynomial
 from graphc.ir.sizes.ranges import (
     RANGES,
@@ -218,6 +218,20 @@ def _of_position(known: ValueRanges, node: Node) -> SizeRange:
     return SizeRange(0, known.of_size(node.inputs[0].type.size).high)
 
 
+@INTEGER_RANGES.of(OP.remainder)
+def _of_remainder(known: ValueRanges, node: Node) -> SizeRange:
+    """Of division by a size that is above 0, or is where there is an element."""
+    low, high = known.of(node.inputs[1])
+    if low is None:
+        return UNKNOWN
+    if less_equal(1, low) is not True:
+        axes = [known.of_size(n).high for n in node.outputs[0].type.shape]
+        if not any(n is not None and less_equal(n, low) is True for n in axes):
+            return UNKNOWN
+        high = None if high is None else maximum(high, 1)
+    return SizeRange(0, None if high is None else high - 1)
+
+
 @INTEGER_RANGES.of(OP.iota)
 def _of_iota(known: ValueRanges, node: Node) -> SizeRange:
     start, step = node.params["start"], node.params["step"]
@@ -270,13 +284,6 @@ def _subtracted(parts: Sequence[SizeRange]) -> SizeRange:
     return sum_of(parts[0], parts[1], -1)
 
 
-def _remainder(parts: Sequence[SizeRange]) -> SizeRange:
-    low, high = parts[1]
-    if not isinstance(low, int) or low < 1:
-        return UNKNOWN
-    return SizeRange(0, None if high is None else high - 1)
-
-
 def _of_operands(rule: Callable[[Ranges], SizeRange]) -> RangeRule:
     return lambda known, node: rule([known.of(v) for v in node.inputs])
 
@@ -289,6 +296,5 @@ for _primitive, _rule in {
     OP.maximum: RANGES["max"],
     OP.minimum: RANGES["min"],
     OP.negative: lambda parts: sum_of(SizeRange(0, 0), parts[0], -1),
-    OP.remainder: _remainder,
 }.items():
     INTEGER_RANGES.define(_primitive, _of_operands(_rule))

@@ -14,6 +14,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.policies import Pad
+from graphc.transform.tied import chosen_capacities
 
 SizeValues = Mapping[Symbol, int]
 SizesGiven = Sequence[int] | Mapping[int, int] | int
@@ -183,10 +184,8 @@ def _with_capacities(padded: PaddedGraph | None, call: SizeValues) -> dict[Symbo
     known = dict(call)
     if padded is None:
         return known
-    for symbol, capacity in padded.capacities.items():
-        policy = padded.policies[symbol]
-        assert isinstance(policy, Pad)
-        known[capacity] = policy.capacity(call[symbol])
+    rooms = chosen_capacities(padded.policies, padded.capacities, call)
+    known |= {padded.capacities[s]: n for s, n in rooms.items()}
     for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
         known[value.symbol] = call[symbol]
     for capacity, symbol in padded.stored_as.items():  # those of integer arguments

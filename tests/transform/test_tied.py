@@ -1,0 +1,150 @@
+"""Sizes that vary together share one schedule of capacities, and waste little."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.analysis.cost import DeviceCosts
+from graphc.ops.effects.capacities import doubled, together
+from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.tied import Tied
+
+x = gt.tensor("x", "float32", ("n",))
+y = gt.tensor("y", "float32", ("m",))
+NEAR = [(20, 27), (5, 12), (40, 47), (60, 67), (100, 107), (9, 16), (30, 37), (0, 7)]
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """However short compilations are, a size that varies is padded at once."""
+    monkeypatch.setattr(DeviceCosts, "padding", 0.0)
+    monkeypatch.setattr(DeviceCosts, "cheap", 8192)
+
+
+def floats(n):
+    return np.linspace(0, 1, n, dtype="float32")
+
+
+def products():
+    """Sums over products of both, and the slope of their squares."""
+    sums = gt.sum(gt.exp(x[:, None]) * gt.tanh(y), axis=1)
+    return [sums, graphc.grad(gt.sum(sums**2), y)]
+
+
+def same(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+EXACT = graphc.function([x, y], products(), backend="numpy", dims="specialize")
+
+
+@pytest.mark.parametrize("ahead", [(0, 0), (0, 1), (2, 0)])
+@pytest.mark.parametrize("minimum", [1, 16])
+def test_a_capacity_is_the_one_that_is_needed_or_the_next(ahead, minimum):
+    for sizes in itertools.product((0, 1, 2, 15, 16, 17, 33, 100, 128, 129), repeat=2):
+        rooms = together(sizes, ahead, minimum)
+        needed = [doubled(n, minimum) for n in sizes]
+        for room, least in zip(rooms, needed, strict=True):
+            assert room in (least, 2 * least)
+        places = [r >> a for r, a in zip(rooms, ahead, strict=True)]
+        if rooms == needed and places[0] != places[1]:  # they are too far apart
+            shared = max(n / 2**a for n, a in zip(needed, ahead, strict=True))
+            far = [shared * 2**a > 2 * n for n, a in zip(needed, ahead, strict=True)]
+            assert any(far) or min(needed) == minimum
+
+
+def test_one_program_for_each_capacity_of_both():
+    f = graphc.function([x, y], products())
+    for n, m in [*NEAR, *NEAR]:
+        same(f(floats(n), floats(m)), EXACT(floats(n), floats(m)))
+    capacities = {doubled(max(n, m), 16) for n, m in NEAR[1:]}
+    assert len(f.stats().compilations) == 1 + len(capacities)
+    assert "tied to the sizes that vary with it" in f.explain()
+    assert "tied to the sizes that vary with it" in f.stats().changes[0]
+
+
+def test_sizes_far_apart_are_stored_at_what_they_need():
+    f = graphc.function([x, y], products())
+    for n, m in [(20, 27), (5, 12), (3, 300), (200, 1), (1, 0), (0, 0)]:
+        same(f(floats(n), floats(m)), EXACT(floats(n), floats(m)))
+    stored = [(c.sizes["n_capacity"], c.sizes["m_capacity"]) for c in
+              f.stats().compilations[1:]]  # fmt: skip
+    assert stored == [(16, 16), (16, 512), (256, 16)]
+
+
+def test_axes_of_which_one_comes_again_without_the_other_are_not_tied():
+    f = graphc.function([x, y], products())
+    f.vary({"n": [20, 5, 20], "m": [27, 12, 12]})
+    assert "n: padded to" in f.explain() and "tied to" not in f.explain()
+    given = graphc.function([x, y], products(), dims="pad")
+    for n, m in NEAR:
+        given(floats(n), floats(m))
+    assert "tied to" not in given.explain()
+
+
+def test_long_axes_are_not_tied(monkeypatch):
+    """What is stored for nothing would take longer than to compile once more."""
+    monkeypatch.setattr(DeviceCosts, "cheap", 16)
+    f = graphc.function([x, y], products())
+    for n, m in NEAR[:3]:
+        f(floats(n), floats(m))
+    assert "padded" in f.explain() and "tied to" not in f.explain()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_results_at_all_sizes(backend):
+    dims = {"n": Tied(minimum=2), "m": Tied(minimum=2, ahead=1)}
+    f = graphc.function([x, y], products(), dims=dims, backend=backend)
+    for n, m in itertools.product((0, 1, 2, 5), (0, 1, 3, 8)):
+        same(f(floats(n), floats(m)), EXACT(floats(n), floats(m)))
+
+
+def test_forecasts_and_compilations_ahead_know_it():
+    f = graphc.function([x, y], products())
+    sizes = {"n": [n for n, _ in NEAR], "m": [m for _, m in NEAR]}
+    forecast = f.plan.forecast(sizes).compilations
+    for n, m in NEAR:
+        f(floats(n), floats(m))
+    compiled = len(f.stats().compilations)
+    assert forecast == compiled
+    g = graphc.function([x, y], products())
+    g.compile({"n": range(1, 101), "m": range(8, 108)})
+    before = len(g.stats().compilations)
+    for n, m in NEAR[:-1]:
+        same(g(floats(n), floats(m)), EXACT(floats(n), floats(m)))
+    assert len(g.stats().compilations) == before == 4
+    assert "tied to" in g.explain()
+
+
+def test_decisions_keep_it(tmp_path):
+    f = graphc.function([x, y], products())
+    for n, m in NEAR[:3]:
+        f(floats(n), floats(m))
+    f.decisions.save(tmp_path / "decisions")
+    text = (tmp_path / "decisions").read_text()
+    assert SavedDecisions.of_text(text) == f.decisions and '"tied"' in text
+    g = graphc.function([x, y], products(), decisions=tmp_path / "decisions")
+    for n, m in NEAR:
+        same(g(floats(n), floats(m)), EXACT(floats(n), floats(m)))
+    assert len(g.stats().compilations) == 4
+
+
+def test_functions_of_jax():
+    @graphc.jit
+    def attended(q, k):
+        return jax.nn.softmax(q @ k.T, axis=-1) @ k
+
+    for n in (8, 3, 12, 20, 31, 50, 64, 8, 100, 3):
+        q, k = jnp.ones((n, 2)), jnp.linspace(0, 1, 2 * (n + n // 2)).reshape(-1, 2)
+        np.testing.assert_allclose(
+            attended(q, k), jax.nn.softmax(q @ k.T, axis=-1) @ k, rtol=1e-5
+        )
+    assert len(attended.stats().compilations) <= 1 + 5
+    assert "tied to the sizes that vary with it" in str(attended.stats())
