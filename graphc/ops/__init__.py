@@ -56,11 +56,13 @@ import graphc.ops.nn.conv_padding
 import graphc.ops.nn.fused_attention
 import graphc.ops.nn.layers
 import graphc.ops.nn.pool
+import graphc.ops.nn.pooled
 import graphc.ops.products.contract
 import graphc.ops.products.einsum
 import graphc.ops.products.multi_dot
 import graphc.ops.products.polynomials
 import graphc.ops.random.choice
+import graphc.ops.random.keys
 import graphc.ops.random.continuous
 import graphc.ops.random.discrete
 import graphc.ops.random.vectors
