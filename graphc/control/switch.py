@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from graphc.control.carries import fresh
@@ -21,7 +22,7 @@ from graphc.ir.graph.bodies import Body, BodyCall, close
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op, type_error
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32, TensorType
+from graphc.ir.types import INT32, JaxArray, NDArray, TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
 
 Branch = Callable[[list[Value]], list[Value]]
@@ -43,14 +44,14 @@ def _switch(
     return first
 
 
-def switch_numpy(index: Any, branches: Any, values: Any) -> Any:
+def switch_numpy(index: NDArray, branches: Any, values: Any) -> NDArray:
     """Printed into NumPy programs."""
     return branches[min(max(int(index), 0), len(branches) - 1)](*values)
 
 
 def switch_jax(
-    jax: Any, index: Any, branches: Any, values: Any, sizes: Any
-) -> Any:
+    jax: ModuleType, index: JaxArray, branches: Any, values: Any, sizes: Any
+) -> JaxArray:
     """Printed into JAX programs."""
 
     def chosen(branch: Any) -> Any:

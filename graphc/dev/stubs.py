@@ -9,7 +9,8 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable
-from typing import Any
+from types import NoneType
+from typing import Any, Union, get_args, get_origin
 
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import FUNCTIONS, METHODS, SPACES
@@ -17,7 +18,7 @@ from graphc.ir.types import DTYPES
 
 HEAD = "# Written by `python -m graphc.dev regenerate stubs`.\n"
 MODULE = re.compile(r"\b(numpy|types|collections\.abc|graphc(?:\.\w+)*)\.\w+\b(?!\.)")
-TYPING = re.compile(r"\b(Any|Literal|Optional)\b")
+TYPING = re.compile(r"\b(Any|Literal|Optional|Union)\b")
 ELSEWHERE = {  # names as annotations spell them
     "Value": "graphc.ir.graph.nodes.Value",
     "Known": "graphc.ops.arrays.sizes.Known",
@@ -29,6 +30,10 @@ def annotation(annotated: Any) -> str:
     """An annotation as text, its names with their modules but those of `typing`."""
     if annotated is inspect.Parameter.empty:
         return "Any"
+    if annotated is NoneType:
+        return "None"
+    if get_origin(annotated) is Union:
+        return " | ".join(map(annotation, get_args(annotated)))
     is_text = isinstance(annotated, str)
     text = annotated if is_text else inspect.formatannotation(annotated)
     text = text.replace("typing.", "").replace("'", '"').replace('"Known"', "Known")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NewType, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +12,16 @@ import numpy as np
 from graphc.errors import graph_error, user_place
 from graphc.ir.sizes.dims import Dim, Size
 
+if TYPE_CHECKING:
+    import jax
+
+    JaxArray: TypeAlias = jax.Array
+    ConcreteArray: TypeAlias = "NDArray | JaxArray"
+else:  # names alone: JAX is imported by programs that need it
+    JaxArray = NewType("JaxArray", object)
+    ConcreteArray = NewType("ConcreteArray", object)
+
+NDArray = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 BOOL = np.dtype("bool")
 INT32 = np.dtype("int32")

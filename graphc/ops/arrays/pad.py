@@ -1,11 +1,13 @@
 """Elements put around an array, by all modes of `numpy.pad`."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -19,7 +21,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
-from graphc.ir.types import BOOL, TensorType, is_integer
+from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.known import KnownSizes, is_symbolic
@@ -80,7 +82,9 @@ def _sizes_around(
     return np.pad(x, widths, constant_values=fill[()])
 
 
-def pad_or_crop(xp: Any, x: Any, widths: Any, fill: Any) -> Any:
+def pad_or_crop(
+    xp: ModuleType, x: ConcreteArray, widths: ConcreteArray, fill: ConcreteArray
+) -> ConcreteArray:
     """Printed into programs: as `pad`, and then cut where a width is negative."""
     around = [(max(a, 0), max(b, 0)) for a, b in widths]
     x = xp.pad(x, around, constant_values=fill)
@@ -271,7 +275,7 @@ OPTIONS = {
 
 
 @public()
-def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
+def pad(x: ArrayLike, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
     """With elements around, as `numpy.pad`; widths may be symbolic.
 
     All modes but functions, with `constant_values`, `end_values`, `stat_length` and
@@ -333,7 +337,7 @@ def _refuse_negative(mode: str, widths: Shape) -> None:
             raise graph_error(problem, op="pad", hint=hint)
 
 
-def _listed(x: Any) -> Any:
+def _listed(x: ArrayLike) -> Any:
     """Nested lists of numbers or values; a symbolic vector as a list of its items."""
     if isinstance(x, np.ndarray):
         return x.tolist()
@@ -405,7 +409,7 @@ def _slice(value: Value, axis: int, part: slice) -> Value:
 
 
 def _with_ramps(
-    value: Value, pairs: list[tuple[Size, Size]], end_values: Any
+    value: Value, pairs: list[tuple[Size, Size]], end_values: ArrayLike
 ) -> Value:
     ends = _pairs(end_values, value.type.rank, "an end value")
 
@@ -420,7 +424,7 @@ def _with_ramps(
 
 
 def _ramp(
-    edge: Value, axis: int, end: Any, width: Size, backwards: bool = False
+    edge: Value, axis: int, end: ArrayLike, width: Size, backwards: bool = False
 ) -> Value | None:
     """`width` elements from `end` towards the edge, or from the edge to `end`."""
     if _is_nothing(width):

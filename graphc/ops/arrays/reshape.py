@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ErrorKind, graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -165,7 +166,7 @@ def _reshape_to_ones(x: Value, shape: Shape, same: int, end: int) -> Value:
 
 
 @public()
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
+def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> Value:
     """The same elements in row-major order; one size may be -1 and is worked out.
 
     Sizes may be integers, integer scalars, or one integer vector of static length. The
@@ -219,7 +220,7 @@ enroll_method(_method_reshape, "reshape")
 
 
 @public(method=True)
-def ravel(x: Any) -> Value:
+def ravel(x: ArrayLike) -> Value:
     """All elements in one axis, in row-major order."""
     return reshape(x, -1) if as_value(x).type.rank != 1 else as_value(x)
 
@@ -257,7 +258,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 
 
 @public()
-def transpose(x: Any, axes: Any = None) -> Value:
+def transpose(x: ArrayLike, axes: Any = None) -> Value:
     """The axes in the order `axes`, reversed by default."""
     value = strong(as_value(x))
     rank = value.type.rank
@@ -285,13 +286,13 @@ enroll_method(_method_transpose, "transpose")
 
 
 @public(name="permute_dims")
-def permute_dims(x: Any, /, axes: Any) -> Value:
+def permute_dims(x: ArrayLike, /, axes: Any) -> Value:
     """The Array API's name for `transpose`."""
     return transpose(x, axes)
 
 
 @public(method=True)
-def swapaxes(x: Any, axis1: int, axis2: int) -> Value:
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Value:
     """Two axes exchanged."""
     value = as_value(x)
     order = list(range(value.type.rank))
@@ -302,7 +303,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Value:
 
 
 @public()
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Value:
+def moveaxis(x: ArrayLike, source: Any, destination: Any, /) -> Value:
     """Axes moved to new positions, the others kept in order."""
     value = as_value(x)
     rank = value.type.rank
@@ -344,7 +345,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 
 
 @public()
-def expand_dims(x: Any, /, axis: Any) -> Value:
+def expand_dims(x: ArrayLike, /, axis: Any) -> Value:
     """A new axis of size 1 at each of `axis` (positions in the result)."""
     value = strong(as_value(x))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -383,7 +384,7 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
 
 
 @public(method=True)
-def squeeze(x: Any, /, axis: Any = None) -> Value:
+def squeeze(x: ArrayLike, /, axis: Any = None) -> Value:
     """Without axes of size 1: those named, or all whose size is statically 1."""
     value = strong(as_value(x))
     if axis is None:
@@ -433,7 +434,7 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> PaddedValue:
 
 
 @public()
-def broadcast_to(x: Any, /, shape: Any) -> Value:
+def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Value:
     """Stretched to `shape`, as `numpy.broadcast_to`."""
     value = strong(as_value(x))
     target = check_shape(as_shape(shape), "broadcast_to")
@@ -445,7 +446,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Value:
 
 
 @public()
-def flip(x: Any, /, axis: Any = None) -> Value:
+def flip(x: ArrayLike, /, axis: Any = None) -> Value:
     """The elements in reverse order along `axis` (all axes by default)."""
     value = strong(as_value(x))
     axes = normal_axes(axis, value.type.rank, "flip")

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import as_value, cast, literal_of
 from graphc.ir.graph.nodes import Node, Value
@@ -124,7 +125,7 @@ class Padding:
         inside = self.positions(size) < cast(self.length(size), INT32)
         return F.expand_dims(inside, tuple(a for a in range(rank) if a != axis))
 
-    def filled(self, x: PaddedValue, axes: Iterable[int], number: Any) -> Value:
+    def filled(self, x: PaddedValue, axes: Iterable[int], number: ArrayLike) -> Value:
         """The value with `number` in the padding of these axes."""
         fill = np.asarray(number).astype(x.value.dtype)
         wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]

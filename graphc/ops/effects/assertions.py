@@ -4,6 +4,7 @@ import builtins
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.op import (
@@ -89,9 +90,9 @@ enroll(asserted, "_assert")
 
 @public(name="assert_")
 def assert_(
-    condition: Any,
+    condition: ArrayLike,
     message: str,
-    value: Any,
+    value: ArrayLike,
     error: type[Exception] = CallError,
 ) -> Value:
     """`value`, provided that all of `condition` holds; else the call raises.
@@ -167,8 +168,8 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> PaddedValue:
 
 
 def at_most(
-    low: Any,
-    high: Any,
+    low: ArrayLike,
+    high: ArrayLike,
     reason: str,
     value: Value,
     asking: str,
@@ -194,7 +195,7 @@ def _debug_print(x: Array, *, text: Text) -> TensorType:
     return x.type.like()
 
 
-def shown(x: Any, text: Any, show: Any) -> Any:
+def shown(x: ArrayLike, text: Any, show: Any) -> Any:
     """Printed into programs: pass `x` on after showing it."""
     show(text, x)
     return x
@@ -217,7 +218,7 @@ _debug_print.no_padding("it shows arrays as they are")
 
 
 @public()
-def debug_print(text: str, value: Any) -> Value:
+def debug_print(text: str, value: ArrayLike) -> Value:
     """`value`, which is printed by `text.format(value)` whenever it is computed.
 
     >>> import graphc, graphc.tensor as gt

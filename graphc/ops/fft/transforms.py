@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -144,7 +145,7 @@ def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
     return sizes
 
 
-def _workable(x: Any) -> Value:
+def _workable(x: ArrayLike) -> Value:
     """The array in the precision in which it is transformed."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
@@ -170,7 +171,9 @@ def _points(n: Any, op_name: str) -> Size:
     return size
 
 
-def _one_axis(kind: str, name: str, x: Any, n: Any, axis: int, norm: Any) -> Value:
+def _one_axis(
+    kind: str, name: str, x: ArrayLike, n: Any, axis: int, norm: Any
+) -> Value:
     """A transform along one axis; `irfft` of float16 is float16 again in NumPy."""
     value = _workable(x)
     op_name = f"fft.{name}"
@@ -184,7 +187,7 @@ def _one_axis(kind: str, name: str, x: Any, n: Any, axis: int, norm: Any) -> Val
     return cast(spectrum, FLOAT16) if half else spectrum
 
 
-def _several(kind: str, name: str, x: Any, s: Any, axes: Any, norm: Any) -> Value:
+def _several(kind: str, name: str, x: ArrayLike, s: Any, axes: Any, norm: Any) -> Value:
     """A transform along several axes, one of them twice if it is named twice."""
     value, op_name = _workable(x), f"fft.{name}"
     s = None if s is None else _shape(s, op_name)
@@ -223,7 +226,7 @@ def _chosen_axes(s: Any, axes: Any, rank: int, op_name: str) -> tuple[int, ...]:
     return tuple(normal_axis(a, rank, op_name) for a in axes)
 
 
-def _of_no_axes(kind: str, x: Any, op_name: str) -> Value:
+def _of_no_axes(kind: str, x: ArrayLike, op_name: str) -> Value:
     if "r" in kind:
         raise graph_error("needs at least one axis", op=op_name)
     return strong(as_value(x))
@@ -257,50 +260,50 @@ def _is_minus_one(n: Size) -> bool:
 
 
 @public(name="fft.fft")
-def fft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def fft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The Fourier transform along `axis`, of `n` points (all by default): complex."""
     return _one_axis("fft", "fft", x, n, axis, norm)
 
 
 @public(name="fft.ifft")
-def ifft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ifft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The inverse of `fft`: complex."""
     return _one_axis("ifft", "ifft", x, n, axis, norm)
 
 
 @public(name="fft.rfft")
-def rfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def rfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The first n//2 + 1 elements of the transform of `n` real numbers: complex."""
     return _one_axis("rfft", "rfft", x, n, axis, norm)
 
 
 @public(name="fft.irfft")
-def irfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def irfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default."""
     return _one_axis("irfft", "irfft", x, n, axis, norm)
 
 
 @public(name="fft.hfft")
-def hfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def hfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The real transform of a signal that is Hermitian, of which half is given."""
     dual = _DUALS[_normal(norm, "fft.hfft")]
     return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
 
 
 @public(name="fft.ihfft")
-def ihfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ihfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
     """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
     dual = _DUALS[_normal(norm, "fft.ihfft")]
     return _conjugate(_one_axis("rfft", "ihfft", x, n, axis, dual))
 
 
-def _conjugate(x: Any) -> Value:
+def _conjugate(x: ArrayLike) -> Value:
     value = strong(as_value(x))
     return F.conjugate(value) if value.dtype.kind == "c" else value
 
 
 @public(name="fft.fftn")
-def fftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def fftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """The transform over `axes` (all by default), of `s` points each: complex.
 
     In `s`, -1 stands for the size of the axis. No axes leave the array as it is.
@@ -309,43 +312,51 @@ def fftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value
 
 
 @public(name="fft.ifftn")
-def ifftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def ifftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """The inverse of `fftn`: complex."""
     return _several("ifft", "ifftn", x, s, axes, norm)
 
 
 @public(name="fft.rfftn")
-def rfftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def rfftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
     """`fftn` of real numbers, with half of the last of `axes`: complex."""
     return _several("rfft", "rfftn", x, s, axes, norm)
 
 
 @public(name="fft.irfftn")
-def irfftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def irfftn(
+    x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None
+) -> Value:
     """The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default."""
     return _several("irfft", "irfftn", x, s, axes, norm)
 
 
 @public(name="fft.fft2")
-def fft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def fft2(x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
     """`fftn` over the last two axes."""
     return _several("fft", "fft2", x, s, axes, norm)
 
 
 @public(name="fft.ifft2")
-def ifft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def ifft2(
+    x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None
+) -> Value:
     """`ifftn` over the last two axes."""
     return _several("ifft", "ifft2", x, s, axes, norm)
 
 
 @public(name="fft.rfft2")
-def rfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def rfft2(
+    x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None
+) -> Value:
     """`rfftn` over the last two axes."""
     return _several("rfft", "rfft2", x, s, axes, norm)
 
 
 @public(name="fft.irfft2")
-def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def irfft2(
+    x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None
+) -> Value:
     """`irfftn` over the last two axes."""
     return _several("irfft", "irfft2", x, s, axes, norm)
 
@@ -381,7 +392,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Val
     return value
 
 
-def _shifted(x: Any, axes: Any, back: bool) -> Value:
+def _shifted(x: ArrayLike, axes: Any, back: bool) -> Value:
     value = strong(as_value(x))
     name = "fft.ifftshift" if back else "fft.fftshift"
     if not value.type.rank:
@@ -391,18 +402,20 @@ def _shifted(x: Any, axes: Any, back: bool) -> Value:
 
 
 @public(name="fft.fftshift")
-def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Value:
+def fftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value:
     """The zero frequency moved to the centre of `axes` (all by default)."""
     return _shifted(x, axes, back=False)
 
 
 @public(name="fft.ifftshift")
-def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Value:
+def ifftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Value:
     """The inverse of `fftshift`: they differ where a size is odd."""
     return _shifted(x, axes, back=True)
 
 
-def _frequencies(numbers: Value, n: Size, d: Any, dtype: Any) -> Value:
+def _frequencies(
+    numbers: Value, n: Size, d: ArrayLike, dtype: DTypeLike | None
+) -> Value:
     spacing = as_value(d)
     if spacing.type.rank:
         got = str(spacing.type)
@@ -419,7 +432,12 @@ def _float_dtype(spacing: Value) -> DType:
 
 @public(name="fft.fftfreq")
 def fftfreq(
-    n: Any, /, d: Any = 1.0, dtype: Any = None, *, device: Any = None
+    n: Any,
+    /,
+    d: ArrayLike = 1.0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """The frequencies of `fft` with `n` points at a distance of `d`.
 
@@ -434,7 +452,12 @@ def fftfreq(
 
 @public(name="fft.rfftfreq")
 def rfftfreq(
-    n: Any, /, d: Any = 1.0, dtype: Any = None, *, device: Any = None
+    n: Any,
+    /,
+    d: ArrayLike = 1.0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """The frequencies of `rfft` with `n` points at a distance of `d`."""
     no_device(device, "fft.rfftfreq")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from graphc.errors import GraphError, graph_error
+from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.operators import Operators
@@ -57,7 +58,7 @@ class Updates:
             raise _unfinished(self._x)
         raise AttributeError(f"x.at has no attribute {name!r}; write x.at[i].set(v)")
 
-    def __getitem__(self, index: Any) -> "Update":
+    def __getitem__(self, index: IndexLike) -> "Update":
         return Update(self._x, index)
 
 
@@ -68,7 +69,7 @@ class Update:
     Values are cast to the dtype of `x`, as in NumPy's assignment.
     """
 
-    def __init__(self, x: Value, index: Any) -> None:
+    def __init__(self, x: Value, index: IndexLike) -> None:
         self._x = x
         self._index = index
 
@@ -76,27 +77,27 @@ class Update:
         known = ", ".join(UPDATES)
         raise AttributeError(f"x.at[index] has no attribute {name!r}; it has {known}")
 
-    def set(self, value: Any) -> Value:
+    def set(self, value: ArrayLike) -> Value:
         """The elements replaced; which one wins at a repeated index is not said."""
         return self._update("set", value)
 
-    def add(self, value: Any) -> Value:
+    def add(self, value: ArrayLike) -> Value:
         """The values added; at a repeated index, all of them (`numpy.add.at`)."""
         return self._update("add", value)
 
-    def multiply(self, value: Any) -> Value:
+    def multiply(self, value: ArrayLike) -> Value:
         """Multiplied by the values; at a repeated index, by all of them."""
         return self._update("multiply", value)
 
-    def min(self, value: Any) -> Value:
+    def min(self, value: ArrayLike) -> Value:
         """The smaller of element and value."""
         return self._update("min", value)
 
-    def max(self, value: Any) -> Value:
+    def max(self, value: ArrayLike) -> Value:
         """The larger of element and value."""
         return self._update("max", value)
 
-    def _update(self, how: str, update: Any) -> Value:
+    def _update(self, how: str, update: ArrayLike) -> Value:
         x = strong(as_value(self._x))
         value = cast(as_value(update), x.dtype)
         masked = _whole_mask(x, self._index, value.type.rank)
@@ -109,7 +110,7 @@ class Update:
         return _write(x, value, parsed, how)
 
 
-def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:
+def _whole_mask(x: Value, index: IndexLike, rank: int) -> Value | None:
     """A single bool mask, broadcast along later axes: `x.at[mask].set(v)` is a where.
 
     It is so where `v`, of this rank, is the same for all that the mask chooses.

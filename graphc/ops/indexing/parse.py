@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import IndexLike
 from graphc.ir.graph.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most
@@ -51,7 +52,7 @@ def is_mask(item: Any) -> bool:
     return isinstance(item, Value) and item.dtype == BOOL
 
 
-def _as_items(index: Any) -> list[Any]:
+def _as_items(index: IndexLike) -> list[Any]:
     """The index as a list, arrays as values, without the ellipsis resolved."""
     items = list(index) if isinstance(index, tuple) else [index]
     return [as_item(item) for item in items]
@@ -124,7 +125,7 @@ def _host_size(item: Any) -> Size | None:
     return None
 
 
-def parse_index(x: Value, index: Any) -> Index:
+def parse_index(x: Value, index: IndexLike) -> Index:
     """Sort out an index for `x`; raises GraphError where NumPy would.
 
     Integers known from shapes are basic items, unless arrays stand beside them.

@@ -85,7 +85,7 @@ def of_qr(q: Value, r: Value, gq: Value | None, gr: Value | None) -> Value:
     k, n = r.type.shape[-2:]
     wide = dims.less_equal(n, k) is not True
     size = F.size_value(k)
-    square, tail, of_tail = r, None, None
+    square, tail, of_tail = r, r, None
     if wide:
         square, tail = r[..., :size], r[..., size:]
     if wide and gr is not None:

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_inputs
@@ -30,14 +31,14 @@ def _order(order: Any, op_name: str) -> Any:
     return "fro" if order == "f" else order
 
 
-def _inexact(x: Any) -> Value:
+def _inexact(x: ArrayLike) -> Value:
     value = strong(as_value(x))
     return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
 
 
 @public(name="linalg.norm")
 def norm(
-    x: Any, ord: Any = None, axis: AxisArgument = None, keepdims: bool = False
+    x: ArrayLike, ord: Any = None, axis: AxisArgument = None, keepdims: bool = False
 ) -> Value:
     """A norm of vectors (one axis) or matrices (two axes), as `numpy.linalg.norm`.
 
@@ -65,7 +66,7 @@ def norm(
 
 @public(name="linalg.vector_norm")
 def vector_norm(
-    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, ord: Any = 2
+    x: ArrayLike, /, axis: AxisArgument = None, keepdims: bool = False, ord: Any = 2
 ) -> Value:
     """The norm over all of `axis` (all axes by default) as of one long vector."""
     value, order = _inexact(x), _order(ord, "linalg.vector_norm")
@@ -89,7 +90,7 @@ def _with_last_axes_joined(x: Value, count: int) -> Value:
 
 
 @public(name="linalg.matrix_norm")
-def matrix_norm(x: Any, /, keepdims: bool = False, ord: Any = "fro") -> Value:
+def matrix_norm(x: ArrayLike, /, keepdims: bool = False, ord: Any = "fro") -> Value:
     """The norm of the matrices in the last two axes: see `norm`."""
     value = _inexact(need_matrix(x, "linalg.matrix_norm"))
     rank, order = value.type.rank, _order(ord, "linalg.matrix_norm")
@@ -254,7 +255,7 @@ _nonempty_matrix.padding(lambda pad, x: pad.result(x.value, x.fill))
 
 
 @public(name="linalg.cond")
-def cond(x: Any, p: Any = None) -> Value:
+def cond(x: ArrayLike, p: ArrayLike | None = None) -> Value:
     """The condition number in the norm `p`: by default largest over smallest of the
     singular values, -2 the reverse, else norm(x, p) * norm(inv(x), p).
 

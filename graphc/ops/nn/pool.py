@@ -1,7 +1,8 @@
 """Pooling (`gt.nn.max_pool` ...): a window moved over the last axes of an array."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    JaxArray,
+    NDArray,
+    TensorType,
+    is_integer,
+    product,
+)
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.monoids import least, most
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -50,8 +60,14 @@ def _pooling_rule(
 
 
 def pool_numpy(
-    x: Any, how: Any, fill: Any, window: Any, stride: Any, dilation: Any, padding: Any
-) -> Any:
+    x: Any,
+    how: Callable[..., NDArray],
+    fill: NDArray,
+    window: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+) -> NDArray:
     """Printed into NumPy programs: one axis after another, point by point."""
     batch = x.ndim - len(window)
     for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
@@ -137,8 +153,13 @@ def _position_rule(x: Array, **params: Any) -> TensorType:
 
 
 def positions_numpy(
-    x: Any, larger: Any, window: Any, stride: Any, dilation: Any, padding: Any
-) -> Any:
+    x: NDArray,
+    larger: Callable[..., NDArray],
+    window: Sequence[int],
+    stride: Any,
+    dilation: Sequence[int],
+    padding: Any,
+) -> NDArray:
     """Printed into NumPy programs: the positions of a window one after another."""
     batch = x.ndim - len(window)
     shape, total = x.shape[batch:], int(np.prod(x.shape[batch:]))
@@ -170,23 +191,25 @@ def positions_numpy(
 
 
 def positions_jax(
-    jax: Any,
-    x: Any,
-    larger: Any,
-    start: Any,
-    axes: Any,
-    window: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    larger: Callable[..., JaxArray],
+    start: JaxArray,
+    axes: int,
+    window: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+) -> JaxArray:
     """Printed into JAX programs: pairs of an element and its number are reduced."""
     jnp = jax.numpy
     shape = x.shape[x.ndim - axes :]
     total = int(np.prod(shape))
     numbers = jnp.broadcast_to(jnp.arange(total, dtype="int64").reshape(shape), x.shape)
 
-    def better(a: Any, b: Any) -> Any:
+    def better(
+        a: tuple[JaxArray, JaxArray], b: tuple[JaxArray, JaxArray]
+    ) -> tuple[JaxArray, JaxArray]:
         (x, i), (y, j) = a, b
         first = larger(x, y) | ((x != x) & (y == y))
         tied = (x == y) | ((x != x) & (y != y))

@@ -5,12 +5,17 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, is_integer
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    is_integer,
+)
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.nn.activations import number, real, widened
 from graphc.ops.nn.pool import MAX_POOL, MIN_POOL, SUM_POOL
@@ -49,7 +54,7 @@ def _pooled(
     return result
 
 
-def _numbers(x: Any, name: str) -> Value:
+def _numbers(x: ArrayLike, name: str) -> Value:
     """The array as numbers: bools as int64. Raises GraphError where it is complex."""
     value = strong(as_value(x))
     if value.dtype == BOOL:
@@ -59,7 +64,11 @@ def _numbers(x: Any, name: str) -> Value:
 
 @public(name="nn.max_pool")
 def max_pool(
-    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+    x: ArrayLike,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    dilation: Any = 1,
 ) -> Value:
     """The largest element of every window.
 
@@ -73,7 +82,11 @@ def max_pool(
 
 @public(name="nn.min_pool")
 def min_pool(
-    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+    x: ArrayLike,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    dilation: Any = 1,
 ) -> Value:
     """The smallest element of every window, with the arguments of `max_pool`."""
     value = _numbers(x, "min_pool")
@@ -82,7 +95,11 @@ def min_pool(
 
 @public(name="nn.sum_pool")
 def sum_pool(
-    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
+    x: ArrayLike,
+    window: Any,
+    stride: Any = None,
+    padding: Any = "VALID",
+    dilation: Any = 1,
 ) -> Value:
     """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
     value = _numbers(x, "sum_pool")
@@ -97,7 +114,7 @@ def _summed(name: str, value: Value, *options: Any) -> Value:
 
 @public(name="nn.avg_pool")
 def avg_pool(
-    x: Any,
+    x: ArrayLike,
     window: Any,
     stride: Any = None,
     padding: Any = "VALID",
@@ -125,8 +142,8 @@ def avg_pool(
 
 @public(name="nn.lp_pool")
 def lp_pool(
-    x: Any,
-    p: Any,
+    x: ArrayLike,
+    p: ArrayLike,
     window: Any,
     stride: Any = None,
     padding: Any = "VALID",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Printing, require_at_most
@@ -23,7 +24,7 @@ NAMED = ("SAME", "SAME_LOWER")
 Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is given
 
 
-def sizes(x: Any, count: int, what: str, name: str) -> Shape:
+def sizes(x: ArrayLike, count: int, what: str, name: str) -> Shape:
     """One size per spatial axis, of one for all or a sequence."""
     if isinstance(x, (tuple, list, np.ndarray)) or (
         isinstance(x, Value) and x.type.rank

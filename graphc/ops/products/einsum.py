@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
@@ -167,7 +168,9 @@ def _jax_order(optimize: Optimize) -> str:
 
 
 @public()
-def einsum(*operands: Any, optimize: Any = "auto", dtype: Any = None) -> Value:
+def einsum(
+    *operands: Any, optimize: Any = "auto", dtype: DTypeLike | None = None
+) -> Value:
     """Einstein summation, as `numpy.einsum`: `einsum("ij,jk->ik", x, y)`.
 
     The subscripts may be implicit, repeat a label, and have an ellipsis; the form

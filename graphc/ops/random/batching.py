@@ -7,6 +7,7 @@ axis from the outermost one, which inputs have it, as "10" where it is the first
 two; `result` is the whole shape.
 """
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Annotated, Any
 
@@ -25,14 +26,20 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.params.kinds import Letters
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType
+from graphc.ir.types import NDArray, TensorType
 from graphc.ops.random import padding
 
 Level = Annotated[str, Letters("[01]*", "digits 0 and 1")]
 Levels = tuple[Level, ...]
 
 
-def each_numpy(draw: Any, levels: Any, shape: Any, dtype: Any, *inputs: Any) -> Any:
+def each_numpy(
+    draw: Callable[..., NDArray],
+    levels: Any,
+    shape: tuple[int, ...],
+    dtype: str,
+    *inputs: NDArray,
+) -> NDArray:
     """Printed into NumPy programs: `draw` for each index of the first axes."""
     if not levels:
         return draw(*inputs)

@@ -1,10 +1,9 @@
 """Keys of random draws (`gt.random`): made of a seed, split, joined with numbers."""
 
-from typing import Any
-
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -49,7 +48,7 @@ mapped(_random_key)
 
 
 @public(name="random.key")
-def key(seed: Any) -> Value:
+def key(seed: ArrayLike) -> Value:
     """The key, uint32[2], of a seed: an integer or an integer scalar."""
     name, value = "random.key", as_value(seed)
     if not is_integer(value.dtype) or value.type.rank:
@@ -89,7 +88,7 @@ mapped(_random_split)
 
 
 @public(name="random.split")
-def split(key: Any, num: Any = 2) -> Value:
+def split(key: ArrayLike, num: ShapeLike = 2) -> Value:
     """`num` independent keys, uint32[num, 2]; `num` may be a shape."""
     shape = check_shape(as_shape(num), "random.split")
     return _random_split(as_key(key, "random.split"), shape=shape)
@@ -113,7 +112,7 @@ mapped(_random_fold_in)
 
 
 @public(name="random.fold_in")
-def fold_in(key: Any, data: Any) -> Value:
+def fold_in(key: ArrayLike, data: ArrayLike) -> Value:
     """The key that follows from `key` and an integer, of which 32 bits count."""
     name, value = "random.fold_in", as_value(data)
     if not is_integer(value.dtype) or value.type.rank:

@@ -19,7 +19,7 @@ from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import product, same_size
+from graphc.ir.types import DType, product, same_size
 from graphc.ops.common.padded_reads import (
     at_flat_places,
     flat_places,
@@ -197,7 +197,7 @@ def _chosen(
     n: Size,
     shape: Shape,
     replace: bool,
-    dtype: Any,
+    dtype: DType,
 ) -> Value | None:
     """Choices where there are fewer elements than room.
 

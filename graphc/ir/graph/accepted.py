@@ -1,0 +1,55 @@
+"""The types that functions accept where they ask for values, sizes, indices, dtypes.
+
+Each is turned into one form where it comes in: see `as_value`, `as_size`, `as_shape`
+and `dtype_of`. When the program runs, each is a name by itself, so that `help` shows
+`ArrayLike` and no list of types.
+"""
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeAlias
+
+import numpy as np
+
+from graphc.ir.sizes.dims import Dim
+
+if TYPE_CHECKING:
+    from graphc.ir.graph.nodes import Value
+    from graphc.ir.graph.operators import Operators
+
+    class HasArray(Protocol):
+        """An array of another library, which NumPy can read."""
+
+        def __array__(self) -> np.ndarray[Any, Any]: ...
+
+    class HasDLPack(Protocol):
+        """An array of another library, which gives its memory away."""
+
+        def __dlpack__(self, /, *, stream: None = ...) -> Any: ...
+
+        def __dlpack_device__(self) -> tuple[int, int]: ...
+
+    class StandsForValue(Protocol):
+        """An object that gives the value it stands for."""
+
+        def __graphc_value__(self) -> Value: ...
+
+    ArrayLike: TypeAlias = (
+        "Value | Operators | complex | np.generic | np.ndarray[Any, Any] | Dim"
+        " | HasArray | StandsForValue | Sequence[ArrayLike]"
+    )
+    SizeLike: TypeAlias = "Value | int | np.integer[Any] | Dim | np.ndarray[Any, Any]"
+    ShapeLike: TypeAlias = "SizeLike | Sequence[SizeLike]"
+    AxesLike: TypeAlias = "int | Sequence[int]"
+    IndexItem: TypeAlias = "ArrayLike | slice[Any, Any, Any] | EllipsisType | None"
+    IndexLike: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+    DTypeLike: TypeAlias = "str | type[Any] | np.dtype[Any]"
+else:
+    HasDLPack = NewType("HasDLPack", object)
+    ArrayLike = NewType("ArrayLike", object)
+    SizeLike = NewType("SizeLike", object)
+    ShapeLike = NewType("ShapeLike", object)
+    AxesLike = NewType("AxesLike", object)
+    IndexItem = NewType("IndexItem", object)
+    IndexLike = NewType("IndexLike", object)
+    DTypeLike = NewType("DTypeLike", object)
