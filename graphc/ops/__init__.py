@@ -36,6 +36,7 @@ import graphc.ops.elementwise.select
 import graphc.ops.elementwise.ufuncs
 import graphc.ops.fft.padding
 import graphc.ops.fft.transforms
+import graphc.ops.fft.frequencies
 import graphc.ops.indexing.at
 import graphc.ops.indexing.basic
 import graphc.ops.indexing.gather
