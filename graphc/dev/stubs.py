@@ -9,20 +9,21 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable
-from types import NoneType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
+from graphc.ir.graph.accepted import NAMES
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import FUNCTIONS, METHODS, SPACES
 from graphc.ir.types import DTYPES
 
 HEAD = "# Written by `python -m graphc.dev regenerate stubs`.\n"
 MODULE = re.compile(r"\b(numpy|types|collections\.abc|graphc(?:\.\w+)*)\.\w+\b(?!\.)")
-TYPING = re.compile(r"\b(Any|Literal|Optional|Union)\b")
+TYPING = re.compile(r"\b(Any|Literal|Optional)\b")
 ELSEWHERE = {  # names as annotations spell them
     "Value": "graphc.ir.graph.nodes.Value",
     "Known": "graphc.ops.arrays.sizes.Known",
     "module": "types.ModuleType",
+    **{name: f"graphc.ir.graph.accepted.{name}" for name in NAMES},
 }
 
 
@@ -30,10 +31,6 @@ def annotation(annotated: Any) -> str:
     """An annotation as text, its names with their modules but those of `typing`."""
     if annotated is inspect.Parameter.empty:
         return "Any"
-    if annotated is NoneType:
-        return "None"
-    if get_origin(annotated) is Union:
-        return " | ".join(map(annotation, get_args(annotated)))
     is_text = isinstance(annotated, str)
     text = annotated if is_text else inspect.formatannotation(annotated)
     text = text.replace("typing.", "").replace("'", '"').replace('"Known"', "Known")

@@ -6,12 +6,25 @@ and `dtype_of`. When the program runs, each is a name by itself, so that `help` 
 """
 
 from collections.abc import Sequence
+from inspect import formatannotation
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, NewType, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from graphc.ir.sizes.dims import Dim
+
+NAMES = (
+    "ArrayLike",
+    "AxesLike",
+    "DTypeLike",
+    "HasDLPack",
+    "IndexItem",
+    "IndexLike",
+    "PadsLike",
+    "ShapeLike",
+    "SizeLike",
+)
 
 if TYPE_CHECKING:
     from graphc.ir.graph.nodes import Value
@@ -43,13 +56,24 @@ if TYPE_CHECKING:
     AxesLike: TypeAlias = "int | Sequence[int]"
     IndexItem: TypeAlias = "ArrayLike | slice[Any, Any, Any] | EllipsisType | None"
     IndexLike: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+    PadsLike: TypeAlias = "str | SizeLike | Sequence[SizeLike | Sequence[SizeLike]]"
     DTypeLike: TypeAlias = "str | type[Any] | np.dtype[Any]"
 else:
-    HasDLPack = NewType("HasDLPack", object)
-    ArrayLike = NewType("ArrayLike", object)
-    SizeLike = NewType("SizeLike", object)
-    ShapeLike = NewType("ShapeLike", object)
-    AxesLike = NewType("AxesLike", object)
-    IndexItem = NewType("IndexItem", object)
-    IndexLike = NewType("IndexLike", object)
-    DTypeLike = NewType("DTypeLike", object)
+
+    class _Accepted:
+        """An alias when the program runs: its name, which `help` shows."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __repr__(self) -> str:
+            return self._name
+
+        def __or__(self, other: object) -> "_Accepted":
+            return _Accepted(f"{self} | {formatannotation(other)}")
+
+        def __ror__(self, other: object) -> "_Accepted":
+            return _Accepted(f"{formatannotation(other)} | {self}")
+
+    for _name in NAMES:
+        globals()[_name] = _Accepted(_name)

@@ -36,7 +36,8 @@ class Printing(NamedTuple):
 
 
 Emit = Callable[[Printing], str]
-Vjp = Callable[..., "tuple[Value | None, ...]"]
+Cotangents = tuple[Value | None, ...]
+Vjp = Callable[..., Cotangents]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]

@@ -8,7 +8,7 @@ set, and what people write freely is `Text`, which goes into no string by itself
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -73,6 +73,7 @@ class AxisOf:
     new: bool = False
 
 
+Param = Hashable  # of a node: nodes are equal where their params are
 AxisParam = Annotated[int, AxisOf()]
 AxesParam = tuple[AxisParam, ...]
 NewAxisParam = Annotated[int, AxisOf(new=True)]

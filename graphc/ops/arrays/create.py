@@ -1,6 +1,5 @@
 """Arrays from sizes and numbers."""
 
-from typing import Any
 
 import numpy as np
 
@@ -265,7 +264,7 @@ def eye(
     N: SizeLike,
     M: SizeLike | None = None,
     /,
-    k: Any = 0,
+    k: SizeLike = 0,
     dtype: DTypeLike | None = None,
     *,
     device: None = None,
@@ -289,7 +288,10 @@ enroll(eye, "identity")
 
 @public()
 def tri(
-    N: SizeLike, M: SizeLike | None = None, k: Any = 0, dtype: DTypeLike | None = None
+    N: SizeLike,
+    M: SizeLike | None = None,
+    k: SizeLike = 0,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
     rows = as_size(N)
@@ -300,7 +302,7 @@ def tri(
     return cast(below, result_dtype)
 
 
-def _triangle(x: ArrayLike, k: Any, upper: bool, op_name: str) -> Value:
+def _triangle(x: ArrayLike, k: SizeLike, upper: bool, op_name: str) -> Value:
     value = strong(as_value(x))
     if value.type.rank < 2:
         raise graph_error("needs a matrix", op=op_name, got=str(value.type))
@@ -311,13 +313,13 @@ def _triangle(x: ArrayLike, k: Any, upper: bool, op_name: str) -> Value:
 
 
 @public()
-def tril(x: ArrayLike, /, k: Any = 0) -> Value:
+def tril(x: ArrayLike, /, k: SizeLike = 0) -> Value:
     """The lower triangle, zeros above diagonal `k`."""
     return _triangle(x, k, False, "tril")
 
 
 @public()
-def triu(x: ArrayLike, /, k: Any = 0) -> Value:
+def triu(x: ArrayLike, /, k: SizeLike = 0) -> Value:
     """The upper triangle, zeros below diagonal `k`."""
     return _triangle(x, k, True, "triu")
 

@@ -35,7 +35,7 @@ from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import repeated
 from graphc.ops.common.padded_reads import is_known, number, read
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 Shape = tuple[Size, ...]
 
@@ -98,7 +98,7 @@ def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
 
 
 @_concatenate.padding
-def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Any:
+def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Rebuilt:
     joined: Value = _concatenate(*(a.value for a in arrays), axis=axis)
     if not any(a.ragged((axis,)) for a in arrays[:-1]):
         last = arrays[-1].fill
@@ -211,7 +211,7 @@ def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     return [value[(*before, slice(a, b))] for a, b in pairwise(bounds)]
 
 
-def _items(positions: Any) -> list[Any]:
+def _items(positions: Any) -> list[object]:
     if isinstance(positions, Value):
         return list(positions)
     return list(positions)
@@ -221,7 +221,7 @@ def _as_bound(position: Any) -> Any:
     return position if isinstance(position, Value) else int(position)
 
 
-def _equal_cuts(value: Value, axis: int, sections: int) -> list[Any]:
+def _equal_cuts(value: Value, axis: int, sections: int) -> list[ArrayLike]:
     size = value.type.shape[axis]
     if sections < 1:
         raise graph_error(f"cannot split into {sections} parts", op="split")

@@ -106,7 +106,9 @@ def _around(x: Value, low: Shape, high: Shape) -> Value:
 
 
 @_pad.vjp
-def _(g: Value, x: Value, fill: Value, *, low: Shape, high: Shape) -> Any:
+def _(
+    g: Value, x: Value, fill: Value, *, low: Shape, high: Shape
+) -> tuple[Value | None, ...]:
     middle = g
     if _may_crop(low + high):
         low_, high_ = (tuple(-n for n in widths) for widths in (low, high))
@@ -302,7 +304,7 @@ def pad(x: ArrayLike, pad_width: Any, mode: Any = "constant", **options: Any) ->
     return _pad_from(value, low=low, high=high, mode=mode, odd=odd)
 
 
-def _check_options(mode: Any, options: dict[str, Any]) -> None:
+def _check_options(mode: object, options: dict[str, Any]) -> None:
     if callable(mode):
         hint = "name a mode, or build the parts and use gt.concatenate"
         problem = "a function cannot be a mode: it writes into its argument"
@@ -317,7 +319,7 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
         raise graph_error("reflect_type must be 'even' or 'odd'", op="pad")
 
 
-def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
+def _widths(widths: Value, rank: int) -> list[tuple[Size, Size]]:
     """The sizes before and after each axis, from any form that NumPy takes."""
     if isinstance(widths, dict):
         axis_widths: list[Any] = [(0, 0)] * rank
@@ -337,7 +339,7 @@ def _refuse_negative(mode: str, widths: Shape) -> None:
             raise graph_error(problem, op="pad", hint=hint)
 
 
-def _listed(x: ArrayLike) -> Any:
+def _listed(x: ArrayLike) -> object:
     """Nested lists of numbers or values; a symbolic vector as a list of its items."""
     if isinstance(x, np.ndarray):
         return x.tolist()
@@ -361,7 +363,7 @@ def _pairs(widths: Any, rank: int, what: str) -> list[WidthPair]:
     return pairs * rank if len(rows) == 1 else pairs
 
 
-def _with_constants(value: Value, low: Shape, high: Shape, constants: Any) -> Value:
+def _with_constants(value: Value, low: Shape, high: Shape, constants: Value) -> Value:
     pairs = _pairs(constants, value.type.rank, "a constant")
     fills = [tuple(cast(as_value(c), value.dtype) for c in pair) for pair in pairs]
     for fill in (fill for pair in fills for fill in pair):

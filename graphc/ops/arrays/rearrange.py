@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs
@@ -128,7 +128,9 @@ def _column(value: Value) -> Value:
 
 
 @public()
-def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def array_split(
+    x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0
+) -> list[Value]:
     """As `split`, but parts may differ in size by one."""
     if not isinstance(indices_or_sections, (int, np.integer)):
         return F.split(x, indices_or_sections, axis)
@@ -211,7 +213,7 @@ def block(arrays: ArrayLike) -> Value:
     return _block(arrays, depth, max(depth, _deepest(arrays)), blocks)
 
 
-def _depth(item: Any) -> int:
+def _depth(item: ArrayLike) -> int:
     """How deep the lists are nested; raises GraphError where they do not agree."""
     if isinstance(item, tuple):
         raise graph_error("blocks are nested in lists, not tuples", op="block")
@@ -224,18 +226,18 @@ def _depth(item: Any) -> int:
     return depths.pop() + 1
 
 
-def _deepest(item: Any) -> int:
+def _deepest(item: ArrayLike) -> int:
     return max(map(_deepest, item)) if isinstance(item, list) else _strong(item).ndim
 
 
-def _leaves(item: Any) -> list[Any]:
+def _leaves(item: Any) -> list[ArrayLike]:
     """The blocks in nested lists, in order."""
     if not isinstance(item, list):
         return [item]
     return [leaf for part in item for leaf in _leaves(part)]
 
 
-def _block(item: Any, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
+def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
     """The next `blocks`, nested as `item`, put together."""
     if not isinstance(item, list):
         return _at_least(next(blocks), rank)

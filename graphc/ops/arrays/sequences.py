@@ -73,7 +73,11 @@ def indices(
 
 @public()
 def fromfunction(
-    function: Any, shape: ShapeLike, *, dtype: DTypeLike | None = None, **kwargs: Any
+    function: Callable[..., object],
+    shape: ShapeLike,
+    *,
+    dtype: DTypeLike | None = None,
+    **kwargs: object,
 ) -> Any:
     """`function` of the index arrays, as `numpy.fromfunction`.
 
@@ -117,7 +121,7 @@ def _window(name: str, shape: Callable[[Value, Any], Value]) -> None:
     enroll(function, name)
 
 
-def _filled_window(n: Any, shape: Callable[[Value, Any], Value]) -> Value:
+def _filled_window(n: SizeLike, shape: Callable[[Value, Any], Value]) -> Value:
     last = size_value(as_size(n, "the number of points") - 1)
     i = cast(2 * F.arange(last + 1) - last, config.float)
     if isinstance(last, int):
@@ -143,7 +147,7 @@ def kaiser(M: SizeLike, beta: ArrayLike) -> Value:
     """The Kaiser window of `M` points, as `numpy.kaiser`, in the default float."""
     width = cast(as_value(beta), config.float)
 
-    def shape(i: Value, last: Any) -> Value:
+    def shape(i: Value, last: Value) -> Value:
         inner = width * F.sqrt(1 - F.square(i / last))
         return F.special.i0(inner) / F.special.i0(width)
 

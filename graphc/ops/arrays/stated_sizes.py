@@ -1,13 +1,12 @@
 """Sizes that are stated for an array, and checked where they cannot be proved."""
 
-from typing import Any
-
 from graphc.errors import ErrorKind
 from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.namespace import enroll, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, TensorType, same_size
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -49,7 +48,7 @@ _specify_shape.batch(
 
 
 @_specify_shape.padding
-def _(pad: Padding, x: PaddedValue, **_: Any) -> PaddedValue:
+def _(pad: Padding, x: PaddedValue, **_: Param) -> PaddedValue:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes import dims
 
 KnownSizes = Any  # an object array of sizes, or a single one
@@ -31,7 +33,7 @@ def numbers(sizes: KnownSizes) -> Any:
     return array.astype("int64")
 
 
-def of_numbers(function: Callable[..., Any]) -> Callable[..., KnownSizes]:
+def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
     """The rule that is a function of NumPy where all sizes are numbers."""
 
     def rule(*sizes: KnownSizes, **params: Any) -> KnownSizes:
@@ -75,7 +77,7 @@ def _places(
 
 
 def taken(
-    x: KnownSizes, *indices: KnownSizes, axes: Sequence[int], inside: Any
+    x: KnownSizes, *indices: KnownSizes, axes: Sequence[int], inside: ArrayLike
 ) -> KnownSizes:
     """The rule of a read at known positions."""
     places = _places(x, indices, axes)
@@ -96,7 +98,7 @@ def written(
     *indices: KnownSizes,
     axes: Sequence[int],
     how: str,
-    inside: Any,
+    inside: Value,
 ) -> KnownSizes:
     """The rule of a write at known positions."""
     places = _places(x, indices, axes)
@@ -107,6 +109,6 @@ def written(
     return new
 
 
-def is_symbolic(items: Sequence[Any]) -> bool:
+def is_symbolic(items: Sequence[object]) -> bool:
     """Whether a bound of a slice is a formula."""
     return any(isinstance(bound, dims.Dim) for bound in items)

@@ -11,15 +11,17 @@ import numpy as np
 
 from graphc.ir.graph.nodes import Value
 from graphc.ir.rules import RuleTable
-from graphc.ir.types import BOOL, DType, is_integer
+from graphc.ir.types import BOOL, DType, NDArray, is_integer
+
+Element = complex | np.generic | NDArray  # also a bool, an integer, a float
 
 
-def zero(dtype: DType) -> Any:
+def zero(dtype: DType) -> Element:
     """The neutral element of sums, and of `any`."""
     return False if dtype.kind == "b" else 0
 
 
-def one(dtype: DType) -> Any:
+def one(dtype: DType) -> Element:
     """The neutral element of products, and of `all`."""
     return True if dtype.kind == "b" else 1
 
@@ -34,7 +36,7 @@ def most(dtype: DType) -> Any:
     return _limit(dtype, low=False)
 
 
-def _limit(dtype: DType, low: bool) -> Any:
+def _limit(dtype: DType, low: bool) -> Element:
     if dtype == BOOL:
         return not low
     if is_integer(dtype):
@@ -59,7 +61,7 @@ class Monoid(NamedTuple):
     """
 
     join: str
-    neutral: Callable[[DType], Any]
+    neutral: Callable[[DType], Element]
     widened: bool = False
     ordered: bool = False
     of_one: Callable[[Value], Value] = itself

@@ -19,6 +19,7 @@ from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import as_value, cast, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size
@@ -29,9 +30,9 @@ from graphc.ir.types import (
     TensorType,
     is_inexact,
 )
-from graphc.ops.common.monoids import most
+from graphc.ops.common.monoids import Element, most
 
-Fill = Mapping[int, Any]  # by axis: what all of its padding holds
+Fill = Mapping[int, Element]  # by axis: what all of its padding holds
 CapacityOf = Callable[[Size], Size]
 # An element of a result, from an element of each input: what padding becomes.
 ELEMENTS: RuleTable[Callable[..., Any]] = RuleTable("elements on the host")
@@ -54,6 +55,9 @@ class PaddedValue:
     def ragged(self, axes: Iterable[int]) -> list[int]:
         """The padded ones of `axes`."""
         return [a for a in axes if a in self.axes]
+
+
+Rebuilt = Value | PaddedValue | tuple[Value | PaddedValue, ...] | None
 
 
 class NotPadded(Exception):
@@ -153,7 +157,7 @@ class Padding:
         return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
-def _holds(padding: Any, fill: "np.ndarray[Any, Any]") -> bool:
+def _holds(padding: Element | None, fill: "np.ndarray[Any, Any]") -> bool:
     """Whether padding holds this very number, bit by bit, the sign of zeros aside."""
     if padding is None:
         return False
@@ -162,7 +166,7 @@ def _holds(padding: Any, fill: "np.ndarray[Any, Any]") -> bool:
     return np.asarray(padding).astype(fill.dtype).tobytes() == fill.tobytes()
 
 
-def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
+def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element]:
     """The fill by axis of the result, where `axes` are reduced."""
     order = sorted(set(fill) - set(axes))
     if keepdims:
@@ -194,7 +198,7 @@ def _fill_at(x: PaddedValue, axis: int) -> Any:
     return x.fill.get(axis + x.type.rank)
 
 
-def _computed(node: Node, numbers: list[Any]) -> Any:
+def _computed(node: Node, numbers: Sequence[object]) -> Any:
     """The element that a node computes from the padding, None where it is not known."""
     dtype = node.outputs[0].dtype
     if node.primitive.chooses and numbers[0] is not None:
@@ -228,7 +232,7 @@ def last(dtype: DType) -> Any:
 
 
 def first_values(
-    pad: Padding, *values: PaddedValue, count: int, **params: Any
+    pad: Padding, *values: PaddedValue, count: int, **params: Param
 ) -> tuple[PaddedValue, ...]:
     """The rule of an op whose results are its first inputs."""
     first = enumerate(values[:count])

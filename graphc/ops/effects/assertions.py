@@ -16,7 +16,7 @@ from graphc.ir.graph.op import (
     views_of_inputs,
 )
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.params.kinds import Text
+from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, TensorType
 from graphc.ops.common.batching import Batched, spread
@@ -57,23 +57,21 @@ _assert_.linear = True
 
 @_assert_.vjp
 def _(
-    g: Value, x: Value, condition: Value, **params: Any
+    g: Value, x: Value, condition: Value, **params: Param
 ) -> tuple[Value | None, ...]:
     """The derivative is checked too: where the condition fails, there is none."""
     return _assert_(g, condition, **params), None
 
 
 @_assert_.batch
-def _(
-    n: Size, batched: Batched, x: Value, condition: Value, **params: Any
-) -> Value:
+def _(n: Size, batched: Batched, x: Value, condition: Value, **params: Param) -> Value:
     test = first_failure(condition) if batched[1] else condition
     return _assert_(spread(n, batched[0], x), test, **params)
 
 
 @_assert_.padding
 def _(
-    pad: Padding, x: PaddedValue, condition: PaddedValue, **params: Any
+    pad: Padding, x: PaddedValue, condition: PaddedValue, **params: Param
 ) -> PaddedValue:
     return pad.result(_assert_(x.value, condition.value, **params), x.fill)
 
@@ -123,7 +121,7 @@ def assert_(
     return checked_value
 
 
-def _named(error: Any, message: str) -> str:
+def _named(error: object, message: str) -> str:
     """The name under which an exception class is found when the check fails.
 
     Raises GraphError where it cannot be raised with a message alone.
@@ -163,7 +161,7 @@ _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
 
 
 @_at_most_.padding
-def _(pad: Padding, x: PaddedValue, **params: Any) -> PaddedValue:
+def _(pad: Padding, x: PaddedValue, **params: Param) -> PaddedValue:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
@@ -195,7 +193,7 @@ def _debug_print(x: Array, *, text: Text) -> TensorType:
     return x.type.like()
 
 
-def shown(x: ArrayLike, text: Any, show: Any) -> Any:
+def shown(x: ArrayLike, text: Any, show: Any) -> object:
     """Printed into programs: pass `x` on after showing it."""
     show(text, x)
     return x

@@ -1,7 +1,6 @@
 """Identity ops that a transformation sees: no gradient passes, or no sharing."""
 
 from types import ModuleType
-from typing import Any
 
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, strong
@@ -53,7 +52,7 @@ def _(g: Value, x: Value, *after: Value) -> tuple[Value | None, ...]:
 
 
 @_barrier.batch
-def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
+def _(n: int | Value, batched: ArrayLike, x: Value, *after: Value) -> Value:
     return _barrier(x, *after)
 
 
@@ -79,7 +78,7 @@ def pinned(jax: ModuleType, x: JaxArray) -> JaxArray:
     that are not to be inlined.
     """
 
-    def on_cpu(x: ArrayLike) -> Any:
+    def on_cpu(x: ArrayLike) -> Value:
         with jax.experimental.xla_metadata.set_xla_metadata(inlineable="false"):
             return jax.jit(jax.lax.optimization_barrier)(x)
 

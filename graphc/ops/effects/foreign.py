@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
@@ -26,11 +27,11 @@ class ForeignFunction(ABC):
     ranks: tuple[int, ...]
 
     @abstractmethod
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> Sequence[Any]:
+    def run(self, sizes: Sequence[int], arrays: Sequence[ArrayLike]) -> Sequence[Any]:
         """The results, where the sizes that it depends on are these."""
 
     @abstractmethod
-    def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> Sequence[Any]:
+    def on_host(self, sizes: Sequence[int], arrays: Sequence[Size]) -> Sequence[Any]:
         """The results as arrays of NumPy."""
 
     @abstractmethod
@@ -87,7 +88,7 @@ _foreign.no_padding("it runs at true sizes")
 
 @_foreign.vjp
 def _(
-    g: Any,
+    g: Value | tuple[Value | None, ...],
     *values: Value,
     function: Opaque,
     shapes: tuple[Size, ...],

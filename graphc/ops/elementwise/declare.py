@@ -13,7 +13,7 @@ negative integer powers of integers: those that are data raise in NumPy, on JAX 
 with `check=True`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,7 +151,7 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
     )
 
 
-def _own_dtype(args: tuple[Any, ...]) -> DType | None:
+def _own_dtype(args: tuple[object, ...]) -> DType | None:
     """The dtype of arguments that are all values of it, and none a Python number."""
     common = None
     for arg in args:
@@ -174,7 +174,7 @@ def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Valu
     return primitive(*values) if size is None else as_value(size_value(size))
 
 
-def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
+def _no_loop(primitive: Primitive, values: Sequence[Value]) -> Exception:
     got = ", ".join(str(as_value(v).type) for v in values)
     return graph_error("no loop for these dtypes", op=primitive.name, got=got)
 

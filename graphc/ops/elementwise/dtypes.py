@@ -27,7 +27,7 @@ KINDS: dict[str, Callable[[DType], bool]] = {
 }
 
 
-def _dtype(x: ArrayLike) -> DType:
+def _dtype(x: ArrayLike | DTypeLike) -> DType:
     """The dtype of an array, or one that is given as such."""
     if isinstance(x, ARRAYS):
         return dtype_of(x.dtype)
@@ -35,7 +35,7 @@ def _dtype(x: ArrayLike) -> DType:
 
 
 @public()
-def result_type(*arrays_and_dtypes: Any) -> DType:
+def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> DType:
     """The dtype of arithmetic with these arrays, dtypes and Python numbers."""
     if not arrays_and_dtypes:
         raise graph_error("needs at least one array or dtype", op="result_type")
@@ -47,13 +47,17 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 @public()
-def can_cast(from_: Any, to: ArrayLike, /, casting: str = "safe") -> bool:
+def can_cast(
+    from_: ArrayLike | DTypeLike, to: DTypeLike, /, casting: str = "safe"
+) -> bool:
     """Whether a dtype, or that of an array, can be cast to another by a rule."""
     return np.can_cast(_dtype(from_), _dtype(to), casting)  # type: ignore[arg-type]
 
 
 @public()
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+def isdtype(
+    dtype: DTypeLike, kind: str | DTypeLike | tuple[str | DTypeLike, ...]
+) -> bool:
     """Whether a dtype is another, or of a kind, or one of a tuple of both.
 
     Kinds: "bool", "signed integer", "unsigned integer", "integral", "real floating",
@@ -70,7 +74,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
 
 
 @public()
-def finfo(type: Any, /) -> Any:
+def finfo(type: ArrayLike | DTypeLike, /) -> Any:
     """The limits of a floating-point dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_float(dtype) and dtype.kind != "c":
@@ -81,7 +85,7 @@ def finfo(type: Any, /) -> Any:
 
 
 @public()
-def iinfo(type: Any, /) -> Any:
+def iinfo(type: ArrayLike | DTypeLike, /) -> Any:
     """The limits of an integer dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_integer(dtype):
@@ -127,7 +131,7 @@ def matrix_transpose(x: ArrayLike, /) -> Value:
 class NamespaceInfo:
     """The answers to the Array API about its namespace."""
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, object]:
         """Boolean indexing and sizes from data are there; ranks are limited to 64."""
         return {
             "boolean indexing": True,

@@ -148,7 +148,7 @@ def frexp(x: ArrayLike) -> tuple[Value, Value]:
     return _frexp(_floating(x, np.frexp))
 
 
-def _floating(x: ArrayLike, ufunc: Any) -> Value:
+def _floating(x: ArrayLike, ufunc: np.ufunc) -> Value:
     """`x` as a strong real float: in the dtype of the ufunc's loop for it."""
     value = strong(as_value(x))
     loop = loop_dtypes(ufunc, (value.dtype,))

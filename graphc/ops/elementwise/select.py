@@ -1,8 +1,7 @@
 """Choices per element: by conditions, by numbers, and along a line of points."""
 
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -55,7 +54,11 @@ def select(
 
 @public()
 def piecewise(
-    x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: ArrayLike, **kw: Any
+    x: ArrayLike,
+    condlist: ArrayLike,
+    funclist: Sequence[ArrayLike | Callable[..., ArrayLike]],
+    *args: object,
+    **kw: object,
 ) -> Value:
     """Per element, the function (or number) of the last true condition.
 
@@ -64,8 +67,7 @@ def piecewise(
     dtype of `x`, as in NumPy.
     """
     value = strong(as_value(x))
-    single = not isinstance(condlist, (list, tuple))
-    condition_list = [condlist] if single else condlist
+    condition_list = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     conditions = [cast(strong(as_value(c)), BOOL) for c in condition_list]
     extra = len(funclist) - len(conditions)
     if extra not in (0, 1):
@@ -84,7 +86,7 @@ def piecewise(
 @public()
 def interp(
     x: ArrayLike,
-    xp: ModuleType,
+    xp: ArrayLike,
     fp: ArrayLike,
     left: ArrayLike | None = None,
     right: ArrayLike | None = None,
@@ -166,7 +168,7 @@ def _(
     return (None, *(F.where(F.equal(chosen, k), g, zero) for k in range(count)))
 
 
-def _choose_checks(node: Node) -> list[tuple[Any, str]]:
+def _choose_checks(node: Node) -> list[tuple[Value, str]]:
     index, count = node.inputs[0], len(node.inputs) - 1
     if node.params["mode"] != "clip":
         return []

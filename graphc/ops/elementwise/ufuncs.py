@@ -18,6 +18,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
     PRIMITIVES,
     Array,
+    Cotangents,
     Emit,
     Printing,
     Rounding,
@@ -144,15 +145,14 @@ def _print_lcm(p: Printing) -> str:
 
 
 MOST_POWER = 8  # of a size, that is written as a product
-Cotangents = tuple[Value | None, ...]
 
 
-def _scaled(derivative: Callable[[Value], Any]) -> Vjp:
+def _scaled(derivative: Callable[[Value], Value]) -> Vjp:
     """The rule of a function of one number: the cotangent times its derivative."""
     return lambda g, x: (g * derivative(x),)
 
 
-def _divided(divisor: Callable[[Value], Any]) -> Vjp:
+def _divided(divisor: Callable[[Value], Value]) -> Vjp:
     """The same, where the derivative is one over something."""
     return lambda g, x: (g / divisor(x),)
 

@@ -1,13 +1,12 @@
 """Frequencies of a transform (`gt.fft`), and their order: zero first, or amidst."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, DTypeLike, SizeLike
 from graphc.ir.graph.build import (
     as_value,
     cast,
@@ -43,9 +42,7 @@ def _print_shift(p: Printing) -> str:
 
 _fftshift.emit(_print_shift)
 _fftshift.linear = True
-_fftshift.vjp(
-    lambda g, x, *, axes, back: (_fftshift(g, axes=axes, back=not back),)
-)
+_fftshift.vjp(lambda g, x, *, axes, back: (_fftshift(g, axes=axes, back=not back),))
 batch_with_axes(_fftshift, "axes")
 
 
@@ -61,7 +58,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Val
     return value
 
 
-def _shifted(x: ArrayLike, axes: Any, back: bool) -> Value:
+def _shifted(x: ArrayLike, axes: AxesLike | None, back: bool) -> Value:
     value = strong(as_value(x))
     name = "fft.ifftshift" if back else "fft.fftshift"
     if not value.type.rank:
@@ -101,7 +98,7 @@ def _float_dtype(spacing: Value) -> DType:
 
 @public(name="fft.fftfreq")
 def fftfreq(
-    n: Any,
+    n: SizeLike,
     /,
     d: ArrayLike = 1.0,
     dtype: DTypeLike | None = None,
@@ -121,7 +118,7 @@ def fftfreq(
 
 @public(name="fft.rfftfreq")
 def rfftfreq(
-    n: Any,
+    n: SizeLike,
     /,
     d: ArrayLike = 1.0,
     dtype: DTypeLike | None = None,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -148,7 +148,7 @@ def _workable(x: ArrayLike) -> Value:
     return cast(value, dtype_of("float32")) if half else value
 
 
-def _normal(norm: Any, op_name: str) -> Norm:
+def _normal(norm: Norm, op_name: str) -> Norm:
     """The name of a normalisation; None is "backward"."""
     if norm is not None and norm not in _DUALS:
         expected = '"backward", "ortho" or "forward"'
@@ -158,7 +158,7 @@ def _normal(norm: Any, op_name: str) -> Norm:
     return None if norm == "backward" else norm
 
 
-def points(n: Any, op_name: str) -> Size:
+def points(n: SizeLike, op_name: str) -> Size:
     """The points of a transform along one axis: one or more."""
     size = as_size(n, "a number of points")
     if isinstance(size, int) and size < 1:
@@ -167,7 +167,7 @@ def points(n: Any, op_name: str) -> Size:
 
 
 def _one_axis(
-    kind: str, name: str, x: ArrayLike, n: Any, axis: int, norm: Any
+    kind: str, name: str, x: ArrayLike, n: SizeLike | None, axis: int, norm: Any
 ) -> Value:
     """A transform along one axis; `irfft` of float16 is float16 again in NumPy."""
     value = _workable(x)
@@ -182,7 +182,14 @@ def _one_axis(
     return cast(spectrum, FLOAT16) if half else spectrum
 
 
-def _several(kind: str, name: str, x: ArrayLike, s: Any, axes: Any, norm: Any) -> Value:
+def _several(
+    kind: str,
+    name: str,
+    x: ArrayLike,
+    s: ShapeLike | None,
+    axes: AxesLike | None,
+    norm: Any,
+) -> Value:
     """A transform along several axes, one of them twice if it is named twice."""
     value, op_name = _workable(x), f"fft.{name}"
     s = None if s is None else _shape(s, op_name)
@@ -212,7 +219,9 @@ def _one_by_one(
     return value
 
 
-def _chosen_axes(s: Any, axes: Any, rank: int, op_name: str) -> tuple[int, ...]:
+def _chosen_axes(
+    s: Any, axes: AxesLike | None, rank: int, op_name: str
+) -> tuple[int, ...]:
     if axes is None:
         count = rank if s is None else len(s)
         axes = range(-count, 0) if s is not None else range(rank)
@@ -243,7 +252,7 @@ def _sizes(
     )
 
 
-def _shape(s: Any, op_name: str) -> Shape:
+def _shape(s: ShapeLike, op_name: str) -> Shape:
     if isinstance(s, (int, np.integer, Dim)):
         problem = "s must be a list of sizes, one per axis"
         raise graph_error(problem, op=op_name, got=repr(s))
@@ -255,38 +264,50 @@ def _is_minus_one(n: Size) -> bool:
 
 
 @public(name="fft.fft")
-def fft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def fft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The Fourier transform along `axis`, of `n` points (all by default): complex."""
     return _one_axis("fft", "fft", x, n, axis, norm)
 
 
 @public(name="fft.ifft")
-def ifft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ifft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The inverse of `fft`: complex."""
     return _one_axis("ifft", "ifft", x, n, axis, norm)
 
 
 @public(name="fft.rfft")
-def rfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def rfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The first n//2 + 1 elements of the transform of `n` real numbers: complex."""
     return _one_axis("rfft", "rfft", x, n, axis, norm)
 
 
 @public(name="fft.irfft")
-def irfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def irfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default."""
     return _one_axis("irfft", "irfft", x, n, axis, norm)
 
 
 @public(name="fft.hfft")
-def hfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def hfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The real transform of a signal that is Hermitian, of which half is given."""
     dual = _DUALS[_normal(norm, "fft.hfft")]
     return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
 
 
 @public(name="fft.ihfft")
-def ihfft(x: ArrayLike, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ihfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
     dual = _DUALS[_normal(norm, "fft.ihfft")]
     return _conjugate(_one_axis("rfft", "ihfft", x, n, axis, dual))
@@ -298,7 +319,13 @@ def _conjugate(x: ArrayLike) -> Value:
 
 
 @public(name="fft.fftn")
-def fftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def fftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """The transform over `axes` (all by default), of `s` points each: complex.
 
     In `s`, -1 stands for the size of the axis. No axes leave the array as it is.
@@ -307,34 +334,58 @@ def fftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) ->
 
 
 @public(name="fft.ifftn")
-def ifftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def ifftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """The inverse of `fftn`: complex."""
     return _several("ifft", "ifftn", x, s, axes, norm)
 
 
 @public(name="fft.rfftn")
-def rfftn(x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def rfftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """`fftn` of real numbers, with half of the last of `axes`: complex."""
     return _several("rfft", "rfftn", x, s, axes, norm)
 
 
 @public(name="fft.irfftn")
 def irfftn(
-    x: ArrayLike, /, s: Any = None, axes: Any = None, norm: Norm = None
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
 ) -> Value:
     """The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default."""
     return _several("irfft", "irfftn", x, s, axes, norm)
 
 
 @public(name="fft.fft2")
-def fft2(x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def fft2(
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
+) -> Value:
     """`fftn` over the last two axes."""
     return _several("fft", "fft2", x, s, axes, norm)
 
 
 @public(name="fft.ifft2")
 def ifft2(
-    x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
 ) -> Value:
     """`ifftn` over the last two axes."""
     return _several("ifft", "ifft2", x, s, axes, norm)
@@ -342,7 +393,10 @@ def ifft2(
 
 @public(name="fft.rfft2")
 def rfft2(
-    x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
 ) -> Value:
     """`rfftn` over the last two axes."""
     return _several("rfft", "rfft2", x, s, axes, norm)
@@ -350,7 +404,10 @@ def rfft2(
 
 @public(name="fft.irfft2")
 def irfft2(
-    x: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Norm = None
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
 ) -> Value:
     """`irfftn` over the last two axes."""
     return _several("irfft", "irfft2", x, s, axes, norm)

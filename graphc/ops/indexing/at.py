@@ -1,7 +1,5 @@
 """`x.at[index].set(v)` and its like: from an index as it is written to an update."""
 
-from typing import Any
-
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_value, cast, strong
@@ -32,7 +30,7 @@ def _unfinished(x: Value) -> GraphError:
     )
 
 
-def _not_an_array(self: "Updates | Update", *_: Any, **__: Any) -> Any:
+def _not_an_array(self: "Updates | Update", *_: ArrayLike, **__: ArrayLike) -> Value:
     raise _unfinished(self._x)
 
 
@@ -53,7 +51,7 @@ class Updates:
     def __init__(self, x: Value) -> None:
         self._x = x
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         if name in UPDATES:
             raise _unfinished(self._x)
         raise AttributeError(f"x.at has no attribute {name!r}; write x.at[i].set(v)")
@@ -73,7 +71,7 @@ class Update:
         self._x = x
         self._index = index
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         known = ", ".join(UPDATES)
         raise AttributeError(f"x.at[index] has no attribute {name!r}; it has {known}")
 

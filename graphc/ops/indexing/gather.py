@@ -118,7 +118,7 @@ def _widened(index: Value) -> Value:
     return cast(index, INT64)
 
 
-def _slice_checks(node: Node) -> list[tuple[Any, str]]:
+def _slice_checks(node: Node) -> list[tuple[Value, str]]:
     x, start = node.inputs
     axis, length = node.params["axis"], node.params["length"]
     if from_arguments(start):
@@ -291,7 +291,7 @@ def contained(index: Value, n: int | Value) -> Value:
     return F.logical_and(index >= least, index < n)
 
 
-def stray_checks(node: Node) -> list[tuple[Any, str]]:
+def stray_checks(node: Node) -> list[tuple[Value, str]]:
     """Conditions that no index array leaves its axis, each with a message."""
     x, params = node.inputs[0], node.params
     indices = node.inputs[len(node.inputs) - len(params["axes"]) :]

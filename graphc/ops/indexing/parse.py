@@ -1,7 +1,7 @@
 """A user's index sorted out: basic items, index arrays, and dynamic starts."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from graphc.ir.params.kinds import Letters
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
-from graphc.ir.types import BOOL, INT32, is_integer
+from graphc.ir.types import BOOL, INT32, NDArray, is_integer
 
 SliceBound = Size | None
 Bounds = tuple[SliceBound, ...]
@@ -47,7 +47,7 @@ class Index:
     divider: int | None = None
 
 
-def is_mask(item: Any) -> bool:
+def is_mask(item: object) -> TypeGuard[Value]:
     """Whether an item of an index is a bool array."""
     return isinstance(item, Value) and item.dtype == BOOL
 
@@ -110,11 +110,11 @@ def _divides(before: list[Any], after: list[Any]) -> bool:
     return bool(first and last and arrays)
 
 
-def _keeps_axis(item: Any) -> bool:
+def _keeps_axis(item: object) -> bool:
     return item is None or isinstance(item, slice)
 
 
-def _host_size(item: Any) -> Size | None:
+def _host_size(item: object) -> Size | None:
     """A scalar index that is known from shapes alone, as a size."""
     if isinstance(item, int):
         return item
@@ -180,7 +180,7 @@ def parse_index(x: Value, index: IndexLike) -> Index:
     )
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: object) -> TypeGuard[Value]:
     return isinstance(item, Value) and (item.type.rank > 0 or item.dtype == BOOL)
 
 
@@ -294,7 +294,7 @@ def _check_array(value: Value, n: Size, x: Value) -> bool:
     return True
 
 
-def extremes(literal: Any) -> tuple[int, ...]:
+def extremes(literal: NDArray) -> tuple[int, ...]:
     """The least and the largest of literal indices, if there are any."""
     return (int(literal.min()), int(literal.max())) if literal.size else ()
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -45,7 +45,7 @@ def _outside(name: str, size: Size) -> GraphError:
     return graph_error("a position is out of range", op=name, hint=hint)
 
 
-def _axes_from_last(rank: int, order: Any, name: str) -> Sequence[int]:
+def _axes_from_last(rank: int, order: str, name: str) -> Sequence[int]:
     """The axes of a shape, the one first along which neighbours are next to another."""
     if order not in ("C", "F"):
         expected = "'C' or 'F'"
@@ -83,8 +83,8 @@ def _shape(shape: ShapeLike, name: str) -> Shape:
 @public()
 def ravel_multi_index(
     multi_index: Sequence[ArrayLike] | Value | NDArray,
-    dims: Any,
-    mode: Any = "raise",
+    dims: ShapeLike,
+    mode: str | Sequence[str] = "raise",
     order: Layout = "C",
 ) -> Value:
     """The flat position of positions per axis, as `numpy.ravel_multi_index`.
@@ -107,7 +107,7 @@ def ravel_multi_index(
     return cast(flat, INT64)
 
 
-def _inside(place: Value, n: Size, mode: Any, name: str) -> Value:
+def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
     """Positions within an axis of size `n`."""
     size = size_value(n)
     if mode == "wrap":
@@ -126,7 +126,7 @@ def _inside(place: Value, n: Size, mode: Any, name: str) -> Value:
 
 
 @public()
-def diag_indices(n: Any, ndim: int = 2) -> tuple[Value, ...]:
+def diag_indices(n: SizeLike, ndim: int = 2) -> tuple[Value, ...]:
     """The positions of the main diagonal of an array with `ndim` axes of size `n`."""
     (size,) = _shape(n, "diag_indices")
     return (F.arange(size_value(size)),) * ndim
@@ -185,7 +185,7 @@ def triu_indices_from(arr: ArrayLike, k: Any = 0) -> tuple[Value, Value]:
     return triu_indices(rows, k, columns)
 
 
-def _matrix_shape(arr: ArrayLike, name: str) -> tuple[Any, ...]:
+def _matrix_shape(arr: ArrayLike, name: str) -> tuple[object, ...]:
     value = as_value(arr)
     if value.type.rank != 2:
         raise graph_error("needs a matrix", op=name, got=str(value.type))

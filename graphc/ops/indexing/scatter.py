@@ -6,7 +6,6 @@ compiled with `check=True`, which raises.
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from graphc.ir.graph.build import INPUT, as_value, cast, is_body_input, size_val
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, enroll
-from graphc.ir.params.kinds import AxesParam
+from graphc.ir.params.kinds import AxesParam, Param
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import JaxArray, NDArray, TensorType, product
 from graphc.ops.common.batching import Batched, spread
@@ -311,7 +310,7 @@ def _slice_update(
     return x.type.like()
 
 
-def slice_update_numpy(x: NDArray, v: NDArray, items: Any, how: str) -> NDArray:
+def slice_update_numpy(x: NDArray, v: NDArray, items: Value, how: str) -> NDArray:
     """Printed into NumPy programs."""
     y = np.array(x)  # of a NumPy scalar, an array that can be written to
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
@@ -339,7 +338,7 @@ _slice_update.sizes = _sizes_of_update
 
 
 def slice_update_jax(
-    jnp: ModuleType, x: JaxArray, v: JaxArray, items: Any, how: str
+    jnp: ModuleType, x: JaxArray, v: JaxArray, items: ArrayLike, how: str
 ) -> JaxArray:
     """Printed into JAX programs for writes that may be to all of an array.
 
@@ -376,7 +375,7 @@ SLICE_UPDATE = enroll(_slice_update, "_slice_update")
 
 
 @_slice_update.vjp
-def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> IndexPair:
+def _(g: Value, x: Value, v: Value, *, how: str, **items: Param) -> IndexPair:
     def write(to: Value, part: Value, by: str) -> Value:
         return _slice_update(to, part, how=by, **items)
 
@@ -402,7 +401,7 @@ def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:
 
 @_slice_update.batch
 def _(
-    n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Any
+    n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Param
 ) -> Value:
     many, later = spread(n, batched[0], x), behind_batch(items)
     if batched[1]:

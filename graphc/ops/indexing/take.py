@@ -3,7 +3,7 @@
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import as_shape, as_value, normal_axis, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -44,7 +44,7 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: int = -1) -> Valu
 
 @public()
 def sliding_window_view(
-    x: ArrayLike, window_shape: ShapeLike, axis: Any = None
+    x: ArrayLike, window_shape: ShapeLike, axis: AxesLike | None = None
 ) -> Value:
     """All windows of a size that slide over the axes: these come last, one per window.
 

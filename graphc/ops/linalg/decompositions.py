@@ -20,7 +20,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal
+from graphc.ir.graph.op import Array, Cotangents, Primitive, Printing, op, require_equal
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -37,7 +37,7 @@ from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padded_svd, padding
 
-Checks = list[tuple[Any, str]]
+Checks = list[tuple[Value, str]]
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -105,7 +105,7 @@ def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
     BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
 
 
-def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> Any:
+def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> object:
     """Printed into NumPy programs: NaN in place of an exception, matrix by matrix."""
     try:
         return function(x)
@@ -193,7 +193,6 @@ _qr.emit(
 )
 batch_behind(_qr)
 _qr.padding(partial(padding.qr, _qr))
-Cotangents = tuple[Value | None, ...]
 
 
 @_qr.vjp
@@ -322,7 +321,7 @@ def svd(
     return SVDResult(*_svd(x, full_matrices=full_matrices))
 
 
-def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
+def _hermitian_svd(x: Value, compute_uv: bool) -> object:
     """By eigenvalues, the sign of a negative one moved into Vh."""
     if not compute_uv:
         return F.flip(F.sort(F.absolute(_eigvalsh(x, lower=True)), axis=-1), -1)

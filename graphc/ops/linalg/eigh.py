@@ -31,7 +31,7 @@ class EighResult(NamedTuple):
     eigenvectors: Value
 
 
-def _is_lower(part: Any, op_name: str) -> bool:
+def _is_lower(part: str, op_name: str) -> bool:
     if not isinstance(part, str) or part.upper() not in ("L", "U"):
         raise graph_error(f"UPLO must be 'L' or 'U', not {part!r}", op=op_name)
     return part.upper() == "L"

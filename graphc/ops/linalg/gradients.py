@@ -15,6 +15,7 @@ from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 
 
 def conjugate(x: Value) -> Value:
@@ -213,7 +214,7 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
     return F.take_along_axis(of_x, back, axis=-2)
 
 
-def _squared(x: Value, axis: int, size: Any) -> Value:
+def _squared(x: Value, axis: int, size: Size) -> Value:
     """Cut or filled up with zeros along one of the last two axes."""
     length = x.type.shape[axis]
     if dims.equal(length, size) is True:

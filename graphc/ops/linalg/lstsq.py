@@ -169,7 +169,7 @@ def _at_full_rank(residuals: Value, a: Value, rank: Value) -> Value:
 # Ranks
 
 
-def _epsilon(x: Value) -> Any:
+def _epsilon(x: Value) -> Value:
     """The machine epsilon times the larger size of the matrices."""
     largest = F.size_value(dims.maximum(*x.type.shape[-2:]))
     real = real_dtype(x.dtype)

@@ -141,7 +141,7 @@ def expm_slope_jax(
     return jvp(function, (x,), (direction,))[1]
 
 
-def _by_helper(helper: Callable[..., Any], *functions: str) -> Emit:
+def _by_helper(helper: Callable[..., object], *functions: str) -> Emit:
     """A call of the helper with functions of libraries, before the inputs."""
     return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
 

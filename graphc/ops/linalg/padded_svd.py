@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
@@ -110,7 +111,7 @@ def svd_by_triangle(
     columns: JaxArray,
     large: JaxArray,
     side: int,
-    options: Any,
+    options: tuple[object, ...],
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs: the decomposition of the triangular factor, and Q.
 
@@ -228,7 +229,7 @@ _svd_within.no_padding("it is what a mask rule makes")
 
 def svd(
     primitive: Primitive, pad: Padding, x: PaddedValue, *, full_matrices: bool
-) -> Any:
+) -> Value:
     """The thin or full decomposition, whose vectors are those of the matrix alone."""
     value = with_zeros(pad, x)
     if not in_matrix(x):

@@ -156,7 +156,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     return F.reshape(solve(rows, F.ravel(side)), columns)
 
 
-def _product(sizes: Sequence[Any]) -> Any:
+def _product(sizes: Sequence[ArrayLike]) -> Value:
     """How many elements; said in full, as -1 is not known where there are none."""
     total: Any = 1
     for n in sizes:
@@ -267,7 +267,7 @@ def _(g: Value, a: Value, b: Value, **how: Any) -> tuple[Value, Value]:
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
-def _transposition(trans: Any, op_name: str) -> int:
+def _transposition(trans: int | str, op_name: str) -> int:
     if isinstance(trans, bool) or trans not in _TRANS:
         expected = "0 or 'N', 1 or 'T', 2 or 'C'"
         raise graph_error(f"no trans {trans!r}", op=op_name, expected=expected)
@@ -278,7 +278,7 @@ def _transposition(trans: Any, op_name: str) -> int:
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,
-    trans: Any = 0,
+    trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
 ) -> Value:
@@ -412,7 +412,7 @@ def _(
     return of_lu, None, rules.conjugate(of_b) if trans == 2 else of_b
 
 
-def _pair(pair: Any, op_name: str, maker: str) -> tuple[Any, Any]:
+def _pair(pair: ArrayLike, op_name: str, maker: str) -> tuple[Any, Any]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         got = str(pair.type) if isinstance(pair, Value) else repr(pair)
         raise graph_error(f"needs the pair that {maker} gives", op=op_name, got=got)
@@ -420,7 +420,9 @@ def _pair(pair: Any, op_name: str, maker: str) -> tuple[Any, Any]:
 
 
 @public(name="linalg.lu_solve")
-def lu_solve(lu_and_piv: Sequence[Any], b: ArrayLike, trans: Any = 0) -> Value:
+def lu_solve(
+    lu_and_piv: Sequence[ArrayLike], b: ArrayLike, trans: int | str = 0
+) -> Value:
     """The x with a @ x == b by `lu_factor(a)`; `trans` as in `solve_triangular`."""
     packed, pivots = _pair(lu_and_piv, "linalg.lu_solve", "lu_factor(a)")
     factors, side = matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
@@ -443,7 +445,7 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Value, bool]:
 
 
 @public(name="linalg.cho_solve")
-def cho_solve(c_and_lower: Sequence[Any], b: ArrayLike) -> Value:
+def cho_solve(c_and_lower: Sequence[ArrayLike], b: ArrayLike) -> Value:
     """The x with a @ x == b by `cho_factor(a)`, or by (L, True) with a = L L^H."""
     factor, lower = _pair(c_and_lower, "linalg.cho_solve", "cho_factor(a)")
     x, side = matrices("linalg.cho_solve", factor, b, ranks=(2, 1))

@@ -55,7 +55,7 @@ def activation(function: UnaryFunction) -> UnaryFunction:
     """Decorator: a function of `gt.nn` whose first argument is an array of floats."""
     name = function.__name__
 
-    def outer(x: ArrayLike, *args: ArrayLike, **named: Any) -> Value:
+    def outer(x: ArrayLike, *args: ArrayLike, **named: ArrayLike) -> Value:
         return function(real(x, name), *args, **named)
 
     # Messages name the function that the user called by its code.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, PadsLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import as_size, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -24,6 +24,7 @@ from graphc.ir.graph.op import (
     type_error,
 )
 from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, NDArray, TensorType
@@ -309,7 +310,7 @@ def _at_least(some: Size, x: Value) -> Value:
 
 @_conv.batch
 def _(
-    n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Any
+    n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Param
 ) -> Value:
     if not batched[1]:
         batch, *tail = x.type.shape[1:]
@@ -406,10 +407,10 @@ def _convolve(
 def conv(
     x: ArrayLike,
     kernel: ArrayLike,
-    stride: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-    groups: Any = 1,
+    stride: ShapeLike = 1,
+    padding: PadsLike = "VALID",
+    dilation: ShapeLike = 1,
+    groups: SizeLike = 1,
     bias: ArrayLike | None = None,
     padding_mode: str = "constant",
 ) -> Value:
@@ -455,11 +456,11 @@ for _axes in (1, 2, 3):
 def conv_transpose(
     x: ArrayLike,
     kernel: ArrayLike,
-    stride: Any = 1,
-    padding: Any = "VALID",
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: Any = 1,
+    stride: ShapeLike = 1,
+    padding: PadsLike = "VALID",
+    output_padding: ShapeLike = 0,
+    dilation: ShapeLike = 1,
+    groups: SizeLike = 1,
     bias: ArrayLike | None = None,
 ) -> Value:
     """The transpose of `conv` as a linear map: from its result's shape to its input's.

@@ -181,7 +181,7 @@ def batch_norm(
 @public(name="nn.group_norm")
 def group_norm(
     x: ArrayLike,
-    groups: Any,
+    groups: SizeLike,
     weight: ArrayLike | None = None,
     bias: ArrayLike | None = None,
     axis: int = 1,
@@ -344,7 +344,7 @@ def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
     return conditions
 
 
-def _shorter(lengths: ArrayLike, n: Any, axis: int) -> Value:
+def _shorter(lengths: ArrayLike, n: SizeLike, axis: int) -> Value:
     """Positions along `axis` of the logits before the length of each batch entry."""
     value = strong(as_value(lengths))
     if value.type.rank != 1 or not is_integer(value.dtype):

@@ -11,6 +11,7 @@ from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
@@ -24,7 +25,7 @@ from graphc.ir.types import (
     product,
 )
 from graphc.ops.common.batching import batch_behind
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.nn.windows import (
     Pads,
@@ -270,9 +271,9 @@ for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positio
     batch_behind(_primitive)
 
 
-def _padded_pool(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+def _padded_pool(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
     @primitive.padding
-    def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
+    def _(pad: Padding, x: PaddedValue, **params: Param) -> Value | None:
         call = _aligned(pad, x, fill(x.value.dtype), params)
         return None if call is None else primitive(call[0], **call[1])
 
@@ -293,7 +294,7 @@ _padded_pool(_max_pool, least)
 _padded_pool(_min_pool, most)
 
 
-def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
     """Define padding after the elements, so that these win where they tie with it.
 
     This is not so where elements are moved.

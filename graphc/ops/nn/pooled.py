@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, PadsLike, ShapeLike
 from graphc.ir.graph.build import as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
@@ -65,10 +65,10 @@ def _numbers(x: ArrayLike, name: str) -> Value:
 @public(name="nn.max_pool")
 def max_pool(
     x: ArrayLike,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PadsLike = "VALID",
+    dilation: ShapeLike = 1,
 ) -> Value:
     """The largest element of every window.
 
@@ -83,10 +83,10 @@ def max_pool(
 @public(name="nn.min_pool")
 def min_pool(
     x: ArrayLike,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PadsLike = "VALID",
+    dilation: ShapeLike = 1,
 ) -> Value:
     """The smallest element of every window, with the arguments of `max_pool`."""
     value = _numbers(x, "min_pool")
@@ -96,17 +96,17 @@ def min_pool(
 @public(name="nn.sum_pool")
 def sum_pool(
     x: ArrayLike,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PadsLike = "VALID",
+    dilation: ShapeLike = 1,
 ) -> Value:
     """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
     value = _numbers(x, "sum_pool")
     return _summed("sum_pool", value, window, stride, padding, dilation)
 
 
-def _summed(name: str, value: Value, *options: Any) -> Value:
+def _summed(name: str, value: Value, *options: object) -> Value:
     """The sums of the windows, those of half precision added in float32."""
     work = value if is_integer(value.dtype) else widened(value, name)[0]
     return cast(_pooled(SUM_POOL, name, work, *options), value.dtype)
@@ -115,11 +115,11 @@ def _summed(name: str, value: Value, *options: Any) -> Value:
 @public(name="nn.avg_pool")
 def avg_pool(
     x: ArrayLike,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PadsLike = "VALID",
     count_include_pad: bool = True,
-    dilation: Any = 1,
+    dilation: ShapeLike = 1,
 ) -> Value:
     """The mean of every window, with the arguments of `max_pool`.
 
@@ -144,10 +144,10 @@ def avg_pool(
 def lp_pool(
     x: ArrayLike,
     p: ArrayLike,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    window: ShapeLike,
+    stride: ShapeLike | None = None,
+    padding: PadsLike = "VALID",
+    dilation: ShapeLike = 1,
 ) -> Value:
     """(sum |x|^p)^(1 / p) over every window, with the arguments of `max_pool`."""
     value, dtype = widened(x, "lp_pool")

@@ -6,7 +6,7 @@ the points of the result where these are fewer. Points beside the array add noth
 also where the kernel is NaN.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, cast
 
@@ -72,7 +72,7 @@ def conv_within_numpy(
 
 
 def one_position(
-    jax: ModuleType, part: JaxArray, weights: JaxArray, rest: Any
+    jax: ModuleType, part: JaxArray, weights: JaxArray, rest: JaxArray
 ) -> JaxArray:
     """Printed into JAX programs: the product with a part of the kernel."""
     stride, dilation, groups = rest
@@ -194,7 +194,7 @@ def conv_within_jax(
     return way(jax, x, kernel, each, axes, tuple(shape), (stride, dilation, groups))
 
 
-def _print(p: Printing, helper: Any, before: list[str]) -> str:
+def _print(p: Printing, helper: Callable[..., object], before: list[str]) -> str:
     params = p.node.params
     x, kernel, *numbers = p.inputs
     tail = [p.code(params["stride"]), padding_text(p)]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, PadsLike
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Printing, require_at_most
@@ -61,7 +61,7 @@ def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
 
 
 def transposed_pads(
-    padding: Any, window: Shape, stride: Shape, name: str
+    padding: PadsLike, window: Shape, stride: Shape, name: str
 ) -> tuple[Shape, Shape]:
     """Around the spread input: what is left of the window beyond the padding."""
     named, low, high = pads(padding, len(window), name)
@@ -79,7 +79,7 @@ def transposed_pads(
     return tuple(before), tuple(after)
 
 
-def _pair(padding: Any, name: str) -> tuple[Size, Size]:
+def _pair(padding: PadsLike, name: str) -> tuple[Size, Size]:
     if not isinstance(padding, (tuple, list)):
         n = as_size(padding, "the padding")
         return n, n

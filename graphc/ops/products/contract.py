@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
@@ -28,6 +28,7 @@ from graphc.ops.common.broadcasting import (
 )
 from graphc.ops.common.padding import PaddedValue, Padding
 
+PairsLike = int | Sequence[int | Sequence[int]]
 PrintCall = Callable[[Printing, tuple[str, ...]], str]
 
 
@@ -371,7 +372,7 @@ def outer_of_vectors(x1: ArrayLike, x2: ArrayLike, /) -> Value:
 
 
 @public()
-def tensordot(a: ArrayLike, b: ArrayLike, /, axes: Any = 2) -> Value:
+def tensordot(a: ArrayLike, b: ArrayLike, /, axes: PairsLike = 2) -> Value:
     """The sum of products over pairs of axes, as `numpy.tensordot`.
 
     `axes` is a pair of axes or of sequences of axes, or a number: so many of the
@@ -385,7 +386,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, /, axes: Any = 2) -> Value:
 enroll(tensordot, "linalg.tensordot")
 
 
-def _pairs_of_axes(axes: Any, x: Value, y: Value) -> AxisPairs:
+def _pairs_of_axes(axes: PairsLike, x: Value, y: Value) -> AxisPairs:
     ranks = x.type.rank, y.type.rank
     if isinstance(axes, int):
         if not 0 <= axes <= min(ranks):
@@ -492,7 +493,7 @@ def trace(
 
 @public(name="linalg.trace")
 def trace_of_matrices(
-    x: ArrayLike, /, offset: Any = 0, dtype: DTypeLike | None = None
+    x: ArrayLike, /, offset: SizeLike = 0, dtype: DTypeLike | None = None
 ) -> Value:
     """The sum of a diagonal of the matrices in the last two axes."""
     value = _need_rank(strong(as_value(x)), 2, "linalg.trace")

@@ -145,7 +145,7 @@ def _moved_over(
 
 
 def _overlap_range(
-    n: Size, m: Size, mode: Any, name: str, turned: bool
+    n: Size, m: Size, mode: str, name: str, turned: bool
 ) -> tuple[Size, Size]:
     """Which of all n + m - 1 sums are kept: the first, and how many.
 
@@ -168,7 +168,7 @@ def _overlap_range(
 def polyfit(
     x: ArrayLike,
     y: ArrayLike,
-    deg: Any,
+    deg: ArrayLike,
     rcond: ArrayLike | None = None,
     *,
     w: ArrayLike | None = None,

@@ -9,12 +9,12 @@ two; `result` is the whole shape.
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from graphc.ir.graph.build import Shape, variable
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.op import (
     EMISSION,
     Emit,
@@ -24,7 +24,7 @@ from graphc.ir.graph.op import (
     require_equal,
     type_error,
 )
-from graphc.ir.params.kinds import Letters
+from graphc.ir.params.kinds import Letters, Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import NDArray, TensorType
 from graphc.ops.random import padding
@@ -35,7 +35,7 @@ Levels = tuple[Level, ...]
 
 def each_numpy(
     draw: Callable[..., NDArray],
-    levels: Any,
+    levels: Value,
     shape: tuple[int, ...],
     dtype: str,
     *inputs: NDArray,
@@ -72,8 +72,8 @@ def mapped(primitive: Primitive) -> None:
         *inputs: Value,
         each: Levels = (),
         result: Shape = (),
-        **params: Any,
-    ) -> Any:
+        **params: Param,
+    ) -> Value:
         level = "".join("1" if has_axis else "0" for has_axis in batched)
         if not each:
             result = _alone(primitive, inputs, (level,), params).shape
@@ -81,7 +81,7 @@ def mapped(primitive: Primitive) -> None:
 
 
 def _alone(
-    primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Any
+    primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Params
 ) -> TensorType:
     """The type of the result for one example."""
     result_type = primitive.infer(*_examples(inputs, each), **params)
@@ -89,7 +89,9 @@ def _alone(
     return result_type
 
 
-def from_keys(primitive: Primitive, key: Value, *inputs: Value, **params: Any) -> Any:
+def from_keys(
+    primitive: Primitive, key: Value, *inputs: Value, **params: Param
+) -> Value:
     """The node for each key of an array of keys, with the same other inputs."""
     depth = key.type.rank - 1
     if not depth:
@@ -132,7 +134,7 @@ def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
 def _inference(plain: TypeRule) -> TypeRule:
     @wraps(plain)
     def infer(
-        *inputs: Value, each: Levels = (), result: Shape = (), **params: Any
+        *inputs: Value, each: Levels = (), result: Shape = (), **params: Param
     ) -> TensorType:
         if not each:
             one = plain(*inputs, **params)

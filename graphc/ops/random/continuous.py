@@ -110,7 +110,7 @@ def _continuous(
     key: ArrayLike,
     shape: ShapeLike | None,
     dtype: DTypeLike | None,
-    *params: Any,
+    *params: ArrayLike,
 ) -> Value:
     """A draw with parameters of its own dtype, which broadcast to its shape."""
     shown = f"random.{name}"
@@ -306,7 +306,7 @@ def gumbel(
 def triangular(
     key: ArrayLike,
     left: ArrayLike,
-    mode: Any,
+    mode: ArrayLike,
     right: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,

@@ -1,6 +1,5 @@
 """Random integers: the discrete distributions of `gt.random`."""
 
-from typing import Any
 
 import numpy as np
 
@@ -170,7 +169,7 @@ def geometric(
 @public(name="random.binomial")
 def binomial(
     key: ArrayLike,
-    n: Any,
+    n: ArrayLike,
     p: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
@@ -187,7 +186,7 @@ def binomial(
 @public(name="random.negative_binomial")
 def negative_binomial(
     key: ArrayLike,
-    n: Any,
+    n: ArrayLike,
     p: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,

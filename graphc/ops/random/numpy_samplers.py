@@ -6,10 +6,10 @@ backends draw the same bits. Rejection samplers draw from NumPy's Philox instead
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.types import NDArray
 
 
@@ -81,8 +81,8 @@ def uniform_numpy(
     key: NDArray,
     shape: tuple[int, ...],
     dtype: str,
-    minval: Any = 0.0,
-    maxval: Any = 1.0,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
 ) -> NDArray:
     """Uniform in [minval, maxval): random bits as the fraction of a float."""
     fraction, _ = float_format_numpy(dtype)

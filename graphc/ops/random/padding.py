@@ -17,6 +17,7 @@ from graphc.ir.graph.build import Shape, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import DType, product, same_size
@@ -61,7 +62,7 @@ def declare(primitive: Primitive) -> None:
     """Give the primitive of a random function its mask rule."""
 
     @primitive.padding
-    def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
+    def _(pad: Padding, *inputs: PaddedValue, **params: Param) -> Value:
         result = _drawn_apart(pad, inputs, params)
         if result is not None:
             return result

@@ -1,7 +1,6 @@
 """The common parts of random draws: keys, default dtypes, shapes and printing."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -155,7 +154,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
                 require_equal(n, target, reason, kind="broadcast")
 
 
-def call(p: Printing, function: str, *more: Any) -> str:
+def call(p: Printing, function: str, *more: ArrayLike) -> str:
     """`function` of the inputs, then of params as source text."""
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
@@ -163,7 +162,9 @@ def call(p: Printing, function: str, *more: Any) -> str:
 SAMPLERS: dict[str, Primitive] = {}
 
 
-def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Primitive:
+def sampler(
+    name: str, helper: Callable[..., object], *, dtype: bool = True
+) -> Primitive:
     """Declare the primitive of a distribution: `jax.random`'s own function on JAX,
     `helper` on NumPy, both with (key, parameters, shape, dtype).
 
@@ -175,7 +176,7 @@ def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Pri
         require_shape(shape, *(p.type.shape for p in params))
         return drawn_type(dtype, shape)
 
-    def tail(p: Printing) -> tuple[Any, ...]:
+    def tail(p: Printing) -> tuple[Size, ...]:
         params = p.node.params
         return (params["shape"], params["dtype"]) if dtype else (params["shape"],)
 

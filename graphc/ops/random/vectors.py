@@ -1,6 +1,6 @@
 """Random vectors and matrices: a part of `gt.random`."""
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
@@ -55,7 +55,7 @@ mapped(_random_multinomial)
 @public(name="random.multinomial")
 def multinomial(
     key: ArrayLike,
-    n: Any,
+    n: ArrayLike,
     p: ArrayLike,
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,

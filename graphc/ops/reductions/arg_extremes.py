@@ -1,6 +1,5 @@
 """Where the largest and the smallest elements are."""
 
-from typing import Any
 
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
@@ -10,7 +9,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.common.batching import batch_with_axes
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import extreme, kept_shape
 
@@ -52,7 +51,7 @@ def _first(
     x: PaddedValue,
     axis: int,
     keepdims: bool,
-    fill: Any,
+    fill: Element,
 ) -> Value:
     """The padding comes last, so that elements win where they tie with it."""
     position: Value = primitive(

@@ -20,11 +20,11 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT32, JaxArray, NDArray, TensorType, dtype_of
+from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known import maxima, minima, running
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
 
@@ -116,7 +116,7 @@ _cumlogsumexp = _cumulative(
 _cummax.rounding = _cummin.rounding = "none"
 
 
-def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None:
+def _padded_running(primitive: Primitive, neutral: Callable[[DType], Element]) -> None:
     """Forwards, padding comes after all that counts; backwards, it must not count."""
 
     @primitive.padding
@@ -165,7 +165,7 @@ def recurrence_jax(
 ) -> JaxArray:
     """Printed into JAX programs."""
 
-    def combine(early: Any, late: Any) -> Any:
+    def combine(early: Value, late: Value) -> object:
         return early[0] * late[0], early[1] * late[0] + late[1]
 
     pair = factor, term
@@ -487,7 +487,7 @@ def ediff1d(
     return F.concatenate(parts)
 
 
-def _given(part: Any, like: Value, name: str) -> Value:
+def _given(part: object, like: Value, name: str) -> Value:
     value = F.ravel(as_value(part))
     if not np.can_cast(value.dtype, like.dtype, "same_kind"):
         got = f"{name} {value.type} with {like.type}"

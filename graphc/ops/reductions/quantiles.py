@@ -30,19 +30,19 @@ Position = tuple[Value, Value | None]  # a position, and how far on to the next 
 def _between(alpha: float, beta: float) -> Callable[[Any, Value], Position]:
     """Interpolation between positions shifted by `alpha` and `beta`."""
 
-    def place(n: Any, q: Value) -> Position:
+    def place(n: int | Value, q: Value) -> Position:
         at = n * q + (alpha + q * (1 - alpha - beta)) - 1
         return F.floor(at), at - F.floor(at)
 
     return place
 
 
-def _linear(n: Any, q: Value) -> Position:
+def _linear(n: int | Value, q: Value) -> Position:
     at = (n - 1) * q
     return F.floor(at), at - F.floor(at)
 
 
-def _midpoint(n: Any, q: Value) -> Position:
+def _midpoint(n: int | Value, q: Value) -> Position:
     at = (n - 1) * q
     low = F.floor(at)
     return low, F.where(F.equal(at, low), 0.0, 0.5)
@@ -52,17 +52,17 @@ def _midpoint(n: Any, q: Value) -> Position:
 # compiler may round once for both, and would jump elsewhere.
 
 
-def _inverted(n: Any, q: Value) -> Position:
+def _inverted(n: int | Value, q: Value) -> Position:
     return F.ceil(n * q) - 1, None
 
 
-def _averaged(n: Any, q: Value) -> Position:
+def _averaged(n: int | Value, q: Value) -> Position:
     at = n * q
     low = F.floor(at)
     return low - 1, F.where(F.equal(at, low), 0.5, 1.0)
 
 
-def _closest(n: Any, q: Value) -> Position:
+def _closest(n: int | Value, q: Value) -> Position:
     """Halves go to the even one, counted from 1."""
     twice = 2 * n * q
     whole = F.floor(twice)
@@ -127,7 +127,7 @@ def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, V
 Take = Callable[[Value], Value]  # sorted rows read at positions in their last axis
 
 
-def _picked(value: Value, q: Value, method: str, n: Any, take: Take) -> Value:
+def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> Value:
     """Quantiles of sorted rows of `n` elements: a size, or a count per row."""
     whole = is_integer(q.dtype)  # 0 or 1: the first or the last element
     wide = cast(q, FLOAT64) if q.type.weak or whole else q
@@ -144,7 +144,7 @@ def _picked(value: Value, q: Value, method: str, n: Any, take: Take) -> Value:
     return _line(a, b, cast(share, to))
 
 
-def _as_number(n: Any, dtype: DType) -> Any:
+def _as_number(n: Any, dtype: DType) -> object:
     """`n` as a number that leaves the dtype to the other operand."""
     counts = isinstance(n, Value) and not n.type.weak
     return cast(n, dtype) if counts else n
@@ -183,7 +183,7 @@ def _along(ordered: Value, rank: int) -> Take:
     return take
 
 
-def _length(index: Value, rank: int) -> Any:
+def _length(index: Value, rank: int) -> Value:
     total: Any = 1
     for n in index.shape[index.ndim - rank :]:
         total = total * n

@@ -12,6 +12,7 @@ from graphc.ir.graph.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
     Array,
+    Cotangents,
     NamedRange,
     Primitive,
     Printing,
@@ -21,7 +22,7 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.params.kinds import AxesParam
-from graphc.ir.sizes.dims import bounds
+from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
 from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
@@ -32,7 +33,7 @@ from graphc.ops.common.padding import PaddedValue, Padding, kept
 AxisArgument = int | tuple[int, ...] | None
 
 
-def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, ...]:
     """The shape of a reduction over `axes`."""
     shape = x.type.shape
     if keepdims:
@@ -66,7 +67,9 @@ def unwidened(p: Printing) -> str:
     return f', dtype="{dtype.name}"' if small else ""
 
 
-def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primitive:
+def _reduction(
+    name: str, *, nonempty: bool = False, sizes: Callable[..., object] | None = None
+) -> Primitive:
     """A primitive that reduces over `axes` and keeps the dtype."""
 
     def infer(x: Array, *, axes: AxesParam, keepdims: bool) -> TensorType:
@@ -167,7 +170,7 @@ def _extreme_vjp(primitive: Primitive) -> None:
     primitive.picks = True
 
     @primitive.vjp
-    def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Cotangents:
         extremes = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
         ties = F.equal(x, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
@@ -180,7 +183,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
     primitive.picks = True
 
     @primitive.vjp
-    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Any:
+    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Cotangents:
         extremes = primitive(x, start, axes=axes, keepdims=True)
         ties, first = F.equal(x, extremes), F.equal(start, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
@@ -189,7 +192,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
         return F.where(ties, share, zero), F.sum(F.where(first, share, zero))
 
     @primitive.batch
-    def _(n: Any, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
+    def _(n: Size, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
         axes, keepdims = params["axes"], params["keepdims"]
         if not batched[1]:
             return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
@@ -473,7 +476,7 @@ def _(pad: Padding, x: PaddedValue) -> Value:
 
 
 @_count_nonzero.batch
-def _(n: Any, batched: Batched, x: Value) -> Value:
+def _(n: int | Value, batched: Batched, x: Value) -> Value:
     return sum_(cast(x, BOOL), axis=tuple(range(1, x.type.rank)))
 
 

@@ -1,7 +1,7 @@
 """Sums per group: bins of a histogram, and segments of rows."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from graphc.ir.types import (
 )
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
@@ -301,7 +301,7 @@ _OF_BOOLS: dict[SegmentReduction, SegmentReduction] = {"add": "max", "multiply":
 
 
 def _segment_function(
-    name: str, how: SegmentReduction, start: Callable[[Value], Any]
+    name: str, how: SegmentReduction, start: Callable[[Value], Element]
 ) -> None:
     def function(
         x: ArrayLike, segment_ids: ArrayLike, num_segments: SizeLike | None = None

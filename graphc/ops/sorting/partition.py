@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, SizeLike
 from graphc.ir.graph.build import as_size, as_value, cast, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -23,7 +23,7 @@ from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, minimum
 from graphc.ir.types import DTYPES, INT64, DType, NDArray, TensorType, is_float
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
-from graphc.ops.common.monoids import least
+from graphc.ops.common.monoids import Element, least
 from graphc.ops.common.padding import PaddedValue, Padding, last
 from graphc.ops.sorting.orders import print_lexsort, print_order, print_sorted
 
@@ -186,7 +186,7 @@ _top_k.emit(_print_top_k)
 batch_with_axes(_top_k, "axis")
 
 
-def _least_bits(dtype: DType) -> Any:
+def _least_bits(dtype: DType) -> Element:
     """The element that no other one comes after: a NaN whose sign is set is least."""
     if not is_float(dtype):
         return least(dtype)
@@ -210,7 +210,7 @@ def _(
 
 
 @public()
-def top_k(x: ArrayLike, k: Any, axis: int = -1) -> tuple[Value, Value]:
+def top_k(x: ArrayLike, k: SizeLike, axis: int = -1) -> tuple[Value, Value]:
     """The `k` largest elements along `axis`, in descending order, and where they are.
 
     Of equal elements the first comes first; NaN is largest. `k` may be symbolic.
@@ -243,7 +243,7 @@ def put_along_axis(
     return value.at[tuple(places)].set(values)
 
 
-def _grid(n: Any, axis: int, rank: int) -> Value:
+def _grid(n: int | Value, axis: int, rank: int) -> Value:
     """The positions along one axis, as an array of rank `rank`."""
     others: Sequence[int] = [a for a in range(rank) if a != axis]
     return F.expand_dims(F.arange(n), tuple(others))

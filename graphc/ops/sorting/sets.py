@@ -46,7 +46,7 @@ def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _starts(changed: Value, n: Any) -> Value:
+def _starts(changed: Value, n: int | Value) -> Value:
     """A mask of `n` sorted elements: the first one and those unlike the one before."""
     return F.concatenate([F.full((F.minimum(n, 1),), True), changed])
 

@@ -1,7 +1,7 @@
 """Sorting, searching, and the ops whose size depends on what an array holds."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import of_numbers
-from graphc.ops.common.padding import PaddedValue, Padding, last
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, last
 from graphc.ops.sorting.orders import print_order, print_search, print_sorted
 
 
@@ -240,7 +240,7 @@ _nonzero_within.no_padding("it is what a mask rule makes")
 
 
 @_nonzero.padding
-def _(pad: Padding, x: PaddedValue, *, count: Size) -> Any:
+def _(pad: Padding, x: PaddedValue, *, count: Size) -> Rebuilt:
     mask = pad.filled(x, x.axes, False)
     if count is pad.exact(pad.out[0]):
         return _nonzero(mask, count=count)

@@ -120,7 +120,7 @@ def _(g: Value, x: Value, *, n: int) -> tuple[Value]:
 
 
 def _of_order(
-    name: str, n: Any, x: ArrayLike, primitives: tuple[Any, Any, Any]
+    name: str, n: int | Value, x: ArrayLike, primitives: tuple[Any, Any, Any]
 ) -> Value:
     """Order n from the primitives of order 0, 1 and above; n < 0 by symmetry."""
     if not isinstance(n, (int, np.integer)) or not -200 <= n <= 200:

@@ -368,7 +368,7 @@ def _polygamma_of_any_order(n: Value, x: Value) -> Value:
 
 
 @public(name="special.polygamma")
-def polygamma(n: Any, x: ArrayLike) -> Value:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
     """The n-th derivative of digamma.
 
     A Python integer n is from 0 to 100. Symbolic integers, or arrays of them, broadcast

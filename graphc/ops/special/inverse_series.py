@@ -7,7 +7,6 @@ tails are straight, kept within a bracket that is halved where a step would leav
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,9 @@ def bracketed_root(
     jnp = jax.numpy
     rounding = jnp.finfo(start.dtype).eps
 
-    def step(state: Any) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray, JaxArray]:
+    def step(
+        state: JaxArray,
+    ) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray, JaxArray]:
         count, t, low, high, _ = state
         value, slope = function(t)
         low, high = jnp.where(value <= 0, t, low), jnp.where(value >= 0, t, high)
@@ -36,7 +37,7 @@ def bracketed_root(
         moving = jnp.abs(found - t) > rounding * jnp.maximum(jnp.abs(found), 1.0)
         return count + 1, found, low, high, moving & (value != 0)
 
-    def going(state: Any) -> JaxArray:
+    def going(state: JaxArray) -> JaxArray:
         return jnp.any(state[-1]) & (state[0] < 100)
 
     low, high = jnp.full_like(start, low), jnp.full_like(start, high)
