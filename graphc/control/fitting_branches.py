@@ -65,7 +65,7 @@ def known_misfits() -> dict[int, Any]:
 
 
 def with_misfits(
-    run: Callable[..., Any], arguments: Any, errors: dict[int, Any], traced: bool
+    run: Callable[..., Any], arguments: Any, errors: dict[int, object], traced: bool
 ) -> Any:
     """Printed into programs: the results where some guards of branches do not hold.
 
@@ -90,7 +90,7 @@ def guard_error(message: str, place: str, *sizes: int, kind: str = "shape") -> A
 
 
 def add_error(
-    errors: dict[int, Any], number: int, check: Callable[[], None]
+    errors: dict[int, object], number: int, check: Callable[[], None]
 ) -> None:
     """Printed into programs: note the error of a guard, where there is one."""
     try:
@@ -149,7 +149,7 @@ def telling(segment: Callable[..., Any], count: int = -1) -> Callable[..., Any]:
     More than `count` arguments are numbers of guards that it is compiled for.
     """
 
-    def traced(*arguments: Any) -> Any:
+    def traced(*arguments: object) -> Any:
         given = arguments if count < 0 else arguments[:count]
         results, told = attempt(segment, given)
         if not told:
@@ -247,14 +247,14 @@ def switch_with_flags(
     return results
 
 
-def types_and_faults(jax: Any, branch: Callable[..., Any], values: Any) -> Any:
+def types_and_faults(jax: Any, branch: Callable[..., object], values: Any) -> Any:
     """Printed into JAX programs: the types that a branch gives, and faults within.
 
     One that is faulty itself gives None.
     """
     faults: list[tuple[str, str]] = []
 
-    def looked_at(*values: Any) -> Any:
+    def looked_at(*values: object) -> Any:
         results, told = attempt(branch, values)
         faults[:] = [(text, kind) for text, kind, _ in told]
         return results

@@ -38,7 +38,7 @@ DTYPES["bfloat16"] = BFLOAT16
 _NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
 
 
-def dtype_of(name: Any) -> DType:
+def dtype_of(name: object) -> DType:
     """The dtype called `name` (a string, a NumPy or Python type, or a dtype)."""
     try:
         return _found(name)
@@ -58,7 +58,7 @@ def _found(name: Any) -> DType:
     return DTYPES[dtype.name]
 
 
-def _meant(name: Any) -> str:
+def _meant(name: object) -> str:
     """A hint for what was given as a dtype: sizes, most often."""
     if isinstance(name, tuple):
         return f"name it, if it is the shape: shape={name!r}"

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     ShapeLike: TypeAlias = "SizeLike | Sequence[SizeLike]"
     AxesLike: TypeAlias = "int | Sequence[int]"
     IndexItem: TypeAlias = "ArrayLike | slice[Any, Any, Any] | EllipsisType | None"
-    IndexLike: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
+    IndexLike: TypeAlias = "IndexItem | tuple[object, ...]"  # items of several kinds
     PadsLike: TypeAlias = "str | SizeLike | Sequence[SizeLike | Sequence[SizeLike]]"
     DTypeLike: TypeAlias = "str | type[Any] | np.dtype[Any]"
 else:

@@ -21,13 +21,17 @@ class Operators:
     __hash__ = object.__hash__
 
     def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **options: Any
-    ) -> Any:
+        self, ufunc: object, method: str, *inputs: object, **options: object
+    ) -> object:
         return apply_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(
-        self, function: Any, _: Any, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> Any:
+        self,
+        function: object,
+        _: object,
+        args: tuple[Any, ...],
+        options: dict[str, object],
+    ) -> object:
         return apply_function(function, args, options)
 
     def __add__(self, other: ArrayLike) -> "Value":

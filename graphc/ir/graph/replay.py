@@ -163,7 +163,7 @@ def _size_of(integer: Value) -> Size:
     return number if isinstance(number, int) else symbol_dim(integer.symbol)
 
 
-def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, Any]:
+def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, object]:
     """Params with `resize` of the sizes in them."""
 
     def one(param: Any) -> Any:

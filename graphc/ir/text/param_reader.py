@@ -91,7 +91,7 @@ class ParamReader(Tokens):
         """A number or an expression of sizes."""
         return self.as_size(self.param())
 
-    def as_size(self, param: Any) -> Size:
+    def as_size(self, param: object) -> Size:
         """`param`, which must be a size."""
         if isinstance(param, bool) or not isinstance(param, (int, Dim)):
             self.fail("expected a size", self.at - 1)
@@ -106,7 +106,7 @@ class ParamReader(Tokens):
         return self.chain(self.factor, _PRODUCTS)
 
     def chain(
-        self, read: Callable[[], Any], signs: dict[str, Callable[[Any, Any], Size]]
+        self, read: Callable[[], object], signs: dict[str, Callable[[Any, Any], Size]]
     ) -> Any:
         """Operands with signs between them, from left to right."""
         left = read()

@@ -94,7 +94,7 @@ class Tokens:
                 break
         return items
 
-    def nested(self, read: Callable[[], Any]) -> Any:
+    def nested(self, read: Callable[[], object]) -> Any:
         """The result of `read` one level deeper; the number of levels is limited."""
         self._depth += 1
         if self._depth > _DEEPEST:

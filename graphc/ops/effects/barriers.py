@@ -78,7 +78,7 @@ def pinned(jax: ModuleType, x: JaxArray) -> JaxArray:
     that are not to be inlined.
     """
 
-    def on_cpu(x: ArrayLike) -> Value:
+    def on_cpu(x: JaxArray) -> JaxArray:
         with jax.experimental.xla_metadata.set_xla_metadata(inlineable="false"):
             return jax.jit(jax.lax.optimization_barrier)(x)
 

@@ -1,5 +1,7 @@
 """`x.at[index].set(v)` and its like: from an index as it is written to an update."""
 
+from typing import TYPE_CHECKING, NoReturn
+
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_value, cast, strong
@@ -30,7 +32,7 @@ def _unfinished(x: Value) -> GraphError:
     )
 
 
-def _not_an_array(self: "Updates | Update", *_: ArrayLike, **__: ArrayLike) -> Value:
+def _not_an_array(self: "Updates | Update", *_: object, **__: object) -> NoReturn:
     raise _unfinished(self._x)
 
 
@@ -51,10 +53,14 @@ class Updates:
     def __init__(self, x: Value) -> None:
         self._x = x
 
-    def __getattr__(self, name: str) -> Value:
-        if name in UPDATES:
-            raise _unfinished(self._x)
-        raise AttributeError(f"x.at has no attribute {name!r}; write x.at[i].set(v)")
+    if not TYPE_CHECKING:  # which knows all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in UPDATES:
+                raise _unfinished(self._x)
+            raise AttributeError(
+                f"x.at has no attribute {name!r}; write x.at[i].set(v)"
+            )
 
     def __getitem__(self, index: IndexLike) -> "Update":
         return Update(self._x, index)
@@ -71,9 +77,13 @@ class Update:
         self._x = x
         self._index = index
 
-    def __getattr__(self, name: str) -> Value:
-        known = ", ".join(UPDATES)
-        raise AttributeError(f"x.at[index] has no attribute {name!r}; it has {known}")
+    if not TYPE_CHECKING:  # which knows all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            known = ", ".join(UPDATES)
+            raise AttributeError(
+                f"x.at[index] has no attribute {name!r}; it has {known}"
+            )
 
     def set(self, value: ArrayLike) -> Value:
         """The elements replaced; which one wins at a repeated index is not said."""

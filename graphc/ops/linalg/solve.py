@@ -156,7 +156,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     return F.reshape(solve(rows, F.ravel(side)), columns)
 
 
-def _product(sizes: Sequence[ArrayLike]) -> Value:
+def _product(sizes: Sequence[int | Value]) -> int | Value:
     """How many elements; said in full, as -1 is not known where there are none."""
     total: Any = 1
     for n in sizes:

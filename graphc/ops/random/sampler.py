@@ -24,6 +24,7 @@ from graphc.ir.graph.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
@@ -154,7 +155,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
                 require_equal(n, target, reason, kind="broadcast")
 
 
-def call(p: Printing, function: str, *more: ArrayLike) -> str:
+def call(p: Printing, function: str, *more: Param) -> str:
     """`function` of the inputs, then of params as source text."""
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
@@ -176,7 +177,7 @@ def sampler(
         require_shape(shape, *(p.type.shape for p in params))
         return drawn_type(dtype, shape)
 
-    def tail(p: Printing) -> tuple[Size, ...]:
+    def tail(p: Printing) -> tuple[Param, ...]:
         params = p.node.params
         return (params["shape"], params["dtype"]) if dtype else (params["shape"],)
 

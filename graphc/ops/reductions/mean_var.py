@@ -11,7 +11,7 @@ from graphc.ir.types import DType, dtype_of, is_float
 from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
-def _count(x: Value, axes: tuple[int, ...]) -> Value:
+def _count(x: Value, axes: tuple[int, ...]) -> int | Value:
     total: Any = 1
     for axis in axes:
         total = total * x.shape[axis]
@@ -20,7 +20,7 @@ def _count(x: Value, axes: tuple[int, ...]) -> Value:
 
 def _counted(
     x: Value, axis: AxisArgument, keepdims: bool, where: ArrayLike, name: str
-) -> Value:
+) -> int | Value:
     """How many elements are reduced: a size, or per result where a mask says so."""
     mask = where_mask(where, x, name)
     if mask is None:
@@ -35,7 +35,7 @@ def _work_dtype(dtype: DType) -> DType:
     return dtype_of("float32") if dtype.itemsize == 2 else dtype
 
 
-def _ratio(total: Value, count: Value) -> Value:
+def _ratio(total: Value, count: int | Value) -> Value:
     """`total / count` in the dtype of `total`, whatever that of the count."""
     if isinstance(count, Value) and not count.type.weak:
         count = cast(count, total.dtype)

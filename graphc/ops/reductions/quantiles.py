@@ -144,10 +144,11 @@ def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> 
     return _line(a, b, cast(share, to))
 
 
-def _as_number(n: Any, dtype: DType) -> object:
+def _as_number(n: int | Value, dtype: DType) -> int | Value:
     """`n` as a number that leaves the dtype to the other operand."""
-    counts = isinstance(n, Value) and not n.type.weak
-    return cast(n, dtype) if counts else n
+    if isinstance(n, Value) and not n.type.weak:
+        return cast(n, dtype)
+    return n
 
 
 def _line(a: Value, b: Value, share: Value) -> Value:
@@ -183,7 +184,7 @@ def _along(ordered: Value, rank: int) -> Take:
     return take
 
 
-def _length(index: Value, rank: int) -> Value:
+def _length(index: Value, rank: int) -> int | Value:
     total: Any = 1
     for n in index.shape[index.ndim - rank :]:
         total = total * n

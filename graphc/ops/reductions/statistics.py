@@ -80,7 +80,7 @@ def _one() -> Value:
     return as_value(np.float64(1))
 
 
-def _count(value: Value, axes: tuple[int, ...]) -> Value:
+def _count(value: Value, axes: tuple[int, ...]) -> int | Value:
     total: Any = 1
     for a in axes:
         total = total * value.shape[a]

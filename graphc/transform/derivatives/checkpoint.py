@@ -60,7 +60,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def recomputed(*args: Any) -> Any:
+    def recomputed(*args: object) -> Any:
         arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         result = function(*unflatten(form, arguments))
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))

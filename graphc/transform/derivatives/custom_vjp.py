@@ -92,14 +92,14 @@ _custom_vjp.for_gradients = True
 class CustomVjp:
     """A function of values with a gradient rule of its own; see `custom_vjp`."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self._forward: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
         update_wrapper(self, function)
 
     def defvjp(
-        self, forward: Callable[..., Any], backward: Callable[..., Any]
+        self, forward: Callable[..., object], backward: Callable[..., object]
     ) -> "CustomVjp":
         """Say how cotangents come about.
 
@@ -110,7 +110,7 @@ class CustomVjp:
         self._forward, self._backward = forward, backward
         return self
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The function's result, which has this gradient. Raises GraphError where the
         rule is missing or the function uses a variable that is no argument."""
         if self._forward is None:
@@ -124,7 +124,7 @@ class CustomVjp:
         ruled = with_rule(outputs, arguments, self._rule(form, like), name)
         return unflatten(like, list(ruled))
 
-    def _rule(self, form: Any, like: Any) -> Backward:
+    def _rule(self, form: object, like: object) -> Backward:
         forward, backward = self._forward, self._backward
 
         def rule(
@@ -160,12 +160,12 @@ def _fitted(answer: Any, form: Any, arguments: list[Value]) -> list[Value | None
     return gradients
 
 
-def _leaves(part: Any) -> list[Any]:
+def _leaves(part: object) -> list[object]:
     leaves: list[Any] = flatten(part, leaf=lambda v: v)[0]
     return leaves
 
 
-def _of_type(d: Any, value: Value) -> Value | None:
+def _of_type(d: object, value: Value) -> Value | None:
     if not is_inexact(value.dtype):
         return None
     converted = cast(as_value(d), value.dtype)
@@ -208,7 +208,7 @@ def with_rule(
     return _custom_vjp.bind((*outputs, *arguments), params).outputs
 
 
-def custom_vjp(function: Callable[..., Any]) -> CustomVjp:
+def custom_vjp(function: Callable[..., object]) -> CustomVjp:
     """`function` with a gradient rule of its own, given by `defvjp`.
 
     >>> import graphc, graphc.tensor as gt

@@ -65,7 +65,7 @@ def vmap(
     return mapped
 
 
-def _graph_of(graph: Graph, *values: Value) -> Any:
+def _graph_of(graph: Graph, *values: Value) -> object:
     """The output of a graph, or a list of several, computed of other inputs."""
     if len(values) != len(graph.inputs):
         problem = f"{len(values)} arguments for a graph of {len(graph.inputs)} inputs"
@@ -96,7 +96,7 @@ def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[S
     ]
 
 
-def _axes_of(axes: Any, args: Any, what: str) -> list[InAxis]:
+def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     """One axis per value of the arguments."""
     inside = items(args)
     if inside is None:
@@ -202,7 +202,7 @@ class _Batch:
                 _check(node, old, new)
                 self._batched[old] = new
 
-    def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> Any:
+    def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> object:
         primitive = node.primitive
         # A node that does not demand its sizes has them as inputs.
         params = for_sizes(node, self._shared) if node.demands else node.params

@@ -21,7 +21,14 @@ from graphc.ir.graph.nodes import Node, Value, recording_shared
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
+from graphc.ir.types import (
+    BOOL,
+    INT32,
+    DType,
+    TensorType,
+    is_integer,
+    name_of,
+)
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.effects.host_calls import CALLS
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
@@ -71,7 +78,7 @@ def _kind(dtype: DType) -> int:
 
 
 def _choose(
-    index: Value, branches: Sequence[Callable[..., Any]], operands: Any, op: str
+    index: Value, branches: Sequence[Callable[..., object]], operands: Any, op: str
 ) -> Any:
     operand_parts, form = numbers_and_parts(list(operands))
     values = [v for v in operand_parts if not v.type.weak]
@@ -151,7 +158,7 @@ def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Bra
 
 
 @public()
-def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
+def cond(pred: object, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
 
     As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from

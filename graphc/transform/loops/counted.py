@@ -15,6 +15,7 @@ from graphc.control.pytree import unflatten
 from graphc.control.scan import StepResult, run_scan
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, at_least
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F, public
@@ -28,11 +29,11 @@ from graphc.transform.loops.scan_api import length_of, scan
 
 @public()
 def fori_loop(
-    lower: Any,
-    upper: Any,
+    lower: ArrayLike,
+    upper: ArrayLike,
     body: Callable[[Any, Any], Any],
-    init: Any,
-    checkpoint: Any = None,
+    init: object,
+    checkpoint: object = None,
 ) -> Any:
     """`carry = body(i, carry)` for i from `lower` up to `upper`, without it.
 
