@@ -1,5 +1,6 @@
 """The entry of a padded program: true sizes in, capacities inside, true sizes out."""
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def with_padding(array: Any, shape: Any) -> Any:
     return result
 
 
-def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
+def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> Any:
     """Printed into programs: a copy with zeros behind; nothing is compiled for it.
 
     It stays on the device that the array is committed to, if it is one.
@@ -63,7 +64,7 @@ def without_padding(array: Any, shape: Any) -> Any:
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
-def without_padding_jax(jax: Any, on_device: Any, array: Any, shape: Any) -> Any:
+def without_padding_jax(jax: ModuleType, on_device: Any, array: Any, shape: Any) -> Any:
     """Printed into programs: cut on the host, where nothing is compiled for a size.
 
     The result may share memory with the array, unless that would keep much for little.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.module import Module
+from graphc.ir.types import DType
 
 ON_DEVICE = [
     "def on_device(array, like=None):",
@@ -25,7 +26,7 @@ def placer(module: Module) -> str:
     return "on_device"
 
 
-def array_of(jax: Any, on_device: Any, value: Any, dtype: Any) -> Any:
+def array_of(jax: Any, on_device: Any, value: Any, dtype: DType) -> Any:
     """Printed into programs: an argument, or a result of the host, as one of JAX.
 
     An array of NumPy is copied, since somebody else may write to it.

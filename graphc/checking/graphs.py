@@ -262,7 +262,7 @@ class _Maker:
         sizes = [2 if n == 1 and self.c.flag() else n for n in want.shape]
         return want.of(*sizes) if sizes != [*want.shape] else want.of(2, *sizes)
 
-    def number(self, number: Any, want: Want) -> Value:
+    def number(self, number: object, want: Want) -> Value:
         """A constant that holds a number everywhere: a scalar, or of a whole shape.
 
         A named size is 1 in that.

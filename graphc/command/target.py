@@ -36,7 +36,7 @@ def target_of(text: str) -> Any:
     return value
 
 
-def _others(value: Any, name: str) -> str:
+def _others(value: object, name: str) -> str:
     names = [n for n, v in vars(value).items() if callable(v) and not n.startswith("_")]
     close = get_close_matches(name, names, 3) or sorted(names)[:5]
     return f"; it has {', '.join(close)}" if close else ""

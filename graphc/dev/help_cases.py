@@ -45,7 +45,7 @@ class Case:
         function = FUNCTIONS[name]
         calls: list[Call] = []
 
-        def watch(frame: FrameType, event: str, _: Any) -> None:
+        def watch(frame: FrameType, event: str, _: object) -> None:
             if event == "call" and frame.f_code is function.__code__:
                 calls.append(_arguments(function, frame.f_locals))
                 raise ArgumentsKnown

@@ -106,7 +106,7 @@ def on_config(config: Any) -> Any:
     def run(_: Any, lines: list[str]) -> list[str]:
         return lines if "```" in "".join(lines) else fenced(lines)
 
-    def extend(_: Any, md: Any) -> None:
+    def extend(_: object, md: Any) -> None:
         md.preprocessors.register(doctests(md), "doctests", 27)
 
     doctests = type("Doctests", (markdown.preprocessors.Preprocessor,), {"run": run})
@@ -134,7 +134,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """A page is about to be rendered: its links follow, its lists are deepened."""
     if page.file.abs_src_path is None:  # it was made by on_files, which has done so
         return deepened(markdown)

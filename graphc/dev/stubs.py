@@ -63,7 +63,7 @@ def parameters(signature: inspect.Signature, is_method: bool) -> str:
 
 
 def definition(
-    name: str, function: Callable[..., Any], is_method: bool = False
+    name: str, function: Callable[..., object], is_method: bool = False
 ) -> str:
     """A function or method as one line of a stub; a class by its name."""
     if inspect.isclass(function):

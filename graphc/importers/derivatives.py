@@ -64,7 +64,7 @@ def _numbers(of: Any, wrt: Any, argnums: Numbers) -> Numbers | None:
 @hiding
 def grad(
     cost: Any,
-    wrt: Any = None,
+    wrt: object = None,
     *,
     disconnected: Disconnected = "raise",
     argnums: Numbers = 0,
@@ -100,7 +100,7 @@ def grad(
 @hiding
 def value_and_grad(
     cost: Any,
-    wrt: Any = None,
+    wrt: object = None,
     *,
     disconnected: Disconnected = "raise",
     argnums: Numbers = 0,
@@ -116,7 +116,7 @@ def value_and_grad(
 @hiding
 def jacobian(
     outputs: Any,
-    wrt: Any = None,
+    wrt: object = None,
     *,
     disconnected: Disconnected = "raise",
     argnums: Numbers = 0,
@@ -138,7 +138,7 @@ def jacobian(
 
 @hiding
 def hessian(
-    cost: Any, wrt: Any = None, *, argnums: Numbers = 0, has_aux: bool = False
+    cost: Any, wrt: object = None, *, argnums: Numbers = 0, has_aux: bool = False
 ) -> Any:
     """The second derivatives of a real scalar: the Jacobian of its gradient.
 

@@ -135,7 +135,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
 @hiding
 def ragged(
     inputs: Sequence[Value] | Callable[..., Any],
-    outputs: Any = None,
+    outputs: object = None,
     *,
     shared: Sequence[Value] | Sequence[int] = (),
     total: bool = False,

@@ -45,7 +45,7 @@ def _parts(item: Any) -> Iterable[Any]:
     return list(fields.values())  # decorated functions have the one within among them
 
 
-def _named(function: FunctionType) -> Iterator[Any]:
+def _named(function: FunctionType) -> Iterator[object]:
     """The values that the code of a function has names for."""
     for cell in function.__closure__ or ():
         try:

@@ -34,7 +34,7 @@ class FreeValues:
     def _parts(self) -> dict[Any, Any]:
         return separated(self.vector, self.model)
 
-    def of_vector(self, outputs: Any) -> Any:
+    def of_vector(self, outputs: object) -> Any:
         """Graphs of the values as graphs of the vector."""
         return graph_replace(outputs, self._parts, strict=False)
 
@@ -43,7 +43,7 @@ class FreeValues:
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
 
-def separated(joined: Any, model: Any) -> dict[Any, Any]:
+def separated(joined: object, model: Any) -> dict[Any, Any]:
     """The free values of a model as parts of a vector, one after the other."""
     shapes = shapes_of(model)
     whole = pt.specify_shape(joined, sum(map(prod, shapes)))
@@ -73,7 +73,7 @@ def shapes_of(model: Any) -> list[tuple[Any, ...]]:
     return found
 
 
-def _sizes(known: tuple[int | None, ...], shape: Any) -> tuple[Any, ...]:
+def _sizes(known: tuple[int | None, ...], shape: tuple[int, ...]) -> tuple[object, ...]:
     """The sizes in a vector, as far as they are not known already."""
     return tuple(shape[i] if n is None else n for i, n in enumerate(known))
 
@@ -83,6 +83,6 @@ def _sampled(rv: Any, transform: Any) -> Any:
     return rv if transform is None else transform.forward(rv, *rv.owner.inputs)
 
 
-def _is_random(shape: Any) -> bool:
+def _is_random(shape: tuple[int, ...]) -> bool:
     """Whether a shape depends on draws, as far as PyTensor could find out."""
     return any(isinstance(v.type, RandomType) for v in ancestors([shape]))

@@ -1,6 +1,6 @@
 """Ops that make, shape, join and rearrange arrays."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.build import as_shape
@@ -8,6 +8,9 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
 from graphc.ops.effects.assertions import at_most
 from graphc.pytensor.registry import NotConverted, rule, stated
+
+if TYPE_CHECKING:
+    from pytensor.graph.op import Op
 
 
 def number(x: Any, role: str) -> int:
@@ -194,7 +197,7 @@ def _(op: Any, node: Any, x: Value, *axis: Value) -> Value:
     return gt.argsort(x, axis=_sorted_axis(op, axis))
 
 
-def _sorted_axis(op: Any, axis: tuple[Value, ...]) -> int:
+def _sorted_axis(op: "Op", axis: tuple[Value, ...]) -> int:
     """The axis, an input in some versions and a property in others."""
     return number(axis[0], "the axis of a sort") if axis else op.axis
 

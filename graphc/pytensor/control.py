@@ -1,7 +1,7 @@
 """Ops with graphs inside: branches, batches, checks and subgraphs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
@@ -10,6 +10,10 @@ from graphc.pytensor.convert import convert_node, converted
 from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
 from graphc.transform.derivatives.vectorize import vmap
+
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
 
 @rule("OpFromGraph")
@@ -87,7 +91,7 @@ def _all_alike(batch: Value) -> bool:
     return source.rank < batch.type.rank or equal(source.shape[0], 1) is True
 
 
-def core_node(op: Any, node: Any, ranks: Sequence[int]) -> Any:
+def core_node(op: "Op", node: "Apply", ranks: Sequence[int]) -> Any:
     """The node of the core Op on one element of each batch."""
     inputs = []
     for v, rank in zip(node.inputs, ranks, strict=True):

@@ -25,7 +25,7 @@ Values = dict[Variable, Any]
 MISSTATED = ("Eigh", "QR", "SVD")
 
 
-def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
+def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Graph:
     """The graph of graphc between variables of PyTensor.
 
     Sizes that PyTensor does not know are symbols. Shared variables of which the outputs
@@ -61,7 +61,7 @@ def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
     )
 
 
-def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[Any]:
     """The shared variables of which outputs depend, in order."""
     known_inputs = set(inputs)
     roots = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
@@ -73,7 +73,7 @@ def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     return shared
 
 
-def is_array(kind: Any) -> bool:
+def is_array(kind: object) -> bool:
     """Whether a type of PyTensor is of arrays; that of sparse ones derives from it."""
     dense = type(kind).__name__ != "SparseTensorType"
     return dense and isinstance(kind, (TensorType, ScalarType))
@@ -88,7 +88,7 @@ def input_value(v: Any, position: int) -> Value:
 
 
 def converted(
-    outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Any]
+    outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Value]
 ) -> list[Any]:
     """The outputs of an inner graph of PyTensor, on the values `arguments`."""
     values = dict(zip(inputs, arguments, strict=True))
@@ -122,12 +122,12 @@ class Conversion:
         test = known_value(node.inputs[0], self._values)
         return [test, *[partial(self._results, LazyBranch(node, i)) for i in (0, 1)]]
 
-    def _results(self, branch: LazyBranch) -> list[Any]:
+    def _results(self, branch: LazyBranch) -> list[object]:
         self.run(branch)
         return [known_value(v, self._values) for v in taken_by(*branch)]
 
 
-def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
+def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
     """The outputs of one node, of the dtypes that PyTensor says."""
     with standing_at(place_of(node)):
         result = convert_op(node.op, node, *inputs)

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pytensor.graph.basic import Constant
@@ -18,6 +18,9 @@ from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
 from graphc.transform.derivatives.recomputed import kept
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+
 special = gt.special
 
 
@@ -26,7 +29,7 @@ def _(op: Any, node: Any, *inputs: Value) -> Any:
     return convert_op(op.scalar_op, node, *_with_numbers(node, inputs))
 
 
-def _with_numbers(node: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _with_numbers(node: "Apply", inputs: Sequence[Value]) -> Sequence[Value]:
     """The inputs, where constants of one element are numbers beside an array.
 
     PyTensor stretches a number to the rank of the arrays; the rules of graphc know what
@@ -39,7 +42,7 @@ def _with_numbers(node: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     return [x if number is None else number for x, number in pairs]
 
 
-def _number(v: Any) -> Value | None:
+def _number(v: object) -> Value | None:
     """The number that a constant of one element is."""
     if not isinstance(v, Constant) or set(v.type.shape) - {1}:
         return None
@@ -78,7 +81,7 @@ def elementwise(function: Callable[..., Any]) -> ConvertOp:
     return convert
 
 
-def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
+def _variadic(function: Callable[..., object]) -> Callable[..., object]:
     return lambda *inputs: reduce(function, inputs)
 
 

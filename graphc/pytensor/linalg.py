@@ -1,10 +1,13 @@
 """Linear algebra, convolutions and Fourier transforms."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.pytensor.registry import NotConverted, rule, stated
+
+if TYPE_CHECKING:
+    from pytensor.graph.op import Op
 
 la = gt.linalg
 
@@ -72,7 +75,7 @@ def _(op: Any, node: Any, a: Value, *b: Value) -> list[Value]:
     return list(la.eigh(a, UPLO=_triangle(op)))
 
 
-def _triangle(op: Any) -> str:
+def _triangle(op: "Op") -> str:
     return op.UPLO if hasattr(op, "UPLO") else "L" if op.lower else "U"
 
 

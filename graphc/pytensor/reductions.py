@@ -1,19 +1,23 @@
 """Reductions, products and softmax."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.pytensor.registry import NotConverted, rule, stated
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
-def axes_of(op: Any, x: Value) -> tuple[int, ...]:
+
+def axes_of(op: "Op", x: Value) -> tuple[int, ...]:
     """The axes that an Op reduces; None means all."""
     return tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
 
 
-def _accumulated(op: Any, node: Any, x: Value) -> Value:
+def _accumulated(op: "Op", node: "Apply", x: Value) -> Value:
     """The input in the dtype in which PyTensor adds up."""
     dtype = getattr(op, "acc_dtype", None) or node.outputs[0].type.dtype
     return stated(x, dtype)

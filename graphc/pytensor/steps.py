@@ -79,7 +79,9 @@ class Compiled:
             return self._by_branch(arguments, error)
         return results
 
-    def _by_branch(self, arguments: Sequence[Any], error: CallError) -> Sequence[Any]:
+    def _by_branch(
+        self, arguments: Sequence[object], error: CallError
+    ) -> Sequence[Any]:
         """The outputs on NumPy, where sizes have to fit in branches that are taken.
 
         JAX traces all branches. In loops it is not known there which is taken, and
@@ -126,7 +128,7 @@ class Performed:
 Step = Compiled | Performed
 
 
-def on_host(v: Variable, value: Any) -> Any:
+def on_host(v: Variable, value: object) -> Any:
     """A value as PyTensor's own Ops take it."""
     return np.asarray(value) if is_array(v.type) else value
 
@@ -163,7 +165,10 @@ def _foreign(node: Apply) -> str:
 
 
 def _steps(
-    fgraph: Any, nodes: Sequence[Apply], host: dict[Apply, str], options: dict[str, Any]
+    fgraph: Any,
+    nodes: Sequence[Apply],
+    host: dict[Apply, str],
+    options: dict[str, object],
 ) -> list[Step]:
     phases: dict[int, list[Apply]] = {}
     when: dict[Variable, tuple[int, bool]] = {}

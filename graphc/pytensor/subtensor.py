@@ -10,7 +10,7 @@ from graphc.pytensor.registry import rule
 IndexEntries = tuple[Any, ...]
 
 
-def index_of(op: Any, inputs: Sequence[Any]) -> IndexEntries:
+def index_of(op: Any, inputs: Sequence[object]) -> IndexEntries:
     """The index of a node: `idx_list` says where its inputs stand in slices.
 
     Its entries are numbers of inputs, or types that stand for the next input.
@@ -22,7 +22,7 @@ def index_of(op: Any, inputs: Sequence[Any]) -> IndexEntries:
     return tuple(_entry(entry, left) for entry in pattern)
 
 
-def _entry(entry: Any, left: Iterator[Any]) -> Any:
+def _entry(entry: object, left: Iterator[Any]) -> object:
     if isinstance(entry, slice):
         parts = (entry.start, entry.stop, entry.step)
         return slice(*[None if p is None else next(left) for p in parts])

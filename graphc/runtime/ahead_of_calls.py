@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from graphc.backends.program import Outputs
@@ -55,7 +56,7 @@ class AheadOfCalls:
         """With `dims="auto"`, take these sizes to be some of many that will come."""
 
     @abstractmethod
-    def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
+    def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failure."""
 
     def compiled(self, *shapes: Any) -> Any:
@@ -122,7 +123,7 @@ class AheadOfCalls:
     def _lowered(
         self,
         op: str,
-        module: Any,
+        module: ModuleType,
         sizes: Mapping[str, SizesGiven],
         numbers: bool = True,
     ) -> tuple[Lowering, list[tuple[Any, ...]]]:

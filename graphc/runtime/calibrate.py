@@ -103,7 +103,7 @@ def _pass_over(size: int) -> float:
     """Seconds per byte of passes over an array of so many bytes."""
     x, passes = jnp.ones(size // 4, "float32"), PASSED // size
 
-    def loop(x: Any) -> Any:
+    def loop(x: object) -> Any:
         return jax.lax.fori_loop(0, passes, lambda i, x: jnp.exp(-x), x)
 
     return _seconds(partial(jax.jit(loop), x)) / PASSED

@@ -102,7 +102,7 @@ def function(
 def _function(
     graph: Graph,
     structure: Outputs,
-    defaults: dict[int, Any],
+    defaults: dict[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
@@ -127,7 +127,7 @@ def decided_for(
 def _stretching(
     written: Graph,
     structure: Outputs,
-    defaults: dict[int, Any],
+    defaults: dict[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
@@ -213,7 +213,7 @@ def check_options(op: str, backend: object, rewrites: object, dims: object) -> N
     check_dims(dims, op)
 
 
-def check_named(op: str, options: Mapping[str, Any]) -> None:
+def check_named(op: str, options: Mapping[str, object]) -> None:
     """Raise GraphError for options of `function`, by name, that say nothing.
 
     For those who take them before there is a graph, as a mode of PyTensor.

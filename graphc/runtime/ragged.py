@@ -20,6 +20,7 @@ from graphc.errors import (
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.types import NDArray
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import Rules
@@ -53,7 +54,7 @@ class Rows:
 
 def ragged(
     inputs: Sequence[Value],
-    outputs: Any,
+    outputs: object,
     *,
     shared: Sequence[Value] = (),
     casting: Casting | None = None,
@@ -178,7 +179,7 @@ class Ragged:
     def __copy__(self) -> "Ragged":
         return self._again()
 
-    def __deepcopy__(self, memo: Any) -> "Ragged":
+    def __deepcopy__(self, memo: object) -> "Ragged":
         return self._again()
 
     @hiding
@@ -219,7 +220,7 @@ class Ragged:
             expected = f"a larger one, as pad=graphc.Pad(buckets=[{largest}])"
             raise _refused(problem, "shape", expected=expected)
 
-    def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
+    def _examples(self, args: tuple[object, ...]) -> list[list[Any]]:
         """The examples of each stacked input."""
         names = self._example.input_names
         if len(args) != len(names):
@@ -367,9 +368,7 @@ def _listed(arg: Any, name: str) -> list[Any]:
     raise _refused(f"input {name} must be a list of examples", "argument", got)
 
 
-def _checked(
-    x: Any, value: Value, name: str, casting: Casting
-) -> "np.ndarray[Any, Any]":
+def _checked(x: object, value: Value, name: str, casting: Casting) -> NDArray:
     """One example as an array of the dtype and rank of its input."""
     array = np.asarray(x)
     rule = casting if hasattr(x, "dtype") else "same_kind"

@@ -57,7 +57,7 @@ GUARDED = "a program for many sizes takes them from the host, which is disallowe
 OF_JAX = (*OF_PROGRAMS, "donate_argnums", "donate_argnames", "keep_unused", "inline")
 
 
-def _trace_state() -> Any:
+def _trace_state() -> object:
     """The state of JAX's tracing now; equal where that is the same."""
     state: Any = get_opaque_trace_state
     return state(convention="graphc")
@@ -74,7 +74,7 @@ class Told:
     static_argnames: Texts | None
     others: Mapping[str, Any]
 
-    def jitted(self, function: Callable[..., Any]) -> Any:
+    def jitted(self, function: Callable[..., object]) -> Any:
         """The function as JAX jits it."""
         options: dict[str, Any] = dict(self.others)
         for name in ("static_argnums", "static_argnames"):
@@ -95,7 +95,7 @@ class Told:
         return f"programs for many sizes have no {', '.join(names)}" if names else ""
 
 
-def _run_by(jitted: Any) -> Callable[..., Any]:
+def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
     """As the cache miss of a jitted function, with nothing to keep."""
     return lambda *args, **named: (jitted(*args, **named), None, False)
 
@@ -151,7 +151,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             return self._function(*args, **named)
         return self._missed(*args, **named)[0]
 
-    def _call_like_before(self, /, *args: Any, **named: Any) -> Any:
+    def _call_like_before(self, /, *args: object, **named: object) -> object:
         """A call by a program for many sizes, as the last one; or one by JAX."""
         if _trace_state() == _OUTSIDE and not runs_plainly():
             known = self._known.find(args, named)
@@ -204,7 +204,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._placements.note(sizes, leaves)
         return answer
 
-    def _by_route(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _by_route(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
         if not self._varies:
             try:
                 return self._miss(*args, **named)
@@ -212,7 +214,9 @@ class JitFunction(SizedFunction[JaxFamily]):
                 self._varies = True
         return self._for_sizes(args, named)
 
-    def _for_sizes(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _for_sizes(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
         """As `_missed`, by a program for many sizes where there is one."""
         try:
             call = self._arguments.call(args, named)
@@ -275,7 +279,7 @@ class JitFunction(SizedFunction[JaxFamily]):
 
         return run
 
-    def _planned(self, /, *args: Any, **named: Any) -> Any:
+    def _planned(self, /, *args: object, **named: object) -> object:
         """The function as JAX traces it; raises SizesVary where it need not."""
         call = self._arguments.call(args, named)
         if any(map(is_typed_by_mesh, call.leaves)):
@@ -333,7 +337,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             except SizesVary:
                 return self._plain.trace(*args, **named)
 
-    def eval_shape(self, /, *args: Any, **named: Any) -> Any:
+    def eval_shape(self, /, *args: object, **named: object) -> Any:
         """The types of the results for these arguments, as in JAX."""
         return self._plain.eval_shape(*args, **named)
 
@@ -432,7 +436,7 @@ def jit(
 
 
 def _of_numpy(
-    function: Callable[..., Any], told: Told, shapes: Any, options: Options
+    function: Callable[..., object], told: Told, shapes: object, options: Options
 ) -> NumpyFunction:
     if told.others:
         got = ", ".join(f"{name}={option}" for name, option in told.others.items())

@@ -67,7 +67,7 @@ def _as_array(leaf: Any) -> Any:
 
 
 def optimize(
-    function: Callable[..., Any], *, rewrites: Rules = DEFAULT
+    function: Callable[..., object], *, rewrites: Rules = DEFAULT
 ) -> OptimizedFunction:
     """`function`, written for JAX, rewritten: plain JAX, to jit or to transform.
 

@@ -27,6 +27,7 @@ from graphc.importers.jax.trace.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 from graphc.runtime.tracebacks import hiding
 
@@ -128,7 +129,7 @@ class RaggedFunction(Decorated):
         }
         return self._joined(program, columns, together, alone)
 
-    def _examples(self, args: tuple[Any, ...]) -> Examples:
+    def _examples(self, args: tuple[object, ...]) -> Examples:
         """The calls for single examples. Raises CallError for different numbers."""
         shared_positions = {i % len(args) if args else i for i in self._shared}
         lists = {
@@ -201,7 +202,7 @@ class RaggedFunction(Decorated):
 
     def _by_itself(
         self, program: RaggedProgram, examples: Examples, number: int
-    ) -> list[Any]:
+    ) -> list[ConcreteArray]:
         """The results of one example that is not like the others, as a list.
 
         Raises CallError where their structure is that of no other example.
@@ -221,7 +222,7 @@ class RaggedFunction(Decorated):
         columns: list[Any] | None,
         together: list[int],
         alone: Mapping[int, list[Any]],
-    ) -> Any:
+    ) -> object:
         """The results of all examples, in the structure of those of one."""
         tree = program.results.tree
         parts = []

@@ -18,6 +18,7 @@ NAMES = (
     "ArrayLike",
     "AxesLike",
     "DTypeLike",
+    "DeclaredShape",
     "HasDLPack",
     "IndexItem",
     "IndexLike",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     AxesLike: TypeAlias = "int | Sequence[int]"
     IndexItem: TypeAlias = "ArrayLike | slice[Any, Any, Any] | EllipsisType | None"
     IndexLike: TypeAlias = "IndexItem | tuple[object, ...]"  # items of several kinds
+    DeclaredShape: TypeAlias = "str | SizeLike | Sequence[SizeLike | str | None] | None"
     PadsLike: TypeAlias = "str | SizeLike | Sequence[SizeLike | Sequence[SizeLike]]"
     DTypeLike: TypeAlias = "str | type[Any] | np.dtype[Any]"
 else:

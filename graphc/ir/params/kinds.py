@@ -8,7 +8,7 @@ set, and what people write freely is `Text`, which goes into no string by itself
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -25,7 +25,6 @@ from typing import (
 import numpy as np
 
 from graphc.errors import graph_error, printable, shortened
-from graphc.ir.graph.nodes import Params
 from graphc.ir.params.concrete import no_number
 from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import DTYPES
@@ -288,7 +287,7 @@ class ParamKinds:
         if axes and max(axes) >= limit:
             self._refuse(name, value, f"an axis below {limit}, of {x.type}")
 
-    def _in_order(self, params: Params) -> dict[str, object]:
+    def _in_order(self, params: Mapping[str, Any]) -> dict[str, object]:
         for name in params:
             if name not in self._kinds:
                 has = f"only {', '.join(self.names)}" if self.names else "nor any other"

@@ -123,7 +123,7 @@ class _KeyText:
     def _outside(self, origin: Value) -> str:
         raise graph_error(f"{origin!r} is not of the graph", op="key")
 
-    def _inside(self, content: Any) -> str:
+    def _inside(self, content: object) -> str:
         if isinstance(content, Body):
             return self._body(content)
         if isinstance(content, tuple):
@@ -138,7 +138,7 @@ class _KeyText:
         params = [inner._symbols.get(s, "unused") for s in body.size_params]
         return repr((inner.lines, params))
 
-    def policy(self, key: Any, policy: Any) -> str:
+    def policy(self, key: object, policy: object) -> str:
         """A size, by its name or itself, and its policy."""
         if not isinstance(policy, (str, Specialize, Pad, Bound)):
             raise graph_error("no policy of ours", op="key")
@@ -148,11 +148,11 @@ class _KeyText:
 
 def key_of(
     graph: Graph,
-    dims: Any,
+    dims: object,
     rewrites: Rules,
     costs: DeviceCosts,
     jax: ModuleType | None,
-    *others: Any,
+    *others: object,
 ) -> str:
     """The key of a program; "" where it depends on what has no text.
 

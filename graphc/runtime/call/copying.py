@@ -20,7 +20,7 @@ Run = Callable[..., Any]
 _DTYPE = attrgetter("dtype")
 
 
-def are_small(args: Iterable[Any], dtypes: Iterable[DType]) -> bool:
+def are_small(args: Iterable[object], dtypes: Iterable[DType]) -> bool:
     """Whether all are arrays of NumPy of little size, of the very dtypes."""
     pairs = zip(args, dtypes, strict=True)
     return all(

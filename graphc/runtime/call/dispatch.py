@@ -68,14 +68,14 @@ class _Acquiring(property):
         if jax_is_lost():
             setattr(owner, name, property(self._unless_on_jax, doc=self.__doc__))
 
-    def _unless_on_jax(self, function: Any) -> Run:
+    def _unless_on_jax(self, function: Callable[..., object]) -> Run:
         if getattr(function, "backend", "jax") == "jax":
             return _refused
         run: Run = self.__get__(function)
         return run
 
 
-def _refused(*_: Any, **__: Any) -> Any:
+def _refused(*_: object, **__: object) -> object:
     raise fork_error("call")
 
 
@@ -112,6 +112,6 @@ def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run |
     return function
 
 
-def kept_by(jitted: Any) -> Run | None:
+def kept_by(jitted: Callable[..., object]) -> Run | None:
     """The cache miss of a jitted function: results, what to keep, whether to clear."""
     return getattr(jitted, "_cache_miss", None)

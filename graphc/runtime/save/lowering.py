@@ -15,6 +15,7 @@ from typing import Any
 from graphc.backends.jax import is_direct
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.misfits import has_flags
@@ -82,7 +83,7 @@ class Lowering(Stages):
         return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in abstract_calls]
 
     def _arguments(
-        self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
+        self, stage: int, structs: Sequence[Any], numbers: Sequence[object]
     ) -> Sequence[Any]:
         """True sizes of padded arguments are given as integers of Python."""
         index = self.driver.segments[stage]
@@ -92,7 +93,7 @@ class Lowering(Stages):
             arguments[i] = self._numbers.get(value, structs[i])
         return arguments
 
-    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
         """Lower the program of a stage for these arguments: the types that it gives."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
@@ -102,7 +103,7 @@ class Lowering(Stages):
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
         return self._leaves(lowered.out_info)
 
-    def _leaves(self, told: Any) -> Sequence[Any]:
+    def _leaves(self, told: Any) -> Sequence[ConcreteArray]:
         results = told[0] if has_flags(told) else told
         leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
@@ -120,11 +121,13 @@ class Lowering(Stages):
             warnings.warn(problem, AheadWarning, stacklevel=user_level())
 
 
-def _is_one_of(value: Value, kinds: Mapping[str, Any]) -> bool:
+def _is_one_of(value: Value, kinds: Mapping[str, object]) -> bool:
     return not value.type.rank and value.dtype.kind in kinds
 
 
-def executables_of(jax: Any, lowered: Sequence[Any], threads: int | None) -> list[Any]:
+def executables_of(
+    jax: Any, lowered: Sequence[Value], threads: int | None
+) -> list[Any]:
     """The executables of what is lowered; XLA compiles them on threads."""
     executables = Executables(jax)
 

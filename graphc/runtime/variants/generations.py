@@ -60,13 +60,15 @@ class Generation:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
-    def leave(self, args: tuple[Any, ...]) -> None:
+    def leave(self, args: tuple[object, ...]) -> None:
         """Arguments of these sizes are for the newest program from now on."""
         self.seen.discard(self.key(args))
 
     def observed(
-        self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
-    ) -> Callable[..., Any]:
+        self,
+        run: Callable[..., object],
+        instead: Callable[..., Callable[..., Any] | None],
+    ) -> Callable[..., object]:
         """`run` of this program; each call is observed.
 
         Where the sizes are new, `instead` is asked for another function to run.
@@ -74,7 +76,7 @@ class Generation:
 
         told_by, known = shapes_and_numbers(self.prepared), set[Key]()
 
-        def observing(*args: Any) -> Any:
+        def observing(*args: object) -> Any:
             try:
                 told = told_by(args)
                 key = None if told in known else self.key(args)
@@ -104,7 +106,7 @@ class Generations:
         self.running: Generation | None = None
         self.start = 0  # of the events that are of the newest program
 
-    def around(self, newest: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, newest: Callable[..., object]) -> Callable[..., object]:
         """The function that runs a call on the program that is compiled for it."""
         if not self.older:
             return newest
@@ -116,11 +118,11 @@ class Generations:
 
         return run
 
-    def serve(self, args: tuple[Any, ...]) -> bool:
+    def serve(self, args: tuple[object, ...]) -> bool:
         """Whether an older program runs calls of these sizes."""
         return self._compiled_for(args) is not None
 
-    def _compiled_for(self, args: tuple[Any, ...]) -> tuple[Generation, Key] | None:
+    def _compiled_for(self, args: tuple[object, ...]) -> tuple[Generation, Key] | None:
         """The older program that is compiled for the sizes of these arguments."""
         for one in self.older:
             try:
@@ -131,7 +133,7 @@ class Generations:
                 return one, key
         return None
 
-    def _on_older(self, one: Generation, key: Key, args: tuple[Any, ...]) -> Any:
+    def _on_older(self, one: Generation, key: Key, args: tuple[object, ...]) -> object:
         start = len(EVENTS)
         self.running = one
         result = one.run(*args)

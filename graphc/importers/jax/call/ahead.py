@@ -91,7 +91,7 @@ class SizesAhead:
 
 
 def remedy_of(
-    args: Sequence[Any], named: Mapping[str, Any], read: Mapping[str, int]
+    args: Sequence[object], named: Mapping[str, Any], read: Mapping[str, int]
 ) -> str:
     """The code that compiles for these arguments, of a function `f`; "" for long code.
 
@@ -139,7 +139,7 @@ def _listed(arguments: Sequence[Any]) -> str:
 def refusal_of(
     error: Refused | NoCompileError,
     function: Callable[..., Any],
-    args: Sequence[Any],
+    args: Sequence[object],
     named: Mapping[str, Any],
 ) -> NoCompileError:
     """The error of a call that needs a compilation, where there is to be none."""
@@ -155,7 +155,7 @@ def refusal_of(
 
 
 def _problem(
-    error: Refused | NoCompileError, function: Callable[..., Any]
+    error: Refused | NoCompileError, function: Callable[..., object]
 ) -> tuple[str, type[NoCompileError], dict[str, int]]:
     if isinstance(error, NoCompileError):
         problem = str(error).split("\n  arguments: ")[0]
@@ -165,7 +165,7 @@ def _problem(
     return f"{error.problem}\n  because: {because}", error.limit.error, {}
 
 
-def _shown(args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
+def _shown(args: Sequence[object], named: Mapping[str, Any]) -> Iterator[str]:
     """The types of the first arrays of a call."""
     leaves = jax.tree_util.tree_leaves_with_path((tuple(args), dict(named)))
     for _, leaf in leaves[:MOST_TYPED]:

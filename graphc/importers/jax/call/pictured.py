@@ -19,7 +19,7 @@ Families = Sequence[SizeFamily[Any, Any]]
 
 
 def picture_of(
-    function: Callable[..., Any], families: Families, calls: int
+    function: Callable[..., object], families: Families, calls: int
 ) -> Picture:
     """The picture of a function: what is compiled for single sizes, then for many."""
     name = getattr(function, "__name__", "the function")
@@ -47,7 +47,7 @@ def _of_family(
 
 
 def _alone(
-    family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: Any, notes: list[str]
+    family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: object, notes: list[str]
 ) -> Iterator[ProgramTold]:
     text = f"exactly {shown(sizes)}"
     try:

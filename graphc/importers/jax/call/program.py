@@ -40,6 +40,7 @@ from graphc.importers.jax.trace.tracing import (
 )
 from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
@@ -183,11 +184,11 @@ class JaxProgram:
         return True
 
 
-def _same_arrays(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
     return len(a) == len(b) and all(map(_same_array, a, b))
 
 
-def _same_array(a: Any, b: Any) -> bool:
+def _same_array(a: object, b: object) -> bool:
     if a is b:
         return True
     x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
@@ -195,7 +196,7 @@ def _same_array(a: Any, b: Any) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
-def distinct(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
+def distinct(results: list[Any], inputs: Sequence[object]) -> list[Any]:
     """Results of which each is an array of its own, that its owner may donate."""
     if len({*map(id, results), *map(id, inputs)}) == len(results) + len(inputs):
         return results

@@ -76,7 +76,9 @@ def _opaque(program: ManySizes) -> list[str]:
 
 
 def explained(
-    function: Callable[..., Any], families: Iterable[SizeFamily[Any, Any]], full: bool
+    function: Callable[..., object],
+    families: Iterable[SizeFamily[Any, Any]],
+    full: bool,
 ) -> str:
     """The compiled programs of these kinds of calls, and the reasons."""
     name = getattr(function, "__name__", "the function")

@@ -79,7 +79,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def __call__(self, /, *args: Any, **named: Any) -> Any:
         """The results for these arguments."""
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> object:
         return self if instance is None else MethodType(self, instance)
 
     def stats(self) -> JitStats:
@@ -125,8 +125,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _refused(
         self,
         error: Refused | NoCompileError,
-        args: tuple[Any, ...],
-        named: Mapping[str, Any],
+        args: tuple[object, ...],
+        named: Mapping[str, object],
     ) -> NoCompileError:
         """The error of a call that needs a compilation, where there is to be none."""
         return refusal_of(error, self._function, args, named)
@@ -134,9 +134,9 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def compile(
         self,
         /,
-        *args: Any,
+        *args: object,
         sizes: Mapping[str, SizesGiven] | None = None,
-        **named: Any,
+        **named: object,
     ) -> list[str]:
         """Compile for calls with such arguments now, so that no call has to wait.
 

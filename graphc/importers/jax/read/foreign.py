@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +20,9 @@ from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.effects.foreign import ForeignFunction
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr, Jaxpr
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+")
 
@@ -40,7 +43,7 @@ class JaxFunction(ForeignFunction):
         """All that it is at these sizes: functions that are equal compute the same."""
         return _text(self.equation(sizes))
 
-    def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def on_host(self, sizes: Sequence[int], arrays: Sequence[object]) -> list[Any]:
         """The results as arrays of NumPy."""
         with jax.enable_x64(True):  # keeps arrays as they are
             return [np.asarray(x) for x in self.run(sizes, [*map(jnp.asarray, arrays)])]
@@ -84,7 +87,7 @@ class _Pulled(_Derivative):
         inputs = list(arrays[: len(self.needed)])
         at = [i for i, w in enumerate(self.needed) if w]
 
-        def own(*chosen: Any) -> list[Any]:
+        def own(*chosen: Any) -> list[object]:
             for i, x in zip(at, chosen, strict=True):
                 inputs[i] = x
             pairs = zip(
@@ -185,7 +188,7 @@ class Origin:
         return _named(self.trace(numbers), name)
 
 
-def _named(jaxpr: Any, name: str) -> list[JaxprEqn]:
+def _named(jaxpr: "Jaxpr | ClosedJaxpr", name: str) -> list[JaxprEqn]:
     return [eqn for eqn in equations(jaxpr) if eqn.primitive.name == name]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphc.importers.jax.sizes.family import SizeFamily
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """The name that a function is known by in a file of decisions."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 

@@ -9,7 +9,7 @@ inputs, of which each call has those of its own trace, which is tested for a fit
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -19,6 +19,11 @@ from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fitted
+from graphc.ir.types import ConcreteArray
+
+if TYPE_CHECKING:
+    from jax.core import AbstractValue
+    from jax.extend.core import ClosedJaxpr
 
 PLAIN = type(None), bool, str, float, complex, np.dtype
 
@@ -33,7 +38,7 @@ class JaxprParts:
 
     def __init__(
         self,
-        jaxpr: Any,
+        jaxpr: "ClosedJaxpr",
         size: Callable[[int], Any],
         number: Callable[[int, Any], Any],
     ) -> None:
@@ -78,7 +83,7 @@ class JaxprParts:
         self.form.append((str(aval.dtype), weak, len(aval.shape)))
         return aval.update(shape=tuple(map(self._integer, aval.shape)))
 
-    def _integer(self, size: Any) -> Any:
+    def _integer(self, size: Any) -> object:
         self.sizes.append(int(size))
         self._made.append(self._size(int(size)))
         return self._made[-1]
@@ -94,7 +99,7 @@ class JaxprParts:
         self.form.append((str(aval.dtype), aval.weak_type))
         return self._placed(atom, aval)
 
-    def _placed(self, number: Any, aval: Any) -> Any:
+    def _placed(self, number: Any, aval: "AbstractValue") -> Any:
         new = self._number(len(self.numbers), number)
         self.numbers.append(number)
         self.avals.append(aval)
@@ -160,14 +165,14 @@ class _Places:
         return self.objects[first]
 
 
-def _copied(number: Any) -> Any:
+def _copied(number: Any) -> object:
     literal: Any = Literal
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
     return number.copy()
 
 
-def steps_of(jaxpr: Any) -> list[Hashable]:
+def steps_of(jaxpr: "Jaxpr | ClosedJaxpr") -> list[Hashable]:
     """The steps of a jaxpr: all but the sizes and the numbers in it."""
     return _apart(jaxpr).form
 
@@ -187,7 +192,7 @@ class Template:
     changing: Mapping[int, int]
     fed: Sequence[tuple[Any, Any]]
 
-    def numbers(self, jaxpr: Any, sizes: Mapping[str, int]) -> list[Any]:
+    def numbers(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> list[Any]:
         """The arrays that differ, of a trace at some sizes.
 
         Raises Unsupported where the template does not describe it.
@@ -220,7 +225,7 @@ def _differ(a: Any, b: Any) -> bool:
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
 
 
-def _vary(numbers: Sequence[Any]) -> bool:
+def _vary(numbers: Sequence[ConcreteArray]) -> bool:
     return any(_differ(numbers[0], other) for other in numbers[1:])
 
 

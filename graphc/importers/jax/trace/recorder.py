@@ -49,7 +49,7 @@ class Recorder:
         """Whether a dimension of JAX is made of the symbols of the trace."""
         return size.scope is self.scope
 
-    def number(self, size: Any) -> int:
+    def number(self, size: object) -> int:
         """The number that a size is in the call."""
         number = self._numbers.of(size)
         assert isinstance(number, int)
@@ -119,14 +119,14 @@ class NoNumbers(Recorder):
         super().__init__({})
 
     def answer(
-        self, left: Any, relation: Relation, right: Any, frame: FrameType
+        self, left: object, relation: Relation, right: object, frame: FrameType
     ) -> bool:
         """The answer that holds for all sizes. Raises Undecided if there is none."""
         if not is_users(frame) or _never_equal(left, right):
             return False
         raise Undecided(f"{left} {relation} {right}", user_place())
 
-    def differ(self, left: Any, right: Any) -> None:
+    def differ(self, left: object, right: object) -> None:
         """Do nothing: no number is known."""
 
     def observe(self, place: Callable[[], SourceLocation] = user_place) -> None:
