@@ -62,7 +62,7 @@ class DensityProgram:
         with jax.enable_x64(True):
             return [jax.device_put(np.array(v)) for v in chosen]
 
-    def call(self, data: Sequence[Any]) -> DensityCall:
+    def call(self, data: Sequence[object]) -> DensityCall:
         """The function of the vector alone; results are arrays of ones own."""
         function, arrays = self.function, tuple(data)
 
@@ -76,7 +76,7 @@ class DensityProgram:
 
         return joined if self.joined else apart
 
-    def traced(self, values: Any, data: Sequence[Any]) -> ValueAndSlope:
+    def traced(self, values: ConcreteArray, data: Sequence[object]) -> ValueAndSlope:
         """The results as plain JAX."""
         results = self.function.jax_callable(values, *data)
         return (results[0], results[1:]) if self.joined else tuple(results)
@@ -97,7 +97,7 @@ class LogDensity:
     is for the sizes that the data have when it is made; others are for all sizes.
     """
 
-    def __init__(self, model: Any, **options: Any) -> None:
+    def __init__(self, model: "Model", **options: Any) -> None:
         self._model, self._options = model, {**CALLED_OFTEN, **options}
         self._free = FreeValues(model)
         self._density = self._free.of_vector(model.logp())
@@ -154,7 +154,7 @@ class LogDensity:
         """The vector at which PyMC starts; PyMC computes it when it is read."""
         return self._free.joined(self._model.initial_point())
 
-    def __call__(self, values: Any) -> ValueAndSlope:
+    def __call__(self, values: object) -> ValueAndSlope:
         """The log density and its gradient, with the data that the model has now."""
         bound: BoundDensity | None = self.__dict__.get("_bound")
         if bound is None or jax_is_lost() or not bound.seen.is_still():

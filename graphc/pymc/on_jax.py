@@ -18,13 +18,13 @@ class JaxDensity:
     made, and the vector is that of `graphc.pymc.logp_and_grad`.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "Model") -> None:
         found = density_of(model)
         self._density, self._model = found.jax_density, model
         self.names, self.initial = found.names, found.initial
         self.value_and_grad = found.jax_callable
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, values: object) -> Any:
         """The log density at a vector of free values."""
         return self._density(values)
 

@@ -20,7 +20,7 @@ JITTER = 1.0  # as PyMC and nutpie start: evenly around the initial point
 UNCONSTRAINED = "unconstrained_parameter"  # nutpie's name of the axis of the vector
 
 
-def nutpie(model: Any) -> Any:
+def nutpie(model: "Model") -> Any:
     """A PyMC model for `nutpie.sample`; graphc computes its density and its variables.
 
     trace = nutpie.sample(graphc.pymc.nutpie(model), chains=4)
@@ -75,7 +75,7 @@ def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., obj
 def _expanding(expansion: Expansion) -> Callable[..., object]:
     bound: list[Any] = []
 
-    def variables(values: NDArray, **data: object) -> dict[str, object]:
+    def variables(values: NDArray, **data: object) -> dict[str, NDArray]:
         if not bound:
             bound.append(expansion.with_data(data))
         return expansion.of(values, bound[0])

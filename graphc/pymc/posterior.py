@@ -26,7 +26,7 @@ class Expansion:
     data are those of when it is made.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "Model") -> None:
         self._free = FreeValues(model)
         told = [*model.free_RVs, *model.deterministics]
         self.names = [v.name for v in told]
@@ -47,7 +47,9 @@ class Expansion:
         """The data of now, but for those named."""
         return self._data.with_named(updates)
 
-    def of(self, values: Any, data: Sequence[Any] | None = None) -> dict[str, Any]:
+    def of(
+        self, values: ConcreteArray, data: Sequence[object] | None = None
+    ) -> dict[str, NDArray]:
         """The variables at one vector."""
         arguments = self._values if data is None else data
         results = self.on_numpy(np.asarray(values, self._free.vector.dtype), *arguments)

@@ -132,7 +132,7 @@ def _by_nutpie(model: "Model", how: SamplingSettings) -> object:
     )
 
 
-def _by_numpyro(model: Any, how: SamplingSettings) -> Any:
+def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
     jax, infer = import_module("jax"), import_module("numpyro.infer")
     with jax.enable_x64(True):
         density = jax_density(model)
@@ -156,7 +156,7 @@ def _by_numpyro(model: Any, how: SamplingSettings) -> Any:
     return _as_inference_data(model, density.variables(drawn), stats)
 
 
-def _by_blackjax(model: Any, how: SamplingSettings) -> Any:
+def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
     """Chains one after the other, with one program for the draws of all."""
     jax, blackjax = import_module("jax"), import_module("blackjax")
     with jax.enable_x64(True):

@@ -61,7 +61,7 @@ def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Grap
     )
 
 
-def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[Any]:
+def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[object]:
     """The shared variables of which outputs depend, in order."""
     known_inputs = set(inputs)
     roots = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
@@ -79,7 +79,7 @@ def is_array(kind: object) -> bool:
     return dense and isinstance(kind, (TensorType, ScalarType))
 
 
-def input_value(v: Any, position: int) -> Value:
+def input_value(v: Value, position: int) -> Value:
     """A variable of graphc for an input of PyTensor."""
     if not is_array(v.type):
         raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
@@ -167,7 +167,7 @@ def fitted(value: Any, expected: Any, misstated: bool = False) -> Any:
     return value
 
 
-def _sizes(expected: Any, value: Value) -> Iterable[tuple[Any, Any]]:
+def _sizes(expected: Value, value: Value) -> Iterable[tuple[Any, Any]]:
     return zip(expected.shape, value.type.shape, strict=True)
 
 

@@ -20,12 +20,13 @@ from graphc.transform.derivatives.recomputed import kept
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
 special = gt.special
 
 
 @rule("Elemwise")
-def _(op: Any, node: Any, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
     return convert_op(op.scalar_op, node, *_with_numbers(node, inputs))
 
 
@@ -50,7 +51,7 @@ def _number(v: object) -> Value | None:
 
 
 @rule("DimShuffle")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     order = [a for a in op.new_order if a != "x"]
     dropped = [a for a in range(x.ndim) if a not in order]
     left = [a for a in range(x.ndim) if a in order]
@@ -71,7 +72,7 @@ def to_float(x: Value, dtype: str) -> Value:
     return x
 
 
-def elementwise(function: Callable[..., Any]) -> ConvertOp:
+def elementwise(function: Callable[..., object]) -> ConvertOp:
     """The conversion of a scalar Op to a function of arrays."""
 
     def convert(op: Any, node: Any, *inputs: Value) -> Any:
@@ -219,7 +220,7 @@ for _name, _function in FUNCTIONS.items():
 
 
 @rule("Mul")
-def _(op: Any, node: Any, *inputs: Value) -> Value:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value:
     dtype = node.outputs[0].type.dtype
     factors = [kept(x) if x.dtype == BOOL else x for x in inputs]
     product: Value = reduce(operator.mul, [to_float(x, dtype) for x in factors])
@@ -227,7 +228,7 @@ def _(op: Any, node: Any, *inputs: Value) -> Value:
 
 
 @rule("Switch")
-def _(op: Any, node: Any, condition: Value, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> Value:
     dtype = node.outputs[0].type.dtype
     chosen = _truth(condition)
     if _is_zero(x) or _is_zero(y):
@@ -244,18 +245,18 @@ def _is_zero(value: Value) -> bool:
 
 
 @rule("PolyGamma")
-def _(op: Any, node: Any, order: Value, x: Value) -> Value:
+def _(op: "Op", node: "Apply", order: Value, x: Value) -> Value:
     x = to_float(x, node.outputs[0].type.dtype)
     return special.polygamma(gt.astype(order, "int64"), x)
 
 
 @rule("Cast")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.astype(x, node.outputs[0].type.dtype)
 
 
 @rule("Complex", "ComplexFromPolar")
-def _(op: Any, node: Any, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
     """Computed in the dtype of the parts of the result."""
     part = "float32" if node.outputs[0].type.dtype == "complex64" else "float64"
     x, y = gt.broadcast_arrays(gt.astype(x, part), gt.astype(y, part))
@@ -265,27 +266,27 @@ def _(op: Any, node: Any, x: Value, y: Value) -> Value:
 
 
 @rule("Real")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.real(x)
 
 
 @rule("Imag")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.imag(x)
 
 
 @rule("Angle")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.angle(x)
 
 
 @rule("Composite")
-def _(op: Any, node: Any, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
 @rule("ScalarLoop")
-def _(op: Any, node: Any, steps: Value, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> Any:
     """Each element takes its own number of steps: the others wait for the last one.
 
     Where the loop has a condition to stop, whether it has held is an output too; it
@@ -295,7 +296,7 @@ def _(op: Any, node: Any, steps: Value, *inputs: Value) -> Any:
     limit, *wide = gt.broadcast_arrays(steps, *inputs)
     start, fixed = wide[:count], wide[count:]
 
-    def going(state: Any) -> Value:
+    def going(state: Value) -> Value:
         return gt.any(state[1])
 
     def step(state: Any) -> Any:

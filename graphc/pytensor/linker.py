@@ -56,7 +56,7 @@ class StepsProgram:
         }
         self._run = self._runner()
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: object) -> list[Any]:
         """Run the steps; raises what PyTensor's own modes raise."""
         if jax_is_lost() and self._is_on_jax:
             self._leave_jax()
@@ -98,7 +98,7 @@ class StepsProgram:
             [step.outputs.index(v) for v in self._outputs], step.outputs
         )
 
-        def run(inputs: Sequence[Any]) -> list[Any]:
+        def run(inputs: Sequence[ConcreteArray]) -> list[object]:
             # The results are read before anyone can write to the arguments.
             results = step(*(choose_inputs(inputs) if choose_inputs else inputs))
             return list(

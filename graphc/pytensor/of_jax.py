@@ -21,7 +21,7 @@ _DISPATCH = "pytensor.link.jax.dispatch.basic"
 OWN = ("pytensor.", "pymc.")  # how modules are named whose Ops are known by name
 
 
-def of_jax(function: Callable[..., Any], inputs: Sequence[Value]) -> list[Value]:
+def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Value]:
     """The results of a function of JAX; raises GraphError where it cannot be read.
 
     Floats have the width that PyTensor has them computed in.

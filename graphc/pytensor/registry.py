@@ -30,7 +30,7 @@ class NotConverted(Exception):
 
 
 @singledispatch
-def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
+def convert_op(op: Any, node: Any, *inputs: Value) -> Value | list[Value]:
     """The outputs of a node of PyTensor as values; Ops of your own may be registered.
 
     `inputs` are values; an index may also be a slice or None, and the branches of an

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 import graphc.tensor as gt
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
@@ -146,7 +147,7 @@ def _traces(op: Any, results: list[Value]) -> list[Value]:
     return [v for part in inner for v in part(results)]
 
 
-def _buffer(before: list[Value], trace: Value, size: Any, steps: Value) -> Value:
+def _buffer(before: list[Value], trace: Value, size: ArrayLike, steps: Value) -> Value:
     """The last `size` of the values before the first step and those of the steps.
 
     Of a truncated gradient there are fewer steps than room: zeros follow.

@@ -17,6 +17,7 @@ from pytensor.tensor.type_other import SliceType
 from graphc.errors import CallError, ForkError, GraphError
 from graphc.ir.forks import in_forked_children
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import (
     Conversion,
     Values,
@@ -69,7 +70,7 @@ class Compiled:
     def _of_branches(self) -> "Compiled":
         return self.on_numpy()
 
-    def __call__(self, *arguments: Any) -> Sequence[Any]:
+    def __call__(self, *arguments: object) -> Sequence[Any]:
         """The outputs, of inputs to which nobody writes before these are read."""
         try:
             results: Sequence[Any] = self.function.lend(*arguments)
@@ -81,7 +82,7 @@ class Compiled:
 
     def _by_branch(
         self, arguments: Sequence[object], error: CallError
-    ) -> Sequence[Any]:
+    ) -> Sequence[ConcreteArray]:
         """The outputs on NumPy, where sizes have to fit in branches that are taken.
 
         JAX traces all branches. In loops it is not known there which is taken, and
@@ -133,7 +134,7 @@ def on_host(v: Variable, value: object) -> Any:
     return np.asarray(value) if is_array(v.type) else value
 
 
-def plan(fgraph: Any, options: dict[str, Any]) -> list[Step]:
+def plan(fgraph: Any, options: dict[str, object]) -> list[Step]:
     """The steps of a program, in the order in which they run."""
     nodes = fgraph.toposort()
     host = {node: reason for node in nodes if (reason := _foreign(node))}
@@ -193,7 +194,7 @@ def _compiled(
     fgraph: Any,
     nodes: Sequence[Apply],
     requested: set[Variable],
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> Compiled:
     """One function of graphc for nodes, in order."""
     computed = dict.fromkeys(v for node in nodes for v in node.outputs)

@@ -43,7 +43,7 @@ _custom_vjp.selective = True
 
 @_custom_vjp.vjp
 def _(
-    g: Any,
+    g: Value | tuple[Value | None, ...],
     *values: Value,
     count: int,
     rule: Opaque,

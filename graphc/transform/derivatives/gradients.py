@@ -49,7 +49,7 @@ def grad(
     return _grad(cost, wrt, disconnected, pulled)
 
 
-def _grad(cost: object, wrt: object, disconnected: Disconnected, pull: Pull) -> Any:
+def _grad(cost: object, wrt: object, disconnected: Disconnected, pull: Pull) -> object:
     seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
     return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
 
@@ -127,7 +127,7 @@ def jacobian(
     return unflatten(like, derivatives)
 
 
-def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> Any:
+def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> object:
     if not is_inexact(output.dtype):
         raise graph_error("needs floats", op="jacobian", got=str(output.type))
     shape = output.type.shape
@@ -244,7 +244,7 @@ def _pulled(
     wrt: object,
     disconnected: Disconnected,
     pull: Pull,
-) -> Any:
+) -> object:
     if disconnected not in ("raise", "zero"):
         raise graph_error(
             "`disconnected` is what to do with values that the cost does not depend on",

@@ -24,7 +24,7 @@ InAxis = int | str | None
 
 
 def vmap(
-    function: Callable[..., Any] | Graph, in_axes: Any = 0, out_axes: Any = 0
+    function: Callable[..., Any] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., Any]:
     """`function` for each index of an axis of its arguments, all at once.
 
@@ -45,7 +45,7 @@ def vmap(
         function = partial(_graph_of, function)
 
     @wraps(function)
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: object) -> Any:
         values, like = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         axes = _axes_of(in_axes, list(args), "in_axes")
         places = [_place(a, v) for a, v in zip(axes, values, strict=True)]

@@ -16,6 +16,7 @@ from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
 from graphc.control.switch import Branch, run_switch
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, variable
 from graphc.ir.graph.nodes import Node, Value, recording_shared
 from graphc.ir.graph.replay import region_between, replayed
@@ -79,7 +80,7 @@ def _kind(dtype: DType) -> int:
 
 def _choose(
     index: Value, branches: Sequence[Callable[..., object]], operands: Any, op: str
-) -> Any:
+) -> object:
     operand_parts, form = numbers_and_parts(list(operands))
     values = [v for v in operand_parts if not v.type.weak]
     variables = [fresh(v) for v in values]
@@ -188,7 +189,7 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
 
 
 @public()
-def switch(index: Any, branches: Sequence[Any], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Any], *operands: Any) -> Any:
     """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
 
     >>> import graphc, graphc.tensor as gt

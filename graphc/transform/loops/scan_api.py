@@ -35,13 +35,13 @@ Last = Callable[[list[Value], list[Value]], Value]  # after a step
 @public()
 def scan(
     body: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
-    length: Any = None,
+    init: object,
+    xs: object = None,
+    length: object = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     until: Callable[[Any, Any], Any] | None = None,
-    checkpoint: Any = None,
+    checkpoint: object = None,
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
 

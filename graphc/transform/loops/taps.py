@@ -49,8 +49,8 @@ class _Tapped:
 def scan_taps(
     f: Callable[..., Any],
     outputs: Any,
-    sequences: Any = (),
-    length: Any = None,
+    sequences: object = (),
+    length: object = None,
     reverse: bool = False,
     until: Callable[..., Any] | None = None,
 ) -> Any:

@@ -79,7 +79,7 @@ def while_loop(
     return loop.result(ends, stacked)
 
 
-def _check(max_steps: Any, on_exceeded: Any) -> None:
+def _check(max_steps: object, on_exceeded: object) -> None:
     if on_exceeded not in ("raise", "flag"):
         raise graph_error(
             "what is done about too many steps is not known",
