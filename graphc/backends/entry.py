@@ -19,7 +19,7 @@ from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad
 
 
-def with_padding(array: Any, shape: Any) -> Any:
+def with_padding(array: Any, shape: tuple[int, ...]) -> object:
     """Printed into programs: the array with zeros behind it."""
     if array.shape == shape:
         return array
@@ -28,7 +28,7 @@ def with_padding(array: Any, shape: Any) -> Any:
     return result
 
 
-def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> Any:
+def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> object:
     """Printed into programs: a copy with zeros behind; nothing is compiled for it.
 
     It stays on the device that the array is committed to, if it is one.
@@ -59,12 +59,14 @@ def where_xla_takes_it(zeros: Any) -> Any:
     return room[start : start + size].view(zeros.dtype).reshape(zeros.shape)
 
 
-def without_padding(array: Any, shape: Any) -> Any:
+def without_padding(array: Any, shape: tuple[int, ...]) -> object:
     """Printed into programs: the part that counts."""
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
-def without_padding_jax(jax: ModuleType, on_device: Any, array: Any, shape: Any) -> Any:
+def without_padding_jax(
+    jax: ModuleType, on_device: Any, array: Any, shape: tuple[int, ...]
+) -> object:
     """Printed into programs: cut on the host, where nothing is compiled for a size.
 
     The result may share memory with the array, unless that would keep much for little.

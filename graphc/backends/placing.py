@@ -4,6 +4,7 @@
 that is compiled for each shape; `jax.device_put` compiles nothing.
 """
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def placer(module: Module) -> str:
     return "on_device"
 
 
-def array_of(jax: Any, on_device: Any, value: Any, dtype: DType) -> Any:
+def array_of(jax: ModuleType, on_device: Any, value: Any, dtype: DType) -> object:
     """Printed into programs: an argument, or a result of the host, as one of JAX.
 
     An array of NumPy is copied, since somebody else may write to it.

@@ -62,7 +62,7 @@ def matching(c: Chance, pattern: Pattern | Traced) -> Made:
     return Made(value, maker.wants)
 
 
-def built(c: Chance, build: Callable[..., Any], shapes: DeclaredShapes) -> Made:
+def built(c: Chance, build: Callable[..., object], shapes: DeclaredShapes) -> Made:
     """A graph that a function of the user makes of its arguments' variables."""
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)

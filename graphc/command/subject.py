@@ -24,7 +24,7 @@ SEED = 0
 class CompiledFunction(Protocol):
     """A compiled function, whichever door it came in by."""
 
-    def __call__(self, /, *args: Any) -> Any:
+    def __call__(self, /, *args: object) -> Any:
         """The results for these arguments."""
 
     def explain(self, full: bool = False) -> str:

@@ -18,7 +18,7 @@ MOST_LINES = 5
 _NOT_THEIRS = OWN_FILES, "<frozen", "<graphc "
 
 
-def target_of(text: str) -> Any:
+def target_of(text: str) -> object:
     """The object that `FILE.py:NAME` or `MODULE:NAME` names; NAME may have dots.
 
     Raises CommandError where there is no such file, module or name, and TargetError,

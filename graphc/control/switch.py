@@ -21,9 +21,10 @@ from graphc.control.scan import used_between
 from graphc.ir.graph.bodies import Body, BodyCall, close
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, JaxArray, NDArray, TensorType
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 Branch = Callable[[list[Value]], list[Value]]
 
@@ -106,7 +107,9 @@ _switch.body_calls = _body_calls
 
 
 @_switch.padding
-def _(pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Any) -> Any:
+def _(
+    pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Param
+) -> Rebuilt:
     numbers: dict[int, tuple[int, ...]] = {}
 
     def padded_branch(i: int, call: BodyCall) -> Branch:

@@ -40,7 +40,7 @@ class Case:
         """The array of a description."""
         return replace(spec, values=self.values or spec.values).make(self.dtype)
 
-    def recorded(self, name: str, make: Callable[[Array], Any]) -> Call:
+    def recorded(self, name: str, make: Callable[[Array], object]) -> Call:
         """The arguments that the function itself gets, which a sample may turn."""
         function = FUNCTIONS[name]
         calls: list[Call] = []
@@ -62,7 +62,7 @@ class Case:
         raise Unfit
 
 
-def _arguments(function: Any, local_values: dict[str, Any]) -> Call:
+def _arguments(function: Callable[..., object], local_values: dict[str, Any]) -> Call:
     """A call as users write it: by name where there is a default, and only others."""
     signature = inspect.signature(function, follow_wrapped=False)
     args: list[Any] = []

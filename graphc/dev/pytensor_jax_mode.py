@@ -77,7 +77,7 @@ def repeated(x: object, n: object) -> Any:
     )
 
 
-def drawn(n: Any) -> Any:
+def drawn(n: object) -> Any:
     """As many draws as an argument says."""
     return pt.random.normal(size=(n,), rng=pytensor.shared(np.random.default_rng(1)))
 
@@ -164,7 +164,7 @@ PROGRAMS = [
 ]
 
 
-def compiled(program: Attempt, mode: Any) -> Any:
+def compiled(program: Attempt, mode: object) -> Any:
     """The results of a program in a mode of PyTensor."""
     arrays = list(map(np.asarray, program.arguments))
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in arrays]

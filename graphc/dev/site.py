@@ -103,7 +103,7 @@ def on_config(config: Any) -> Any:
     """MkDocs has read its settings: docstrings get fences around their doctests."""
     markdown = importlib.import_module("markdown")
 
-    def run(_: Any, lines: list[str]) -> list[str]:
+    def run(_: object, lines: list[str]) -> list[str]:
         return lines if "```" in "".join(lines) else fenced(lines)
 
     def extend(_: object, md: Any) -> None:
@@ -120,7 +120,7 @@ def root_of(config: Any) -> Path:
     return Path(config.config_file_path).parent
 
 
-def on_files(files: Any, config: Any) -> Any:
+def on_files(files: Any, config: object) -> Any:
     """MkDocs has found the files in docs/: others join them."""
     new = importlib.import_module("mkdocs.structure.files").File.generated
     root = root_of(config)

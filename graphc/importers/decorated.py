@@ -33,7 +33,7 @@ class Decorated(ABC):
     """
 
     @abstractmethod
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """The function, and what follows it where one like this is made."""
 
     def __copy__(self) -> Self:

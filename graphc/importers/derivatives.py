@@ -35,10 +35,10 @@ class Differentiated(Decorated):
         self.has_aux = has_aux
         self.derivative = derivative
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self.function, (self.argnums, self.has_aux, self.derivative)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: object, **named: object) -> Any:
         """The result of the transformation of JAX of that name."""
         jax = importlib.import_module("jax")
         how = getattr(jax, _OF_JAX.get(self.derivative, self.derivative))
@@ -46,7 +46,7 @@ class Differentiated(Decorated):
         return function(*args, **named)
 
 
-def _numbers(of: Any, wrt: Any, argnums: Numbers) -> Numbers | None:
+def _numbers(of: object, wrt: Any, argnums: Numbers) -> Numbers | None:
     """The positions of a function's arguments, which may come second, as in JAX.
 
     None where `of` is no function, and `wrt` are values.

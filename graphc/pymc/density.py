@@ -210,7 +210,7 @@ class LogDensity:
         program = self._program
         data = program.data(values)
 
-        def both(values: Any) -> ValueAndSlope:
+        def both(values: ConcreteArray) -> ValueAndSlope:
             like = jax.numpy.asarray(values).dtype
             with jax.enable_x64(True):
                 value, slope = program.traced(values.astype(dtype), data)

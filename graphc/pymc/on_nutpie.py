@@ -54,7 +54,7 @@ def nutpie(model: "Model") -> Any:
     )
 
 
-def jittered(first: Any, seed: int) -> Any:
+def jittered(first: Any, seed: int) -> object:
     """A point around the first, by a seed."""
     rng = np.random.default_rng(seed)
     return np.asarray(first + rng.uniform(-JITTER, JITTER, len(first)), "float64")

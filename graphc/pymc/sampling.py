@@ -164,7 +164,7 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
         warm = blackjax.window_adaptation(blackjax.nuts, density, **how.options)
         started = jax.jit(lambda key, at: warm.run(key, at, how.tune)[0])
 
-        def step(kernel: Any, state: Any, key: Any) -> Any:
+        def step(kernel: Any, state: Any, key: object) -> Any:
             state, told = kernel(key, state)
             rate, steps = told.acceptance_rate, told.num_integration_steps
             return state, (state.position, told.is_divergent, rate, steps)
@@ -175,7 +175,7 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
 
         block = jax.jit(scanned)
 
-        def chain(key: Any, at: Any) -> list[Any]:
+        def chain(key: Any, at: Any) -> list[object]:
             first, later = jax.random.split(key)
             state, found = started(first, at)
             blocks, keys = [], jax.random.split(later, how.draws)

@@ -47,13 +47,13 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 
 
 @rule("SpecifyShape")
-def _(op: Any, node: Any, x: Value, *sizes: Any) -> Value:
+def _(op: "Op", node: "Apply", x: Value, *sizes: Any) -> Value:
     pairs = zip(sizes, x.shape, strict=True)
     return gt.specify_shape(x, [n if fixed is None else fixed for fixed, n in pairs])
 
 
 @rule("Reshape")
-def _(op: "Op", node: Any, x: Value, shape: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, shape: Value) -> Value:
     return gt.reshape(x, sizes_of(shape, node.outputs[0].type.ndim, x.size))
 
 
@@ -64,7 +64,7 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 
 
 @rule("SplitDims")
-def _(op: Any, node: "Apply", x: Value, shape: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, shape: Value) -> Value:
     count = node.outputs[0].type.ndim - x.ndim + 1
     sizes = sizes_of(shape, count, x.shape[op.axis])
     return gt.reshape(x, [*x.shape[: op.axis], *sizes, *x.shape[op.axis + 1 :]])
@@ -156,7 +156,7 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 
 
 @rule("SearchsortedOp")
-def _(op: Any, node: Any, x: Value, v: Value, sorter: Any = None) -> Value:
+def _(op: "Op", node: "Apply", x: Value, v: Value, sorter: Any = None) -> Value:
     return gt.searchsorted(x, v, side=op.side, sorter=sorter)
 
 
@@ -234,7 +234,7 @@ def _strides(dims: Value, count: int, order: str) -> list[Any]:
 
 
 @rule("UnravelIndex")
-def _(op: Any, node: Any, index: Value, dims: Value) -> list[Value]:
+def _(op: Any, node: "Apply", index: Value, dims: Value) -> list[Value]:
     """Without checks, an index that is out of bounds is that of the nearest element."""
     inside = gt.clip(index, 0, gt.prod(dims) - 1)
     strides = _strides(dims, len(node.outputs), op.order)
@@ -242,7 +242,7 @@ def _(op: Any, node: Any, index: Value, dims: Value) -> list[Value]:
 
 
 @rule("RavelMultiIndex")
-def _(op: Any, node: Any, *inputs: Value) -> Value:
+def _(op: Any, node: "Apply", *inputs: Value) -> Value:
     *indices, dims = inputs
     strides = _strides(dims, len(indices), op.order)
     total = gt.asarray(0)

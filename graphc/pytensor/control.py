@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @rule("OpFromGraph")
-def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 

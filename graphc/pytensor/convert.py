@@ -14,6 +14,7 @@ from pytensor.tensor.type import TensorType
 
 import graphc.tensor as gt
 from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ops.arrays.stated_sizes import sized
@@ -137,7 +138,7 @@ def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
         return [fitted(value, out.type, kind in MISSTATED) for value, out in pairs]
 
 
-def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
+def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
     """The value of a variable; that of a constant is a literal, a slice or None."""
     if v in values:
         return values[v]
@@ -150,7 +151,7 @@ def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
     raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
 
 
-def fitted(value: Any, expected: Any, misstated: bool = False) -> Any:
+def fitted(value: ArrayLike, expected: Any, misstated: bool = False) -> Any:
     """A result with the dtype that PyTensor says, and with its axes of size 1."""
     if not isinstance(value, Value):
         return value

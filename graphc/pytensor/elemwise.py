@@ -299,7 +299,7 @@ def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> Any:
     def going(state: Value) -> Value:
         return gt.any(state[1])
 
-    def step(state: Any) -> Any:
+    def step(state: Value) -> Any:
         i, active, carry = state
         results = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
         after = [gt.where(active, a, b) for a, b in zip(results, carry, strict=True)]

@@ -85,7 +85,7 @@ def _with_gradient(
         return None
 
 
-def ops_of(outputs: Sequence[Value]) -> Iterator[Any]:
+def ops_of(outputs: Sequence[Value]) -> Iterator[object]:
     """The Ops on which variables depend, those of inner graphs too."""
     left = [node.op for node in io_toposort([], outputs)]
     while left:

@@ -10,7 +10,7 @@ taps reach: in each step a row enters it, and the first one leaves it for good.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.accepted import ArrayLike
@@ -20,6 +20,9 @@ from graphc.ir.sizes.dims import less_equal
 from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import rule
+
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
 
 
 @dataclass
@@ -47,7 +50,7 @@ def _next(left: Iterator[Value], count: int) -> list[Value]:
 
 
 @rule("Scan")
-def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
     """The outputs in PyTensor's order: MIT-MOT, MIT-SOT, SIT-SOT, NIT-SOT, untraced."""
     outer_inputs, info = list(inputs), op.info
     steps = outer_inputs[0]

@@ -54,7 +54,7 @@ class Compiled:
         inputs: Sequence[Variable],
         outputs: Sequence[Variable],
         graph: Graph,
-        options: dict[str, Any],
+        options: dict[str, object],
         chooses: bool,
     ) -> "Compiled":
         """A graph between variables, compiled as the options say."""

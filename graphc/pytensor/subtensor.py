@@ -27,7 +27,7 @@ def index_of(op: "Op", inputs: Sequence[object]) -> IndexEntries:
     return tuple(_entry(entry, left) for entry in pattern)
 
 
-def _entry(entry: object, left: Iterator[Any]) -> object:
+def _entry(entry: object, left: Iterator[object]) -> object:
     if isinstance(entry, slice):
         parts = (entry.start, entry.stop, entry.step)
         return slice(*[None if p is None else next(left) for p in parts])

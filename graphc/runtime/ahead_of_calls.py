@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from os import PathLike
 from types import ModuleType
 from typing import Any
 
@@ -144,7 +145,7 @@ class AheadOfCalls:
 
     def export(
         self,
-        path: Any,
+        path: str | PathLike[str],
         sizes: Mapping[str, SizesGiven],
         *,
         graph: bool = False,
@@ -213,7 +214,7 @@ class AheadOfCalls:
 
     def _made(
         self, lowered: list[Any], threads: int | None, calls: list[tuple[Any, ...]]
-    ) -> list[Any]:
+    ) -> list[object]:
         """The executables of what was lowered for calls, recorded as compilations."""
         args = calls[0] if calls else ()
         executables = self._for(args, executables_of, self.jax, lowered, threads)
@@ -223,7 +224,7 @@ class AheadOfCalls:
         return executables
 
     def _for(
-        self, args: tuple[Any, ...], make: Callable[..., Any], *arguments: Any
+        self, args: tuple[object, ...], make: Callable[..., object], *arguments: object
     ) -> Any:
         """Make something for a call; errors are those of the call."""
         try:

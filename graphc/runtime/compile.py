@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import signature
-from typing import Any
 
 from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
@@ -38,19 +37,19 @@ TIERS = ("auto", "jax", "numpy", None)
 
 @hiding
 def function(
-    inputs: Sequence[Any] | Mapping[str, Any],
-    outputs: Any = None,
+    inputs: Sequence[object] | Mapping[str, object],
+    outputs: object = None,
     *,
     backend: Backend = "jax",
     jit: Jit = "auto",
     check: bool = False,
     rewrites: Rules = DEFAULT,
-    dims: Any = None,
+    dims: object = None,
     tier: Tier | None = None,
     unused: Unused = "warn",
     casting: Casting | None = None,
-    device: Any = None,
-    decisions: Any = None,
+    device: object = None,
+    decisions: object = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -145,7 +144,7 @@ def _stretching(
 def _compiled(
     written: Graph,
     structure: Outputs,
-    defaults: dict[int, Any],
+    defaults: Mapping[int, object],
     how: CompileOptions,
     make: Callable[..., Function] = Function,
 ) -> Function:

@@ -217,7 +217,7 @@ class Function(Pictured, AheadOfCalls):
 
     if TYPE_CHECKING:
 
-        def __call__(self, /, *args: Any, **named: Any) -> Any:
+        def __call__(self, /, *args: object, **named: object) -> Any:
             """Run the program."""
 
         lend = __call__
@@ -281,7 +281,7 @@ class Function(Pictured, AheadOfCalls):
             self._acquire = route.acquire
         return admitted
 
-    def _missed(self, /, *args: Any, borrowed: bool = False, **named: Any) -> Any:
+    def _missed(self, /, *args: object, borrowed: bool = False, **named: object) -> Any:
         """A call that JAX has no program for: results, and what it shall keep.
 
         Arrays of JAX in the dtypes of the inputs need nothing the next time, nor do

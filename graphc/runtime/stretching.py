@@ -130,7 +130,7 @@ class Stretching(Function):
         super().__init__(*args, **options)
         self._family = family
 
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: object, **named: object) -> Any:
         """Run the program of the axes that are 1 in these arguments.
 
         Raises CallError where the arguments do not fit.
@@ -236,7 +236,7 @@ class Stretching(Function):
         return "\n".join(lines)
 
     @property
-    def jax_callable(self) -> Callable[..., Any]:
+    def jax_callable(self) -> Callable[..., object]:
         """The program of the axes that are 1 as plain JAX, chosen by shapes."""
         whole = super().jax_callable
 

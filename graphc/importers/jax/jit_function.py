@@ -123,7 +123,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._choose_routes()
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._told, self._shapes, self._options)
 
     def _choose_routes(self) -> None:
@@ -138,13 +138,13 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     if TYPE_CHECKING:
 
-        def __call__(self, /, *args: Any, **named: Any) -> Any:
+        def __call__(self, /, *args: object, **named: object) -> Any:
             """The results for these arguments."""
 
     else:
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
-    def _call(self, /, *args: Any, **named: Any) -> Any:
+    def _call(self, /, *args: object, **named: object) -> Any:
         """A call where JAX does not dispatch: it is told not to compile, or changed."""
         if runs_plainly():
             self._plainly += 1
@@ -171,13 +171,13 @@ class JitFunction(SizedFunction[JaxFamily]):
             raise
 
     def _remember(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], run: OnLeaves
+        self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> None:
         """Run calls like this one at once from now on."""
         if not self._arguments.have_statics and self._known.remember(args, named, run):
             self._acquire = self._by_key.acquire
 
-    def _missed(self, /, *args: Any, **named: Any) -> Any:
+    def _missed(self, /, *args: object, **named: object) -> Any:
         """A call that JAX has no program for: results, and what it shall keep."""
         if _trace_state() != _OUTSIDE:
             self._plainly += 1
@@ -192,7 +192,9 @@ class JitFunction(SizedFunction[JaxFamily]):
             hide(error)
             raise
 
-    def _compiled(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _compiled(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
         """As `_missed`, outside of transformations of JAX."""
         leaves = jax.tree.leaves((args, dict(named)))
 
@@ -240,8 +242,8 @@ class JitFunction(SizedFunction[JaxFamily]):
         call: JaxCall,
         specs: list[Spec],
         args: tuple[Any, ...],
-        named: Mapping[str, Any],
-    ) -> Any:
+        named: Mapping[str, object],
+    ) -> object:
         """As `_for_sizes`, for a call of this family."""
         sizes = shapes_of(specs)
         program = self._program_at(family, sizes)
@@ -272,7 +274,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if unread is None:
             return None
 
-        def run(leaves: list[Any]) -> Any:
+        def run(leaves: list[object]) -> Any:
             first_leaves = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
             args, named = call.arguments(first_leaves)
             return self._exact(*args, **named)
@@ -325,7 +327,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         calls = self._by_jax.calls + self._by_key.calls
         return stats_of(calls - self._plainly, self._families.values())
 
-    def lower(self, /, *args: Any, **named: Any) -> Any:
+    def lower(self, /, *args: Any, **named: object) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
         return self.trace(*args, **named).lower()
 
@@ -374,7 +376,7 @@ def jit(
 ) -> NumpyDecorator: ...
 @hiding
 def jit(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     *,
     dims: Any = None,
     shapes: Any = None,
@@ -383,8 +385,8 @@ def jit(
     rewrites: Rules = DEFAULT,
     backend: Backend = "jax",
     frontend: Frontend = "jax",
-    decisions: Any = None,
-    **of_jax: Any,
+    decisions: object = None,
+    **of_jax: object,
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
 

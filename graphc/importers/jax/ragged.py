@@ -105,11 +105,11 @@ class RaggedFunction(Decorated):
         self._alone: Jitted[..., Any] = jit(function, rewrites=options["rewrites"])
         self._calls = 0
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._shared, self._options)
 
     @hiding
-    def __call__(self, /, *args: Any) -> Any:
+    def __call__(self, /, *args: object) -> Any:
         """The results per example, in lists, or their sums.
 
         Raises CallError where the arguments are no examples of one kind.
@@ -262,7 +262,7 @@ def _least(sizes: Mapping[str, int]) -> int:
     return min(sizes.values(), default=0)
 
 
-def _listed(argument: Any, position: int) -> list[Any]:
+def _listed(argument: Any, position: int) -> list[ConcreteArray]:
     if isinstance(argument, Rows):
         return argument.examples()
     if isinstance(argument, (list, tuple)) or np.ndim(argument):

@@ -132,7 +132,7 @@ class TracedArray:
     def __deepcopy__(self, _: object) -> "TracedArray":
         return self.copy()
 
-    def astype(self, dtype: Any, *args: Any, **options: Any) -> "TracedArray":
+    def astype(self, dtype: DTypeLike, *args: object, **options: Any) -> "TracedArray":
         """The array in a dtype: itself where it has that and need not be copied."""
         if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
             return _method(self, "astype", dtype, *args, **options)
@@ -352,7 +352,7 @@ def argument(value: Value) -> TracedArray:
 
 
 def called(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., Any], args: tuple[object, ...], options: dict[str, object]
 ) -> Any:
     """The results of a function of NumPy."""
     name, first = function.__name__, args[0] if args else None
@@ -389,7 +389,7 @@ def _may_share(
     return is_same and not copies and not options.get("ndmin")
 
 
-def _shared(name: str, array: TracedArray, options: dict[str, Any]) -> TracedArray:
+def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
     """The array itself, or a copy where its layout is not the one that is asked for."""
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
@@ -400,8 +400,8 @@ def _shared(name: str, array: TracedArray, options: dict[str, Any]) -> TracedArr
 
 
 def results_of(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
-) -> Any:
+    function: Callable[..., Any], args: tuple[object, ...], options: dict[str, object]
+) -> object:
     """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
     results = wrapped(computed(function, content_of(args), content_of(options)))
@@ -421,7 +421,7 @@ def _views(
     function: Callable[..., Any],
     array: TracedArray,
     args: tuple[Any, ...],
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> Any:
     """The view, or the list of views, that a function of NumPy gives of an array."""
     args, options = content_of(args), content_of(options)
@@ -450,7 +450,7 @@ def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
     return results if out is None else _written_to((out,), results)
 
 
-def _written_to(outs: tuple[Any, ...], one_or_more: Any) -> Any:
+def _written_to(outs: tuple[Any, ...], one_or_more: object) -> Any:
     """The arrays that `out=` names, with results written into them."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []

@@ -37,7 +37,7 @@ class _RefusedDraw:
     def __init__(self, plain: Any, name: str) -> None:
         self._plain, self._name = plain, name
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
+    def __call__(self, *_: Any, **__: object) -> Any:
         raise graph_error(_PROBLEM, op=f"numpy.random.{self._name}", hint=HINT)
 
     def __instancecheck__(self, instance: Any) -> bool:

@@ -27,7 +27,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
 
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: object) -> Any:
         """The results for these arguments, as the function itself gives them.
 
         Where JAX traces the arguments, they are those of the program as plain JAX.

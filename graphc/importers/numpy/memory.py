@@ -151,7 +151,7 @@ def _is_number(item: object) -> bool:
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
-def _written(content: Content, index: Any, new: Any) -> Content:
+def _written(content: Content, index: Any, new: object) -> Content:
     """An array with other elements at an index, cast as NumPy casts what is written."""
     if not is_symbolic([content, index, new]):
         changed = content.copy()

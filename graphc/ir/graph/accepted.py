@@ -5,10 +5,10 @@ and `dtype_of`. When the program runs, each is a name by itself, so that `help` 
 `ArrayLike` and no list of types.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from inspect import formatannotation
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from graphc.ir.graph.nodes import Value
     from graphc.ir.graph.operators import Operators
 
+    ItemT = TypeVar("ItemT", covariant=True)
+
     class HasArray(Protocol):
         """An array of another library, which NumPy can read."""
 
@@ -48,18 +50,36 @@ if TYPE_CHECKING:
 
         def __graphc_value__(self) -> Value: ...
 
+    class Items(Protocol[ItemT]):
+        """A list or a tuple: a sequence that is no text."""
+
+        def __len__(self) -> int: ...
+
+        def __contains__(self, item: object, /) -> bool: ...
+
+        def __iter__(self) -> Iterator[ItemT]: ...
+
+        def __getitem__(self, index: int, /) -> ItemT: ...
+
     ArrayLike: TypeAlias = (
-        "Value | Operators | complex | np.generic | np.ndarray[Any, Any] | Dim"
-        " | HasArray | StandsForValue | Sequence[ArrayLike]"
+        Value
+        | Operators
+        | complex
+        | np.generic
+        | np.ndarray[Any, Any]
+        | Dim
+        | HasArray
+        | StandsForValue
+        | Items["ArrayLike"]
     )
-    SizeLike: TypeAlias = "Value | int | np.integer[Any] | Dim | np.ndarray[Any, Any]"
-    ShapeLike: TypeAlias = "SizeLike | Sequence[SizeLike]"
-    AxesLike: TypeAlias = "int | Sequence[int]"
-    IndexItem: TypeAlias = "ArrayLike | slice[Any, Any, Any] | EllipsisType | None"
-    IndexLike: TypeAlias = "IndexItem | tuple[object, ...]"  # items of several kinds
-    DeclaredShape: TypeAlias = "str | SizeLike | Sequence[SizeLike | str | None] | None"
-    PadsLike: TypeAlias = "str | SizeLike | Sequence[SizeLike | Sequence[SizeLike]]"
-    DTypeLike: TypeAlias = "str | type[Any] | np.dtype[Any]"
+    SizeLike: TypeAlias = Value | int | np.integer[Any] | Dim | np.ndarray[Any, Any]
+    ShapeLike: TypeAlias = SizeLike | Sequence[SizeLike]
+    AxesLike: TypeAlias = int | Sequence[int]
+    IndexItem: TypeAlias = ArrayLike | slice[Any, Any, Any] | EllipsisType | None
+    IndexLike: TypeAlias = IndexItem | tuple[object, ...]  # items of several kinds
+    DeclaredShape: TypeAlias = str | SizeLike | Sequence[SizeLike | str | None] | None
+    PadsLike: TypeAlias = str | SizeLike | Sequence[SizeLike | Sequence[SizeLike]]
+    DTypeLike: TypeAlias = str | type[Any] | np.dtype[Any]
 else:
 
     class _Accepted:

@@ -308,7 +308,7 @@ def as_shape(x: object) -> Shape:
     return tuple(as_size(n) for n in x)
 
 
-def no_device(device: Any, op_name: str) -> None:
+def no_device(device: object, op_name: str) -> None:
     """The `device` of the Array API must be None, which is that of every value."""
     if device is not None:
         raise graph_error(

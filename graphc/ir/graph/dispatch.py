@@ -67,7 +67,7 @@ def _as_arrays(results: Any) -> object:
 
 
 def _by_method(
-    name: str, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+    name: str, method: str, inputs: tuple[object, ...], options: dict[str, object]
 ) -> object:
     """A method of a ufunc; it goes along the first axis where none is said."""
     function_name = METHODS.get((name, method))
@@ -88,7 +88,7 @@ def _outer(
 
 
 def apply_function(
-    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+    function: Any, args: tuple[object, ...], options: dict[str, object]
 ) -> Any:
     """The answer of `__array_function__`."""
     name = name_of(function)
@@ -98,7 +98,7 @@ def apply_function(
     return _called(ours, name, *_by_name(function, args, options))
 
 
-def name_of(function: Any) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """The name, here, of a function of NumPy or of a library that extends it."""
     space = SPACES.get(function.__module__, f"{function.__module__}.")
     name = space + function.__name__
@@ -106,7 +106,7 @@ def name_of(function: Any) -> str:
 
 
 def _by_name(
-    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., object], args: tuple[object, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Optional arguments as keywords: NumPy has some in between that we have not."""
     try:

@@ -3,7 +3,7 @@
 NumPy's arrays and functions leave expressions that have a value in them to us.
 """
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
@@ -29,7 +29,7 @@ class Operators:
         self,
         function: object,
         _: object,
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         options: dict[str, object],
     ) -> object:
         return apply_function(function, args, options)

@@ -159,7 +159,7 @@ def _axis_of(annotation: object) -> AxisOf | None:
     return next((m for m in marks if isinstance(m, AxisOf)), None)
 
 
-def _with_sizes(args: tuple[Any, ...]) -> list[object]:
+def _with_sizes(args: tuple[object, ...]) -> list[object]:
     """The parts of a union, an integer or a symbolic size as one."""
     if not {int, Dim} <= set(args):
         return list(args)
@@ -281,7 +281,7 @@ class ParamKinds:
                 self._require_axes(name, params[name], axis, inputs[axis.input])
         return params
 
-    def _require_axes(self, name: str, value: Any, axis: AxisOf, x: Any) -> None:
+    def _require_axes(self, name: str, value: object, axis: AxisOf, x: Any) -> None:
         axes = value if type(value) is tuple else (value,)
         limit = x.type.rank + (len(axes) if axis.new else 0)
         if axes and max(axes) >= limit:
@@ -305,7 +305,7 @@ class ParamKinds:
         problem = f"the param {name} is {got}, and must be {expected}"
         raise graph_error(problem, op=self._op)
 
-    def read(self, params: dict[str, Any]) -> dict[str, Any]:
+    def read(self, params: Mapping[str, Any]) -> dict[str, object]:
         """The params of a text, where free texts are words, and records are tuples."""
         return {name: self._read(name, value) for name, value in params.items()}
 

@@ -382,7 +382,7 @@ def part_of(dtype: DType) -> DType:
     return np.dtype(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
 
 
-def from_texts(texts: Sequence[str], dtype: DType) -> np.ndarray[Any, Any]:
+def from_texts(texts: Sequence[str], dtype: DType) -> NDArray:
     """A vector of the numbers that are written as `texts`; ValueError if none."""
     part = part_of(dtype)
     if part.kind == "b" and not {"True", "False"}.issuperset(texts):

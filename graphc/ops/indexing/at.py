@@ -1,6 +1,6 @@
 """`x.at[index].set(v)` and its like: from an index as it is written to an update."""
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.accepted import ArrayLike, IndexLike
@@ -19,6 +19,8 @@ from graphc.ops.indexing.gather import (
 )
 from graphc.ops.indexing.parse import FULL_ITEM, Index, as_item, is_mask, parse_index
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
+
+ClassT = TypeVar("ClassT")
 
 
 def _unfinished(x: Value) -> GraphError:
@@ -39,7 +41,7 @@ def _not_an_array(self: "Updates | Update", *_: object, **__: object) -> NoRetur
 _OPERATORS = [n for n, f in vars(Operators).items() if callable(f) and n != "__hash__"]
 
 
-def _as_no_array(cls: type) -> type:
+def _as_no_array(cls: type[ClassT]) -> type[ClassT]:
     """Class decorator: operators, calls and conversions say what the object is."""
     for name in (*_OPERATORS, "__array__", "__jax_array__", "__iter__", "__call__"):
         setattr(cls, name, _not_an_array)

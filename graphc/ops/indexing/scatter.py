@@ -6,6 +6,7 @@ compiled with `check=True`, which raises.
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -310,7 +311,7 @@ def _slice_update(
     return x.type.like()
 
 
-def slice_update_numpy(x: NDArray, v: NDArray, items: Value, how: str) -> NDArray:
+def slice_update_numpy(x: NDArray, v: NDArray, items: Any, how: str) -> NDArray:
     """Printed into NumPy programs."""
     y = np.array(x)  # of a NumPy scalar, an array that can be written to
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
@@ -338,7 +339,7 @@ _slice_update.sizes = _sizes_of_update
 
 
 def slice_update_jax(
-    jnp: ModuleType, x: JaxArray, v: JaxArray, items: ArrayLike, how: str
+    jnp: ModuleType, x: JaxArray, v: JaxArray, items: Any, how: str
 ) -> JaxArray:
     """Printed into JAX programs for writes that may be to all of an array.
 

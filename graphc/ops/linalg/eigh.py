@@ -1,7 +1,7 @@
 """Linear algebra: eigenvalues of Hermitian matrices and of pairs; Schur's form."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,13 +37,15 @@ def _is_lower(part: str, op_name: str) -> bool:
     return part.upper() == "L"
 
 
-def _second(b: ArrayLike | None, UPLO: str) -> tuple[Any, str]:
+def _second(b: ArrayLike | str | None, UPLO: str) -> tuple[ArrayLike | None, str]:
     """The second argument is the matrix in SciPy, and the triangle in NumPy."""
     return (None, b) if isinstance(b, str) else (b, UPLO)
 
 
 @public(name="linalg.eigh")
-def eigh(a: ArrayLike, /, b: ArrayLike | None = None, UPLO: str = "L") -> EighResult:
+def eigh(
+    a: ArrayLike, /, b: ArrayLike | str | None = None, UPLO: str = "L"
+) -> EighResult:
     """Eigenvalues, smallest first, and eigenvectors of Hermitian matrices.
 
     Of `a` alone, the vectors v are orthonormal. With `b`, which is positive definite,
@@ -65,7 +67,9 @@ def eigh(a: ArrayLike, /, b: ArrayLike | None = None, UPLO: str = "L") -> EighRe
 
 
 @public(name="linalg.eigvalsh")
-def eigvalsh(a: ArrayLike, /, b: ArrayLike | None = None, UPLO: str = "L") -> Value:
+def eigvalsh(
+    a: ArrayLike, /, b: ArrayLike | str | None = None, UPLO: str = "L"
+) -> Value:
     """The eigenvalues of Hermitian matrices, or of pairs, smallest first; see `eigh`.
 
     Of a matrix with NaN they are undefined: NumPy's LAPACK may give numbers.

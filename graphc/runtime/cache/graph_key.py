@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class _KeyText:
         upper = self.param(symbol.upper)
         return f"{symbol.name!r} {symbol.lower} {upper} {symbol.may_be_one}"
 
-    def param(self, param: Any) -> str:
+    def param(self, param: object) -> str:
         """A param as text. Raises GraphError where its kind has none."""
         match param:
             case Dim():

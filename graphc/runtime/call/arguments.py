@@ -298,7 +298,7 @@ def _holds_values(items: object) -> bool:
     return isinstance(items, Value)
 
 
-def _shown(argument: Any) -> str:
+def _shown(argument: object) -> str:
     shape = getattr(argument, "shape", None)
     array = isinstance(argument, np.ndarray) or hasattr(argument, "aval")
     if isinstance(shape, tuple) and (shape or array):

@@ -38,7 +38,7 @@ def on_copies(
     """
     count = len(dtypes)
 
-    def called(*args: Any, **named: Any) -> Any:
+    def called(*args: Any, **named: object) -> object:
         operands, copied = [], False
         for a, dtype in zip(args, dtypes, strict=False):
             kind = type(a)
@@ -85,7 +85,7 @@ def on_borrowed(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
     """`run` on arrays of these dtypes as they are; `otherwise` for others."""
     expected_dtypes = list(dtypes)
 
-    def called(*args: Any, **named: Any) -> Any:
+    def called(*args: object, **named: object) -> object:
         try:
             argument_dtypes = [*map(_DTYPE, args)]
         except AttributeError:

@@ -18,6 +18,7 @@ from functools import partial, update_wrapper
 from inspect import Parameter, Signature
 from itertools import repeat
 from operator import length_hint, methodcaller
+from types import ModuleType
 from typing import Any
 
 from graphc.ir.forks import fork_error, in_forked_children, jax_is_lost
@@ -79,12 +80,14 @@ def _refused(*_: object, **__: object) -> object:
     raise fork_error("call")
 
 
-def acquiring(doc: str, acquire: str = "_acquire") -> Any:
+def acquiring(doc: str, acquire: str = "_acquire") -> object:
     """A `__call__` for a class in which `acquire` is that of the next route."""
     return _Acquiring(methodcaller(acquire), doc=doc)
 
 
-def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run | None:
+def dispatcher(
+    jax: ModuleType, jitted: Any, missed: Run | None, plainly: Run
+) -> Run | None:
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 
     `missed` returns the results; what C++ shall keep for calls of this signature, None

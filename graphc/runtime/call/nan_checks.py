@@ -29,7 +29,7 @@ def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., obj
 
 def checking_true_elements(
     jax: ModuleType, program: Callable[..., object], *args: object
-) -> Any:
+) -> object:
     """The results of a padded program; raises FloatingPointError as JAX would do."""
     config = jax.config
     nans, infs = config.jax_debug_nans, config.jax_debug_infs
@@ -43,7 +43,7 @@ def checking_true_elements(
     return results
 
 
-def unchecked(jax: ModuleType, program: Callable[..., object], *args: object) -> Any:
+def unchecked(jax: ModuleType, program: Callable[..., object], *args: object) -> object:
     """The results of a program whose padding may hold anything."""
     with jax.debug_nans(False), jax.debug_infs(False):
         return program(*args)

@@ -37,7 +37,7 @@ class PlannedCalls:
         """The function that runs calls by their plans, and others by `otherwise`."""
         runs, kind = self._runs, self._kind
 
-        def planned(*args: object, **named: object) -> Any:
+        def planned(*args: object, **named: object) -> object:
             run = None if named else runs.get(tuple([*map(kind, args)]))
             return otherwise(*args, **named) if run is None else run(*args)
 

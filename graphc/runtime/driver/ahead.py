@@ -27,7 +27,9 @@ class OnlySegment:
         with bits, self.target.context(jax):
             yield
 
-    def lowered(self, jax: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def lowered(
+        self, jax: ModuleType, calls: Sequence[tuple[object, ...]]
+    ) -> list[Any]:
         """The jitted function lowered for arguments."""
         with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]

@@ -40,7 +40,7 @@ class Target(NamedTuple):
         if self.device is None:
             return run
 
-        def on_device(*args: object) -> Any:
+        def on_device(*args: object) -> object:
             with self._default(jax):
                 return run(*args)
 

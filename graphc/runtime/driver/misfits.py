@@ -35,7 +35,7 @@ def missed(miss: Run, jitted: Callable[..., object]) -> Run:
     if fit is None:
         return miss
 
-    def run(*args: Any) -> Any:
+    def run(*args: object) -> object:
         results, *others = miss(*args)
         if not has_flags(results):
             return results, *others

@@ -210,7 +210,7 @@ class Placements:
     def __init__(self) -> None:
         self._known: set[Hashable] = set()
 
-    def note(self, sizes: Callable[[], Hashable], args: Iterable[Any]) -> None:
+    def note(self, sizes: Callable[[], Hashable], args: Iterable[object]) -> None:
         """Calls of these sizes are compiled for arguments placed like these."""
         placed = _placed(args)
         if placed:

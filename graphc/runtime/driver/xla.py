@@ -83,7 +83,7 @@ def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., ob
     type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
     last: tuple[Any, list[Any]] = None, []  # a sharding takes long to hash
 
-    def placed(array: Any, like: Any = None) -> Any:
+    def placed(array: Any, like: Any = None) -> object:
         nonlocal last
         if like is None:
             return on_device(array)
@@ -113,7 +113,7 @@ def wide(
     if swap is None or restore is None:
         return program
 
-    def run(*args: Any) -> Any:
+    def run(*args: object) -> object:
         before = swap(True)
         try:
             return jitted(*args)

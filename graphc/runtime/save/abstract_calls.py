@@ -43,7 +43,7 @@ class Stages(ABC):
     """
 
     def __init__(
-        self, jax: Any, plan: Plan, driver: Driver, module: Any, target: Target
+        self, jax: Any, plan: Plan, driver: Driver, module: object, target: Target
     ) -> None:
         self.jax = jax
         self.plan = plan
@@ -72,14 +72,20 @@ class Stages(ABC):
         return self.driver.reads
 
     @abstractmethod
-    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
+    def make(
+        self, key: StageKey, arguments: Sequence[object]
+    ) -> Sequence[ConcreteArray]:
         """Make the program of a stage for types, or numbers: the types that it gives.
 
         The static arguments are those in the key.
         """
 
     def given(
-        self, stage: int, statics: Row, structs: Sequence[Any], numbers: Sequence[Any]
+        self,
+        stage: int,
+        statics: Row,
+        structs: Sequence[Any],
+        numbers: Sequence[object],
     ) -> list[Any]:
         """The types that the program of a stage gives, which is made the first time.
 
@@ -95,7 +101,7 @@ class Stages(ABC):
 
     def _arguments(
         self, stage: int, structs: Sequence[object], numbers: Sequence[object]
-    ) -> Sequence[Any]:
+    ) -> Sequence[object]:
         """The arguments of a program, as it is called."""
         return structs
 
@@ -206,12 +212,12 @@ class AbstractCall:
         told = [] if loop.going is None else [self.number(steps or 0, "int32")]
         return [*carries, *told, *stacked]
 
-    def joined(self, pieces: Sequence[Any]) -> Any:
+    def joined(self, pieces: Sequence[Any]) -> object:
         """The type of the rows of pieces."""
         count = sum(piece.shape[0] for piece in pieces)
         return self._struct((count, *pieces[0].shape[1:]), pieces[0].dtype)
 
-    def rows(self, array: Any, count: int) -> Any:
+    def rows(self, array: Any, count: int) -> object:
         """The type of so many rows of an array."""
         return self._struct((count, *array.shape[1:]), array.dtype)
 
@@ -236,11 +242,11 @@ class AbstractCall:
         self.stored[id(array)] = shape
         return self._struct(shape, array.dtype)
 
-    def cut(self, array: Any, shape: Row) -> Any:
+    def cut(self, array: Any, shape: Row) -> object:
         """The type of the part of an array that counts."""
         return self._struct(shape, array.dtype)
 
-    def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
+    def run(self, stage: int, statics: Row, arrays: Sequence[object]) -> Sequence[Any]:
         """The types of what a program gives, which is made the first time."""
         numbers = list(map(self._number_of, arrays))
         structs = self._stages.given(stage, statics, arrays, numbers)

@@ -75,7 +75,7 @@ class Exporter(Stages):
         axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}
         self._axes = {s.name for s in axes}
 
-    def export(self, call: AbstractCall) -> list[Any]:
+    def export(self, call: AbstractCall) -> list[object]:
         """Export the programs of a call: the types of its arguments."""
         call.take()
         shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
@@ -85,7 +85,7 @@ class Exporter(Stages):
             self.served.append([shapes, told])
         return call.arguments
 
-    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
         """Export the program of a stage for arguments of these types."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
@@ -103,7 +103,7 @@ class Exporter(Stages):
         return [_with_rows(step, tables) for step in self.driver.steps]
 
 
-def _with_rows(step: list[Any], tables: Sequence[object]) -> list[Any]:
+def _with_rows(step: list[Any], tables: Sequence[object]) -> list[object]:
     """A step, with rows of capacities in place of the number of policies."""
     if step[0] == "capacities":
         return [*step[:3], tables[step[3]]]

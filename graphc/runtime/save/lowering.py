@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from graphc.backends.jax import is_direct
@@ -39,9 +40,9 @@ class Lowering(Stages):
 
     def __init__(
         self,
-        jax: Any,
+        jax: object,
         plan: Plan,
-        module: Any,
+        module: object,
         target: Target,
         wide: bool,
         kinds: Mapping[str, Any],
@@ -84,7 +85,7 @@ class Lowering(Stages):
 
     def _arguments(
         self, stage: int, structs: Sequence[Any], numbers: Sequence[object]
-    ) -> Sequence[Any]:
+    ) -> Sequence[ConcreteArray]:
         """True sizes of padded arguments are given as integers of Python."""
         index = self.driver.segments[stage]
         inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
@@ -126,12 +127,12 @@ def _is_one_of(value: Value, kinds: Mapping[str, object]) -> bool:
 
 
 def executables_of(
-    jax: Any, lowered: Sequence[Value], threads: int | None
-) -> list[Any]:
+    jax: ModuleType, lowered: Sequence[Value], threads: int | None
+) -> list[object]:
     """The executables of what is lowered; XLA compiles them on threads."""
     executables = Executables(jax)
 
-    def compile(one: Any) -> Any:
+    def compile(one: Any) -> object:
         with executables.kept():
             return one.compile()
 

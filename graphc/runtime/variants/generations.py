@@ -48,7 +48,7 @@ class Generation:
         padded = self.prepared.plan.padded if facts.padded else None
         return bool(symbols.difference(padded.policies if padded else ()))
 
-    def key(self, args: tuple[Any, ...]) -> Key:
+    def key(self, args: tuple[object, ...]) -> Key:
         """The sizes of arguments that its segments depend on."""
         return tuple([part(args) for _, part in self._parts])
 
@@ -56,7 +56,7 @@ class Generation:
         """The same by name, without what has none."""
         return {name: part(args) for name, part in self._parts if name}
 
-    def note(self, args: tuple[Any, ...]) -> None:
+    def note(self, args: tuple[object, ...]) -> None:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
@@ -67,7 +67,7 @@ class Generation:
     def observed(
         self,
         run: Callable[..., object],
-        instead: Callable[..., Callable[..., Any] | None],
+        instead: Callable[..., Callable[..., object] | None],
     ) -> Callable[..., object]:
         """`run` of this program; each call is observed.
 
@@ -76,7 +76,7 @@ class Generation:
 
         told_by, known = shapes_and_numbers(self.prepared), set[Key]()
 
-        def observing(*args: object) -> Any:
+        def observing(*args: object) -> object:
             try:
                 told = told_by(args)
                 key = None if told in known else self.key(args)
@@ -111,7 +111,7 @@ class Generations:
         if not self.older:
             return newest
 
-        def run(*args: Any) -> Any:
+        def run(*args: object) -> object:
             self.running = None
             older = self._compiled_for(args)
             return self._on_older(*older, args) if older else newest(*args)

@@ -161,7 +161,7 @@ class Tiers:
         parts = parts_of(prepared)
         self.costs.forget()
 
-        def run(*args: Any) -> Any:
+        def run(*args: object) -> object:
             if any(map(_is_traced, args)):
                 return jax(*args)
             key = tuple([part(args) for _, part in parts])
@@ -215,7 +215,9 @@ class Tiers:
         )
 
 
-def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -> Any:
+def owned(
+    result: Any, outputs: Outputs, array: Callable[..., object] = np.array
+) -> object:
     """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
 
     They are copied, unless `array` is `np.asarray`, for arrays that nobody else has.

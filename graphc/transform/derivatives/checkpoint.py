@@ -55,7 +55,7 @@ def _(n: Size, batched: Batched, *values: Value, count: int) -> tuple[Value, ...
 _checkpointed.padding(first_values)
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     """`function`, whose inner values are computed again where a gradient needs them.
 
     It trades time for memory: only the arguments, and values from outside that

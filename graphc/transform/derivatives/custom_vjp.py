@@ -6,6 +6,7 @@ from typing import Any
 
 from graphc.control.pytree import flatten, unflatten
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import INPUT, as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, op
@@ -61,7 +62,12 @@ def _(
 
 @_custom_vjp.batch
 def _(
-    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque, sizes: SizeTuple
+    n: Size,
+    batched: Batched,
+    *values: Value,
+    count: int,
+    rule: Opaque,
+    sizes: SizeTuple,
 ) -> tuple[Value, ...]:
     def many(
         arguments: list[Value],
@@ -141,7 +147,7 @@ class CustomVjp:
         return rule
 
 
-def _fitted(answer: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
+def _fitted(answer: ArrayLike, form: Any, arguments: list[Value]) -> list[Value | None]:
     """The cotangents of a user's rule, one per argument and of its type."""
     if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
         raise graph_error(

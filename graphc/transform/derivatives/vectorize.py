@@ -24,7 +24,7 @@ InAxis = int | str | None
 
 
 def vmap(
-    function: Callable[..., Any] | Graph, in_axes: object = 0, out_axes: object = 0
+    function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., Any]:
     """`function` for each index of an axis of its arguments, all at once.
 

@@ -110,11 +110,11 @@ def map_(f: Callable[..., object], xs: object, batch_size: int | None = None) ->
     return _in_batches(f, xs, batch_size)
 
 
-def _applied(f: Callable[[Any], Any], x: Any) -> object:
+def _applied(f: Callable[..., object], x: Any) -> object:
     return ask(f, [x], "map", "the function")
 
 
-def _in_batches(f: Callable[[Any], Any], xs: object, size: int) -> Any:
+def _in_batches(f: Callable[..., object], xs: object, size: int) -> Any:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
     forms: list[Any] = []

@@ -52,7 +52,7 @@ def scan_taps(
     sequences: object = (),
     length: object = None,
     reverse: bool = False,
-    until: Callable[..., Any] | None = None,
+    until: Callable[..., object] | None = None,
 ) -> Any:
     """Results of `f` on elements of sequences and on its own outputs some steps ago.
 
@@ -159,7 +159,7 @@ def _sequence(declared: object) -> _Tapped:
     return _Tapped(value_of(declared["input"]), _taps(declared.get("taps", 0)))
 
 
-def _require_keys(declared: dict[Any, Any], needed: str) -> None:
+def _require_keys(declared: dict[object, object], needed: str) -> None:
     if needed not in declared or not declared.keys() <= {needed, "taps"}:
         raise graph_error(
             "not a sequence or output with taps",

@@ -103,7 +103,9 @@ class SizedProgram:
         """The program of what is compiled for a call."""
         return cls(one, list(map(constants.place, _constants(one))))
 
-    def __call__(self, leaves: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+    def __call__(
+        self, leaves: Sequence[ConcreteArray], shared: Sequence[ConcreteArray]
+    ) -> list[Any]:
         """The leaves of the results."""
         pairs = zip(_constants(self.exact), self.places, strict=True)
         constants = [c if place is None else shared[place] for c, place in pairs]
@@ -113,7 +115,7 @@ class SizedProgram:
         return results
 
     @property
-    def tree(self) -> Any:
+    def tree(self) -> object:
         """The structure of the results."""
         return self.exact.traced.tree
 

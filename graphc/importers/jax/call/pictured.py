@@ -7,7 +7,7 @@ from typing import Any
 from graphc.errors import GraphError
 from graphc.importers.jax.call.report import explained
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.family import ManySizes, SizeFamily
+from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shown
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.runtime.pictured import IN_USE
@@ -32,7 +32,7 @@ def picture_of(
 
 
 def _of_family(
-    family: SizeFamily[Any, Any], notes: list[str]
+    family: SizeFamily[ManySizes, OneSize], notes: list[str]
 ) -> Iterator[ProgramTold]:
     alone = [*family.compiled.items()]
     if alone[MOST_ALONE:]:

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import update_wrapper
+from os import PathLike
 from types import MethodType
 from typing import Any, Generic, TypeVar
 
@@ -76,7 +77,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         return family
 
     @abstractmethod
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: object, **named: object) -> Any:
         """The results for these arguments."""
 
     def __get__(self, instance: object, owner: object = None) -> object:
@@ -189,14 +190,14 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     def export(
         self,
-        path: Any,
+        path: str | PathLike[str],
         /,
         *args: Any,
         sizes: Mapping[str, SizesGiven] | None = None,
         graph: bool = False,
         platform: str | None = None,
         platforms: Sequence[str] | None = None,
-        **named: Any,
+        **named: object,
     ) -> None:
         """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
 

@@ -1,7 +1,7 @@
 """The structures of arguments and results as a file can hold them."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -32,7 +32,7 @@ def structure_of_results(tree: "PyTreeDef") -> Structure:
     return structure(numbered, "the result")
 
 
-def structure(tree: Any, what: str) -> Structure:
+def structure(tree: "PyTreeDef", what: str) -> Structure:
     """The structure of a tree whose leaves are numbers.
 
     Raises GraphError for a container that the reader of a file need not have.

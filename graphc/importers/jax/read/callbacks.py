@@ -22,6 +22,7 @@ from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
+from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.host_calls import HostFunction, host_call
 
 MOST_WITHIN = 8  # functions within functions, and structures
@@ -101,7 +102,7 @@ def _on_arrays_of_jax(eqn: JaxprEqn) -> Callable[..., Sequence[Any]]:
     """The function of an equation, which JAX gives arrays of its own."""
     function: Any = eqn.params["callback"]
 
-    def called(*arrays: Any) -> list[Any]:
+    def called(*arrays: ConcreteArray) -> list[ConcreteArray]:
         device = jax.local_devices(backend="cpu")[0]
         with jax.default_device(device):
             return list(function(*(jax.device_put(x, device) for x in arrays)))

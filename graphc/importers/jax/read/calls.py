@@ -100,13 +100,13 @@ def _pulled_back(
 def _applied(eqn: Equation) -> Callable[..., list[Any]]:
     """The function that an equation calls, rules included."""
 
-    def function(*inputs: Any) -> list[Any]:
+    def function(*inputs: object) -> list[object]:
         return bound(eqn.eqn, inputs)
 
     return function
 
 
-def struct_of(aval: Any) -> Any:
+def struct_of(aval: Any) -> object:
     """An argument of a function that is traced, of the type of a value of JAX."""
     make: Any = jax.ShapeDtypeStruct
     return make(aval.shape, aval.dtype)

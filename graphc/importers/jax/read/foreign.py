@@ -18,7 +18,7 @@ from jax.extend.core import JaxprEqn, jaxprs_in_params
 from graphc.importers.jax.read.jaxprs import array_of, bound, equations, words_of
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.ir.types import TensorType, is_inexact
+from graphc.ir.types import ConcreteArray, TensorType, is_inexact
 from graphc.ops.effects.foreign import ForeignFunction
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class JaxFunction(ForeignFunction):
     """A function of arrays that JAX traces wherever a program calls it."""
 
     @abstractmethod
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
         """The results, where the sizes that it depends on are these."""
 
     @abstractmethod
@@ -83,7 +85,9 @@ class _Pulled(_Derivative):
         """As of the function, and which cotangents it gives."""
         return "vjp", self.needed, self.function.told(sizes)
 
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
         inputs = list(arrays[: len(self.needed)])
         at = [i for i, w in enumerate(self.needed) if w]
 
@@ -107,8 +111,10 @@ class _Batched(_Derivative):
         """As of the function, and which inputs hold many."""
         return "batched", self.axes, self.function.told(sizes)
 
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
-        def one(*arrays: Any) -> list[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
+        def one(*arrays: ConcreteArray) -> list[ConcreteArray]:
             return self.function.run(sizes, arrays)
 
         results: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(
@@ -129,7 +135,7 @@ class EquationAt(JaxFunction):
         """The one of the trace at these sizes."""
         return self.find(tuple(sizes))
 
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]) -> list[Any]:
         """The results of the equation."""
         eqn = self.equation(sizes)
         pairs = zip(arrays, eqn.invars, strict=True)

@@ -32,7 +32,7 @@ def equations(jaxpr: "Jaxpr | ClosedJaxpr") -> Iterator[JaxprEqn]:
             stack += [opened(j)[0] for j in jaxprs_in_params(eqn.params)]
 
 
-def bound(eqn: JaxprEqn, inputs: Sequence[object]) -> list[Any]:
+def bound(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
     """The results of an equation of other inputs, which may be traced."""
     primitive: Any = eqn.primitive
     with eqn.ctx.manager:

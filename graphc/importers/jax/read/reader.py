@@ -210,11 +210,11 @@ class Equation:
         """A size among the params."""
         return self.reader.sizes.of(size)
 
-    def shape(self, sizes: Iterable[Any]) -> tuple[Size, ...]:
+    def shape(self, sizes: Iterable[object]) -> tuple[Size, ...]:
         """Sizes among the params."""
         return tuple(map(self.size, sizes))
 
-    def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
+    def body(self, jaxpr: object, values: Sequence[Value]) -> list[Value]:
         """The results of a jaxpr among the params, of these values."""
         reader = self.reader
         outer = reader.within, reader.place

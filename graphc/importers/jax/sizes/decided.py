@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from graphc.importers.jax.sizes.family import ManySizes, OneSize
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.runtime.variants.decisions import (
@@ -32,12 +33,12 @@ def inputs_at(
     )
 
 
-def decisions_in(families: "Iterable[SizeFamily[Any, Any]]") -> SavedDecisions:
+def decisions_in(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> SavedDecisions:
     """The decisions of the programs for many sizes of a function."""
     return SavedDecisions().merged(*map(_of_family, families))
 
 
-def _of_family(family: "SizeFamily[Any, Any]") -> SavedDecisions:
+def _of_family(family: SizeFamily[ManySizes, OneSize]) -> SavedDecisions:
     name, names = name_of(family.function), family.names()
     decided: list[DecidedProgram] = []
     for program in family.programs:

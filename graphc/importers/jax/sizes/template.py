@@ -53,7 +53,7 @@ class JaxprParts:
         self._done: dict[Hashable, Any] = {}
         self.jaxpr = self._jaxpr(jaxpr)
 
-    def _jaxpr(self, jaxpr: Any) -> Any:
+    def _jaxpr(self, jaxpr: Any) -> object:
         inner: Any
         inner, consts = opened(jaxpr)
         start = len(self._made)
@@ -99,7 +99,7 @@ class JaxprParts:
         self.form.append((str(aval.dtype), aval.weak_type))
         return self._placed(atom, aval)
 
-    def _placed(self, number: Any, aval: "AbstractValue") -> Any:
+    def _placed(self, number: object, aval: "AbstractValue") -> Any:
         new = self._number(len(self.numbers), number)
         self.numbers.append(number)
         self.avals.append(aval)
@@ -116,7 +116,7 @@ class JaxprParts:
         outvars = [self._variable(v) for v in eqn.outvars]
         return eqn.replace(invars=invars, params=params, outvars=outvars)
 
-    def _param(self, param: Any) -> Any:
+    def _param(self, param: object) -> Any:
         if isinstance(param, PLAIN):
             self.form.append(repr(param))
             return param
@@ -133,7 +133,7 @@ class JaxprParts:
         return param
 
 
-def _shown(param: Any) -> str:
+def _shown(param: object) -> str:
     """A param that holds no sizes as text, the same in all traces."""
     if callable(param):
         return f"function {getattr(param, '__qualname__', type(param).__name__)}"
@@ -155,7 +155,7 @@ class _Places:
         self._changing = changing
         self.objects: dict[int, Any] = {}
 
-    def __call__(self, i: int, number: Any) -> Any:
+    def __call__(self, i: int, number: ConcreteArray) -> Any:
         """The object at a position where there is a number."""
         first = self._changing.get(i)
         if first is None:
@@ -165,7 +165,7 @@ class _Places:
         return self.objects[first]
 
 
-def _copied(number: Any) -> object:
+def _copied(number: ConcreteArray) -> object:
     literal: Any = Literal
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
@@ -211,14 +211,14 @@ class Template:
         return [_array(parts.numbers[i]) for i in first]
 
 
-def _array(number: Any) -> Any:
+def _array(number: ConcreteArray) -> Any:
     if isinstance(number, Literal):
         aval: Any = number.aval
         return np.asarray(number.val, aval.dtype)
     return words_of(number) if isinstance(number, jax.Array) else np.asarray(number)
 
 
-def _differ(a: Any, b: Any) -> bool:
+def _differ(a: ConcreteArray, b: Any) -> bool:
     if a is b:
         return False
     a, b = _array(a), _array(b)

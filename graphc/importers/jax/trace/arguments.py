@@ -80,12 +80,12 @@ class JaxCall:
         )
 
 
-def arrays(leaves: Iterable[Any], specs: Iterable[Spec]) -> list[Any]:
+def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[Any]:
     """The leaves of a call as arrays of the dtypes that JAX takes them to have."""
     return [_array(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)]
 
 
-def _array(leaf: Any, spec: Spec) -> Any:
+def _array(leaf: object, spec: Spec) -> Any:
     if not isinstance(leaf, jax.Array):
         return np.asarray(leaf, spec.dtype)
     return words_of(leaf)

@@ -97,7 +97,7 @@ def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
     return list(lax.while_loop(is_left, step, (jnp.int32(1), list(x)))[1])
 
 
-def _rows(mask: Any, like: Any) -> Any:
+def _rows(mask: Any, like: ConcreteArray) -> Any:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
@@ -144,7 +144,7 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[An
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def running(outside: Elements, x: Elements) -> list[Any]:
+    def running(outside: Elements, x: Elements) -> list[object]:
         return _running(combine, outside, x)
 
     @running.defjvp

@@ -23,7 +23,7 @@ class Snapshot:
     copies: tuple[NDArray, ...]
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> "Snapshot":
+    def of(cls, function: Callable[..., object]) -> "Snapshot":
         """The arrays of NumPy that a function names, as they are now."""
         writeable = {id(a): a for a in _arrays(function) if a.flags.writeable}
         arrays = tuple(writeable.values())

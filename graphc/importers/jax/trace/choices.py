@@ -97,7 +97,7 @@ def require_known(dims: object, axes: Mapping[str, str]) -> None:
             raise _unknown(key, expected, _NAMES, misspelled(key, list(axes)))
 
 
-def dims_of(dims: object, names: Container[str]) -> Any:
+def dims_of(dims: object, names: Container[str]) -> object:
     """The part of `dims` that is about some sizes."""
     if not isinstance(dims, Mapping):
         return dims

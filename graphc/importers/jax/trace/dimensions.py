@@ -171,7 +171,7 @@ _Answer = Callable[..., Any]  # of a _MethodCall, and the arguments of the metho
 def _watched(original: Callable[..., object], answer: _Answer) -> Callable[..., object]:
     """A method of dimensions that a recorder answers, where one watches them."""
 
-    def method(self: object, *args: object) -> Any:
+    def method(self: object, *args: object) -> object:
         recorder = recorder_of(self)
         if recorder is None:
             return original(self, *args)
@@ -236,7 +236,7 @@ def _order(
 ) -> _Answer:
     """The answer of an order, as `>=`: with the sides swapped, or negated, or both."""
 
-    def answer(call: _MethodCall, size: object, other: object) -> Any:
+    def answer(call: _MethodCall, size: object, other: object) -> object:
         if isinstance(other, Real) and not isinstance(other, Integral):
             number = float(other)
             if not math.isfinite(number):
@@ -285,7 +285,7 @@ def _itself(_: object, size: object, *args: object) -> object:
 def _refusal(kind: str) -> Callable[..., object]:
     """Raises TypeError as Python does where there is no method."""
 
-    def refuse(size: object, *args: object) -> Any:
+    def refuse(size: object, *args: object) -> object:
         name = type(size).__name__
         raise TypeError(f"{name!r} object cannot be interpreted as {kind}")
 

@@ -56,7 +56,7 @@ class Recorder:
         return number
 
     def answer(
-        self, left: Any, relation: Relation, right: Any, frame: FrameType
+        self, left: object, relation: Relation, right: Any, frame: FrameType
     ) -> bool:
         """The answer to a question, recorded where the symbols leave it open."""
         question = left, relation, right
@@ -70,7 +70,7 @@ class Recorder:
                 self._open[question] = user_place(), is_users(frame)
         return answer
 
-    def differ(self, left: Any, right: Any) -> None:
+    def differ(self, left: object, right: Any) -> None:
         """Sizes were said to differ in the call; they may not."""
         if self.number(left - right) == 0:
             self.observe()
@@ -162,6 +162,6 @@ def recorder_of(size: Any) -> Recorder | None:
     return RECORDING.get(size.scope)
 
 
-def scope_of(symbols: Iterable[Any]) -> Any:
+def scope_of(symbols: Iterable[Any]) -> object:
     """The scope that symbols of JAX have in common; None where there are none."""
     return next((symbol.scope for symbol in symbols), None)

@@ -66,7 +66,7 @@ class Subject:
     def _of_leaves(self, function: Callable[..., object]) -> Callable[..., object]:
         """A function of leaves, by whose place and names JAX tells of the user's."""
 
-        def flat(*leaves: object) -> Any:
+        def flat(*leaves: object) -> object:
             args, named = self.call.arguments(leaves)
             return function(*args, **named)
 

@@ -55,7 +55,7 @@ class Spec:
     weak: bool = False
 
     @classmethod
-    def of(cls, leaf: Any) -> "Spec":
+    def of(cls, leaf: object) -> "Spec":
         """The spec of an array, or of anything else that JAX takes for one."""
         aval = jax.typeof(leaf)
         if not is_array_type(aval):  # a token, or a reference to memory
@@ -63,7 +63,7 @@ class Spec:
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
     @property
-    def struct(self) -> Any:
+    def struct(self) -> object:
         """The same as a type of JAX."""
         make: Any = jax.ShapeDtypeStruct
         sizes = tuple(map(int, self.shape))
@@ -115,7 +115,7 @@ class TracedFunction:
 
 
 def traced(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     specs: Sequence[Spec],
     least: int | None = None,
     recorder: Recorder | None = None,
@@ -132,7 +132,7 @@ def traced(
     trees: list[Any] = []
 
     @wraps(function)
-    def noted(*leaves: object) -> Any:
+    def noted(*leaves: object) -> object:
         results = function(*leaves)
         trees.append(jax.tree.structure(results))
         return results
@@ -149,7 +149,7 @@ def retracing(
     """The jaxpr at sizes that are numbers, traced with the settings of now."""
     wide = is_wide()
 
-    def again(numbers: Mapping[str, int]) -> Any:
+    def again(numbers: Mapping[str, int]) -> object:
         with jax.enable_x64(wide), for_many_sizes():
             return trace([s.at(numbers) for s in specs]).jaxpr
 
