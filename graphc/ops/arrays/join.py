@@ -194,7 +194,7 @@ def stack(arrays: Sequence[ArrayLike], /, axis: int = 0) -> Value:
 
 
 @public()
-def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def split(x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0) -> list[Value]:
     """Pieces along `axis`: a number of equal ones, or cut before given positions.
 
     Positions may be integer scalars, or one integer vector of static length.
@@ -217,7 +217,7 @@ def _items(positions: Any) -> list[object]:
     return list(positions)
 
 
-def _as_bound(position: Any) -> Any:
+def _as_bound(position: Any) -> int | Value:
     return position if isinstance(position, Value) else int(position)
 
 

@@ -17,7 +17,7 @@ from graphc.ir.graph.build import (
     size_value,
     strong,
 )
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
@@ -277,7 +277,7 @@ OPTIONS = {
 
 
 @public()
-def pad(x: ArrayLike, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
+def pad(x: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Value:
     """With elements around, as `numpy.pad`; widths may be symbolic.
 
     All modes but functions, with `constant_values`, `end_values`, `stat_length` and
@@ -304,7 +304,7 @@ def pad(x: ArrayLike, pad_width: Any, mode: Any = "constant", **options: Any) ->
     return _pad_from(value, low=low, high=high, mode=mode, odd=odd)
 
 
-def _check_options(mode: object, options: dict[str, Any]) -> None:
+def _check_options(mode: object, options: Params) -> None:
     if callable(mode):
         hint = "name a mode, or build the parts and use gt.concatenate"
         problem = "a function cannot be a mode: it writes into its argument"
@@ -348,7 +348,7 @@ def _listed(x: ArrayLike) -> object:
     return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
 
 
-def _pairs(widths: Any, rank: int, what: str) -> list[WidthPair]:
+def _pairs(widths: ArrayLike, rank: int, what: str) -> list[WidthPair]:
     """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
     items = _listed(widths)
     if not isinstance(items, list):

@@ -146,7 +146,7 @@ def array_split(
 def _split_along(name: str, axis: int) -> None:
     least = 1 if name == "hsplit" else axis + 1 + (name == "vsplit")
 
-    def function(x: ArrayLike, indices_or_sections: Any) -> list[Value]:
+    def function(x: ArrayLike, indices_or_sections: ShapeLike) -> list[Value]:
         value = _strong(x)
         if value.type.rank < least:
             problem = f"needs at least {least} axes"
@@ -230,7 +230,7 @@ def _deepest(item: ArrayLike) -> int:
     return max(map(_deepest, item)) if isinstance(item, list) else _strong(item).ndim
 
 
-def _leaves(item: Any) -> list[ArrayLike]:
+def _leaves(item: ArrayLike) -> list[ArrayLike]:
     """The blocks in nested lists, in order."""
     if not isinstance(item, list):
         return [item]

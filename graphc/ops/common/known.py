@@ -11,12 +11,13 @@ import numpy as np
 
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 
 KnownSizes = Any  # an object array of sizes, or a single one
 
 
-def each(function: Callable[..., Any], count: int) -> Callable[..., KnownSizes]:
+def each(function: Callable[..., object], count: int) -> Callable[..., KnownSizes]:
     """The rule that applies a function of `count` sizes element by element."""
     return np.frompyfunc(function, count, 1)
 
@@ -36,7 +37,7 @@ def numbers(sizes: KnownSizes) -> Any:
 def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
     """The rule that is a function of NumPy where all sizes are numbers."""
 
-    def rule(*sizes: KnownSizes, **params: Any) -> KnownSizes:
+    def rule(*sizes: KnownSizes, **params: Param) -> KnownSizes:
         arrays = [numbers(n) for n in sizes]
         if any(n is None for n in arrays):
             return None

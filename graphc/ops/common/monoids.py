@@ -5,7 +5,7 @@ element, loops combine slice by slice, tiles combine tile by tile.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,12 +26,12 @@ def one(dtype: DType) -> Element:
     return True if dtype.kind == "b" else 1
 
 
-def least(dtype: DType) -> Any:
+def least(dtype: DType) -> Element:
     """The neutral element of maxima."""
     return _limit(dtype, low=True)
 
 
-def most(dtype: DType) -> Any:
+def most(dtype: DType) -> Element:
     """The neutral element of minima."""
     return _limit(dtype, low=False)
 

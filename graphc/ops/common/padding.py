@@ -27,6 +27,7 @@ from graphc.ir.sizes.ranges import SizeRange
 from graphc.ir.types import (
     INT32,
     DType,
+    NDArray,
     TensorType,
     is_inexact,
 )
@@ -157,7 +158,7 @@ class Padding:
         return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
-def _holds(padding: Element | None, fill: "np.ndarray[Any, Any]") -> bool:
+def _holds(padding: Element | None, fill: NDArray) -> bool:
     """Whether padding holds this very number, bit by bit, the sign of zeros aside."""
     if padding is None:
         return False
@@ -215,7 +216,7 @@ def _computed(node: Node, numbers: Sequence[object]) -> Any:
     return dtype.type(element)
 
 
-def constant_fill(x: Value, rank: int) -> dict[int, Any]:
+def constant_fill(x: Value, rank: int) -> dict[int, Element]:
     """The fill of a scalar that is broadcast to `rank` axes, where it is known."""
     literal = literal_of(x)
     if literal is None or literal.ndim:

@@ -18,7 +18,7 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Size, equal, less_equal
-from graphc.ir.types import BOOL, TensorType
+from graphc.ir.types import BOOL, ConcreteArray, TensorType
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.conditions import first_failure, tells
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -193,7 +193,7 @@ def _debug_print(x: Array, *, text: Text) -> TensorType:
     return x.type.like()
 
 
-def shown(x: ArrayLike, text: Any, show: Any) -> object:
+def shown(x: ConcreteArray, text: str, show: Any) -> object:
     """Printed into programs: pass `x` on after showing it."""
     show(text, x)
     return x

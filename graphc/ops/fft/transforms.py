@@ -188,7 +188,7 @@ def _several(
     x: ArrayLike,
     s: ShapeLike | None,
     axes: AxesLike | None,
-    norm: Any,
+    norm: Norm,
 ) -> Value:
     """A transform along several axes, one of them twice if it is named twice."""
     value, op_name = _workable(x), f"fft.{name}"

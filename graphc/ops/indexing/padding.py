@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
@@ -106,7 +106,7 @@ def _is_count(stop: Size | None) -> bool:
     return isinstance(stop, int) and stop >= 0
 
 
-def _items(items: Sequence[BasicItem]) -> dict[str, Any]:
+def _items(items: Sequence[BasicItem]) -> dict[str, object]:
     kinds, starts, stops, steps = zip(*items, strict=True) if items else ((),) * 4
     return {"kinds": "".join(kinds), "starts": starts, "stops": stops, "steps": steps}
 

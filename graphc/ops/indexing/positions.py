@@ -148,7 +148,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
 
 
 @public()
-def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
+def tril_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
     """The positions at and below diagonal `k` of an n x m matrix, row by row.
 
     `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
@@ -160,7 +160,7 @@ def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
 
 
 @public()
-def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
+def triu_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
     """The positions at and above diagonal `k` of an n x m matrix, row by row.
 
     `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
@@ -172,14 +172,14 @@ def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
 
 
 @public()
-def tril_indices_from(arr: ArrayLike, k: Any = 0) -> tuple[Value, Value]:
+def tril_indices_from(arr: ArrayLike, k: SizeLike = 0) -> tuple[Value, Value]:
     """The positions at and below diagonal `k` of a matrix, row by row."""
     rows, columns = _matrix_shape(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
 @public()
-def triu_indices_from(arr: ArrayLike, k: Any = 0) -> tuple[Value, Value]:
+def triu_indices_from(arr: ArrayLike, k: SizeLike = 0) -> tuple[Value, Value]:
     """The positions at and above diagonal `k` of a matrix, row by row."""
     rows, columns = _matrix_shape(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
@@ -192,7 +192,7 @@ def _matrix_shape(arr: ArrayLike, name: str) -> tuple[object, ...]:
     return tuple(value.shape)
 
 
-def _of_matrix(n: Any, k: Any, m: Any, name: str) -> tuple[Size, Size, Size]:
+def _of_matrix(n: SizeLike, k: SizeLike, m: Any, name: str) -> tuple[Size, Size, Size]:
     """Rows, columns and diagonal as sizes."""
     rows, columns = _shape((n, n if m is None else m), name)
     return rows, columns, as_size(k, "the diagonal")

@@ -339,7 +339,7 @@ _slice_update.sizes = _sizes_of_update
 
 
 def slice_update_jax(
-    jnp: ModuleType, x: JaxArray, v: JaxArray, items: Any, how: str
+    jnp: ModuleType, x: JaxArray, v: JaxArray, items: object, how: str
 ) -> JaxArray:
     """Printed into JAX programs for writes that may be to all of an array.
 

@@ -176,7 +176,7 @@ def _epsilon(x: Value) -> Value:
     return cast(as_value(largest), real) * float(np.finfo(real).eps)
 
 
-def _per_matrix(limit: Any, real: Any) -> Value:
+def _per_matrix(limit: ArrayLike, real: Any) -> Value:
     """A number per matrix of a batch, to be compared with its singular values."""
     return F.expand_dims(cast(as_value(limit), real), -1)
 

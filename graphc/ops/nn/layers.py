@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, SizeLike
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -328,7 +328,7 @@ def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
     return F.reshape(value, (batch, heads, per_key, rows, columns))
 
 
-def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
+def _allowed(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
     """Which columns each row may attend to, by their positions."""
     rows = F.expand_dims(F.arange(logits.shape[-2]), 1)
     columns = F.arange(logits.shape[-1])

@@ -279,7 +279,7 @@ def _padded_pool(primitive: Primitive, fill: Callable[[DType], Element]) -> None
 
 
 def _aligned(
-    pad: Padding, x: PaddedValue, fill: Any, params: dict[str, Any]
+    pad: Padding, x: PaddedValue, fill: Element, params: dict[str, Any]
 ) -> tuple[Value, dict[str, Any]] | None:
     if not steps_are_known(pad, "window", "stride", "dilation"):
         return None

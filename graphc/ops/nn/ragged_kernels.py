@@ -49,7 +49,7 @@ def conv_within_numpy(
     kernel: NDArray,
     numbers: Sequence[NDArray],
     axes: Sequence[int],
-    rest: Any,
+    rest: JaxArray,
 ) -> NDArray:
     """Printed into NumPy programs: what is there alone, and no more than fits."""
     stride, padding, spread, dilation, groups = rest

@@ -16,6 +16,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Printing, require_at_most
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
+from graphc.ops.common.monoids import Element
 from graphc.ops.common.padded_reads import is_known, moved, number
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -150,7 +151,7 @@ def padding_text(p: Printing, batch: int = 0) -> str:
     return p.code(((0, 0),) * batch + tuple(pairs))
 
 
-def window_pads(n: Any, window: Any, stride: Any, padding: Any) -> Any:
+def window_pads(n: int, window: int, stride: int, padding: Any) -> Any:
     """Printed into NumPy programs: the pair that a named padding means on an axis."""
     total = max((-(-n // stride) - 1) * stride + window - n, 0)
     low = total // 2 if padding == "SAME" else total - total // 2
@@ -178,7 +179,7 @@ def aligned(
     pad: Padding,
     x: PaddedValue,
     value: Value,
-    fill: Any,
+    fill: Element,
     window: Shape,
     params: dict[str, Any],
     true_window: Shape = (),

@@ -38,7 +38,7 @@ class _Along(NamedTuple):
 
 @public()
 def gradient(
-    f: ArrayLike, *varargs: Any, axis: AxisList = None, edge_order: int = 1
+    f: ArrayLike, *varargs: ArrayLike, axis: AxisList = None, edge_order: int = 1
 ) -> Any:
     """The derivative of samples along each axis, as `numpy.gradient`.
 

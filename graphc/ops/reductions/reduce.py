@@ -267,7 +267,7 @@ def where_mask(where: ArrayLike, x: Value, name: str) -> Value | None:
     return F.broadcast_to(cast(mask, BOOL), x.type.shape)
 
 
-def _masked(x: Value, where: ArrayLike, fill: Any, name: str) -> Value:
+def _masked(x: Value, where: ArrayLike, fill: object, name: str) -> Value:
     """`x` with `fill` where the mask is False."""
     mask = where_mask(where, x, name)
     return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))

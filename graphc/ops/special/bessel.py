@@ -4,6 +4,7 @@ Functions of order 0 and 1 and of integer order run on both backends, to an abso
 accuracy of a few units of rounding (relative for K); of real order, on NumPy only.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from graphc.ops.special.functions import (
 from graphc.ops.special.gradients import of_integer_order
 
 
-def _first_two(name: str, function: Any, order: int, kind: str) -> SpecialFunction:
+def _first_two(
+    name: str, function: Callable[..., object], order: int, kind: str
+) -> SpecialFunction:
     def printed(p: Printing) -> str:
         return f"{p.helper(function)}({order}, {p.inputs[0]}, jnp)"
 

@@ -22,6 +22,7 @@ from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Primitive, Printing, TypeRule, type_error
 from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.types import FLOAT64, DType, TensorType, is_integer
 from graphc.ops.common.broadcasting import broadcast, common_dtype, loop_dtypes
 from graphc.ops.common.signatures import taking_arrays
@@ -130,7 +131,7 @@ def float_loop(values: list[Value], name: str) -> tuple[DType, bool]:
     return loop[-1], False
 
 
-def computed(rule: Any, *args: ArrayLike, name: str = "", **params: Any) -> Value:
+def computed(rule: Any, *args: ArrayLike, name: str = "", **params: Param) -> Value:
     """`rule` applied to the arguments as floats; Python numbers alone give one.
 
     Half precision is computed in float32 and rounded at the end.
