@@ -3,14 +3,16 @@
 import importlib
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from graphc.importers.decorated import Decorated
+from graphc.ir.graph.nodes import Value
 from graphc.runtime.tracebacks import hiding
 from graphc.transform.derivatives import gradients
 from graphc.transform.derivatives.gradients import Disconnected
 
 Numbers = int | tuple[int, ...]
+WrtT = TypeVar("WrtT")  # a value, or a structure of values
 Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
 _OF_JAX = {"jacobian": "jacrev"}  # where it has another name there
 
@@ -61,6 +63,16 @@ def _numbers(of: object, wrt: Any, argnums: Numbers) -> Numbers | None:
     return None
 
 
+@overload
+def grad(cost: Value, wrt: WrtT, *, disconnected: Disconnected = ...) -> WrtT: ...
+@overload
+def grad(
+    cost: Callable[..., object],
+    wrt: Numbers | None = None,
+    *,
+    argnums: Numbers = ...,
+    has_aux: bool = ...,
+) -> Callable[..., Any]: ...
 @hiding
 def grad(
     cost: Any,
@@ -97,6 +109,18 @@ def grad(
     return gradients.grad(cost, wrt, disconnected=disconnected)
 
 
+@overload
+def value_and_grad(
+    cost: Value, wrt: WrtT, *, disconnected: Disconnected = ...
+) -> tuple[Value, WrtT]: ...
+@overload
+def value_and_grad(
+    cost: Callable[..., object],
+    wrt: Numbers | None = None,
+    *,
+    argnums: Numbers = ...,
+    has_aux: bool = ...,
+) -> Callable[..., Any]: ...
 @hiding
 def value_and_grad(
     cost: Any,

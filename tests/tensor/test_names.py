@@ -25,6 +25,8 @@ part: graphc.Value = rows.at[0, 1:].set(1.0).reshape(-1, 3)[::2, ..., None] - [1
 lists: graphc.Value = gt.nn.relu6([0.5, 7.0]) + gt.full((k, x.shape[0]), 2, "int8")
 f = graphc.function([x, k], [part, lists])
 results = f(np.ones((2, 3), "float32"), 3)
+slope: graphc.Value = graphc.grad(gt.sum(x), x)
+slopes: list[graphc.Value] = graphc.grad(gt.sum(x), [x, y])
 """
 WRONG = {
     "gt.summ(x)": 'Module has no attribute "summ"; maybe "sum"?',

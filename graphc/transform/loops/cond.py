@@ -159,7 +159,7 @@ def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Bra
 
 
 @public()
-def cond(pred: object, true_fun: Any, false_fun: Any, *operands: ArrayLike) -> Any:
+def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
 
     As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from
@@ -189,7 +189,7 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: ArrayLike) -> A
 
 
 @public()
-def switch(index: ArrayLike, branches: Sequence[Any], *operands: ArrayLike) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Any], *operands: object) -> Any:
     """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
 
     >>> import graphc, graphc.tensor as gt
