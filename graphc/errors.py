@@ -67,7 +67,7 @@ class CallError(GraphError):
         super().__init__(message)
         self.kind = kind
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.kind)
 
 
@@ -97,7 +97,7 @@ class NoCompileError(GraphError):
         text = str(self).replace(self.remedy, code) if code else str(self)
         return type(self)(text, self.sizes, self.read, code)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.sizes, self.read, self.remedy)
 
 

@@ -30,7 +30,7 @@ from graphc.rewriting.match.pattern import once, p, v
 from graphc.rewriting.sharing.share import sharing
 
 
-def check(rule: Rule, **options: Any) -> Any:
+def check(rule: Rule, **options: object) -> Any:
     """Try a rule on graphs that it matches; see `graphc.checking.check.check`.
 
     It needs Hypothesis, which graphc itself does not: `pip install hypothesis`.

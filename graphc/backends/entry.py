@@ -1,6 +1,7 @@
 """The entry of a padded program: true sizes in, capacities inside, true sizes out."""
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from graphc.transform.policies import Pad
 from graphc.transform.tied import capacities_of
 
 
-def with_padding(array: Any, shape: Any) -> Any:
+def with_padding(array: Any, shape: tuple[int, ...]) -> object:
     """Printed into programs: the array with zeros behind it."""
     if array.shape == shape:
         return array
@@ -42,7 +43,7 @@ def with_padding(array: Any, shape: Any) -> Any:
     return result
 
 
-def with_padding_jax(jax: Any, array: Any, shape: Any) -> Any:
+def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> object:
     """Printed into programs: a copy with zeros behind; nothing is compiled for it.
 
     It stays on the device that the array is committed to, if it is one.
@@ -73,12 +74,14 @@ def where_xla_takes_it(zeros: Any) -> Any:
     return room[start : start + size].view(zeros.dtype).reshape(zeros.shape)
 
 
-def without_padding(array: Any, shape: Any) -> Any:
+def without_padding(array: Any, shape: tuple[int, ...]) -> object:
     """Printed into programs: the part that counts."""
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
-def without_padding_jax(jax: Any, on_device: Any, array: Any, shape: Any) -> Any:
+def without_padding_jax(
+    jax: ModuleType, on_device: Any, array: Any, shape: tuple[int, ...]
+) -> object:
     """Printed into programs: cut on the host, where nothing is compiled for a size.
 
     The result may share memory with the array, unless that would keep much for little.

@@ -13,7 +13,7 @@ class Foreigns:
         self.functions: dict[str, Callable[..., Any]] = {}
         self._names = names
 
-    def add(self, name: str, function: Callable[..., Any]) -> str:
+    def add(self, name: str, function: Callable[..., object]) -> str:
         """The name of a function in the program."""
         name = self._names.unique(name)
         self.functions[name] = function

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 
-def plain_source(item: Any, names: Mapping[str, str] | None = None) -> str:
+def plain_source(item: object, names: Mapping[str, str] | None = None) -> str:
     """The source of a function or class of ours, without annotations.
 
     `names` are the new names of functions in it.
@@ -31,7 +31,7 @@ def _plain_source(item: Any, new_names: tuple[tuple[str, str], ...]) -> str:
 
 
 @cache
-def globals_used(function: Callable[..., Any]) -> dict[str, Any]:
+def globals_used(function: Callable[..., object]) -> dict[str, object]:
     """The objects outside of a function that the names in it refer to."""
     nodes = list(ast.walk(ast.parse(inspect.getsource(function))))
     named = [node for node in nodes if isinstance(node, ast.Name)]

@@ -92,7 +92,7 @@ class Module:
         """The symbols by the names that they have in the text."""
         return {name: symbol for symbol, name in self._sizes.items()}
 
-    def helper(self, function: Callable[..., Any]) -> str:
+    def helper(self, function: Callable[..., object]) -> str:
         """Print `function` and the helpers that it calls; its name in the module."""
         if function not in self.helpers:
             name = self.names.unique(function.__name__)

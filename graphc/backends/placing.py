@@ -4,11 +4,13 @@
 that is compiled for each shape; `jax.device_put` compiles nothing.
 """
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.backends.module import Module
+from graphc.ir.types import DType
 
 ON_DEVICE = [
     "def on_device(array, like=None):",
@@ -25,7 +27,7 @@ def placer(module: Module) -> str:
     return "on_device"
 
 
-def array_of(jax: Any, on_device: Any, value: Any, dtype: Any) -> Any:
+def array_of(jax: ModuleType, on_device: Any, value: Any, dtype: DType) -> object:
     """Printed into programs: an argument, or a result of the host, as one of JAX.
 
     An array of NumPy is copied, since somebody else may write to it.

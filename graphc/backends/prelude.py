@@ -70,7 +70,7 @@ def integer(name: str, value: Any, remedy: str = "", cut: bool = False) -> int:
     return number
 
 
-def kind(scalar: Any) -> Any:
+def kind(scalar: Any) -> object:
     """The type of a scalar, by which it may fit or may not."""
     found = type(scalar)
     if hasattr(scalar, "dtype"):
@@ -86,7 +86,7 @@ def expect(
     shape: tuple[Any, ...],
     place: str,
     casting: str = "safe",
-) -> Any:
+) -> object:
     """`value` in this dtype, as NumPy's rules of `casting` allow it.
 
     Raise ProgramError unless it has this dtype then, this rank and static sizes.

@@ -42,7 +42,7 @@ class Outputs:
     keys: tuple[str, ...] = ()
     parts: "tuple[Outputs, ...]" = ()
 
-    def built(self, values: Iterable[Any]) -> Any:
+    def built(self, values: Iterable[object]) -> object:
         """The structure of the values in order."""
         remaining = iter(values)
         if self.kind == "single":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import reduce
+from types import ModuleType
 from typing import Any
 
 from graphc.errors import GraphError, label
@@ -103,7 +104,7 @@ def in_sums(size: Dim) -> set[Symbol]:
     return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 
 
-def bounded_sum(jnp: Any, exact: Any, rough: Any) -> Any:
+def bounded_sum(jnp: ModuleType, exact: object, rough: Any) -> object:
     """Printed into JAX programs: a sum, cut off where integers of 64 bits wrap around.
 
     `rough` is the same sum of floats.

@@ -1,6 +1,7 @@
 """Slices of stacks, and what is made of each: the function of a place, its calls."""
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,8 @@ def _print_part(body: PrintedBody, segment: SlicesOfStacks, place: str) -> None:
 
 
 def at_places(
-    jax: Any, part: Any, segment: Any, places: Any, own: Any, *given: Any
-) -> Any:
+    jax: ModuleType, part: Any, segment: Any, places: Any, own: Any, *given: object
+) -> object:
     """Printed into programs: the part at each place, plain ones while JAX traces.
 
     `own` has what each takes alone, `given` what all take.

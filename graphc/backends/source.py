@@ -3,7 +3,6 @@
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -168,7 +167,7 @@ class PrintedBody:
         """Whether `size` gives a Python integer, not a traced array."""
         return self.reads or symbol.origin is None or self.knows(symbol)
 
-    def code(self, param: Any) -> str:
+    def code(self, param: object) -> str:
         """A param as source text: a literal of its kind, a size by names in scope."""
         if isinstance(param, Dim):
             return self._long_formula(param)

@@ -11,7 +11,7 @@ from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
-from graphc.ir.types import TensorType, is_inexact
+from graphc.ir.types import DType, TensorType, is_inexact
 
 NDArray = np.ndarray[Any, Any]
 SizeValues = Mapping[Symbol, int]
@@ -21,7 +21,7 @@ ORDINARY = 50
 SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0)
 
 
-def symbols(sizes: Iterable[Any]) -> list[Symbol]:
+def symbols(sizes: Iterable[object]) -> list[Symbol]:
     """The names in sizes, each once."""
     names = {s: None for n in sizes if isinstance(n, Dim) for s in n.symbols}
     return list(names)
@@ -70,7 +70,7 @@ def _ordinary(rng: Any, want: Want, shape: tuple[int, ...], ties: bool) -> NDArr
     return np.asarray(numbers).astype(want.dtype)
 
 
-def _special(number: int, dtype: Any) -> Any:
+def _special(number: int, dtype: DType) -> object:
     """One of the special numbers of a dtype."""
     special = SPECIAL[number % len(SPECIAL)]
     if dtype.kind == "b":

@@ -86,7 +86,7 @@ def check(
     rule: Rule,
     *,
     examples: int = 20,
-    build: Callable[..., Any] | None = None,
+    build: Callable[..., object] | None = None,
     shapes: DeclaredShapes | None = None,
     dtypes: Sequence[str] | None = None,
     first: Rules | None = None,
@@ -201,7 +201,7 @@ class _Search:
             verbosity=Verbosity.quiet,
         )
         @given(st.data())
-        def attempt(data: Any) -> None:
+        def attempt(data: object) -> None:
             self.attempt(Chance(data, self.dtypes, self.modes))
 
         try:

@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from graphc.ir.types import BFLOAT16, is_inexact
+from graphc.ir.types import BFLOAT16, DType, is_inexact
 
 NDArray = np.ndarray[Any, Any]
 ROUNDINGS = 1e3  # units in the last place by which an order of operations may matter
@@ -49,7 +49,7 @@ def coarsest(dtypes: Iterable[Any]) -> float:
     return max((_eps(d) for d in dtypes if is_inexact(d)), default=0.0)
 
 
-def _eps(dtype: Any) -> float:
+def _eps(dtype: DType) -> float:
     if dtype == BFLOAT16:
         return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
     return float(np.finfo(dtype).eps)

@@ -62,7 +62,7 @@ def matching(c: Chance, pattern: Pattern | Traced) -> Made:
     return Made(value, maker.wants)
 
 
-def built(c: Chance, build: Callable[..., Any], shapes: DeclaredShapes) -> Made:
+def built(c: Chance, build: Callable[..., object], shapes: DeclaredShapes) -> Made:
     """A graph that a function of the user makes of its arguments' variables."""
     maker = _Maker(c)
     names = list(inspect.signature(build).parameters)
@@ -262,7 +262,7 @@ class _Maker:
         sizes = [2 if n == 1 and self.c.flag() else n for n in want.shape]
         return want.of(*sizes) if sizes != [*want.shape] else want.of(2, *sizes)
 
-    def number(self, number: Any, want: Want) -> Value:
+    def number(self, number: object, want: Want) -> Value:
         """A constant that holds a number everywhere: a scalar, or of a whole shape.
 
         A named size is 1 in that.

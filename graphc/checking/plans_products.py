@@ -44,7 +44,7 @@ def _slice(c: Chance) -> PlannedItem:
     return ("s", *bounds, step)
 
 
-def _fixed_item(fixed: ParamChoices, i: int, default: Size) -> Any:
+def _fixed_item(fixed: ParamChoices, i: int, default: Size) -> object:
     return fixed["starts"][i] if "starts" in fixed else default
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from graphc.command.errors import CommandError
 from graphc.command.subject import Examined, SizesOfCall
 from graphc.command.target import user_code
+from graphc.ir.types import NDArray
 from graphc.runtime.driver import xla
 
 TURNS = 30  # timed calls of both sides at each of the sizes that are timed
@@ -80,13 +81,13 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
     return Duel(len(arguments), ours, theirs, agree, ratio, call_us)
 
 
-def _finished(results: Any) -> Any:
+def _finished(results: object) -> object:
     """The results, once they are computed."""
     return jax.block_until_ready(results)  # type: ignore[no-untyped-call]
 
 
 def _first_calls(
-    function: Callable[..., Any], arguments: Sequence[list[Any]]
+    function: Callable[..., object], arguments: Sequence[Sequence[object]]
 ) -> tuple[FirstCalls, list[Any]]:
     before, start = len(xla.EVENTS), time.perf_counter()
     results = [_finished(function(*args)) for args in arguments]
@@ -95,26 +96,28 @@ def _first_calls(
 
 
 def _turns(
-    ours: Callable[..., Any], theirs: Callable[..., Any], some: Sequence[list[Any]]
+    ours: Callable[..., object],
+    theirs: Callable[..., object],
+    some: Sequence[Sequence[object]],
 ) -> Iterator[tuple[float, float]]:
     for _ in range(TURNS):
         for args in some:
             yield _seconds(ours, args), _seconds(theirs, args)
 
 
-def _seconds(function: Callable[..., Any], args: list[Any]) -> float:
+def _seconds(function: Callable[..., object], args: Sequence[object]) -> float:
     start = time.perf_counter()
     _finished(function(*args))
     return time.perf_counter() - start
 
 
-def _agree(a: Any, b: Any) -> bool:
+def _agree(a: object, b: object) -> bool:
     """Whether two results are equal, up to the rounding of sums in another order."""
     ours, theirs = jax.tree.leaves(a), jax.tree.leaves(b)
     return len(ours) == len(theirs) and all(map(_close, ours, theirs))
 
 
-def _close(a: Any, b: Any) -> bool:
+def _close(a: object, b: object) -> bool:
     x, y = np.asarray(a), np.asarray(b)
     if x.shape != y.shape:
         return False
@@ -124,7 +127,7 @@ def _close(a: Any, b: Any) -> bool:
     return np.allclose(x, y, RTOL, RTOL * _scale(y), equal_nan=True)
 
 
-def _scale(x: np.ndarray[Any, Any]) -> float:
+def _scale(x: NDArray) -> float:
     """The largest finite magnitude, of which rounding is a part."""
     finite = np.abs(x[np.isfinite(x)])
     return float(finite.max(initial=0.0))

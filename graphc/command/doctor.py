@@ -77,7 +77,7 @@ def _program(**options: Any) -> Any:
     return graphc.function([x], gt.sum(gt.tanh(x) ** 2), **options)
 
 
-def _equal(got: Any, expected: Any) -> None:
+def _equal(got: object, expected: Any) -> None:
     np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-5, atol=1e-6)
 
 

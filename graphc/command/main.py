@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import graphc
 from graphc.command.bench import bench
@@ -176,5 +175,5 @@ def _calibrate(typed: argparse.Namespace) -> int:
     return DONE
 
 
-def _print(typed: argparse.Namespace, text: str, data: Any) -> None:
+def _print(typed: argparse.Namespace, text: str, data: object) -> None:
     print(json.dumps(data, indent=2, default=str) if typed.json else text)

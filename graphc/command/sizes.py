@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -85,7 +84,7 @@ class ArraySpec:
     dtype: DType
     shape: tuple[int | str, ...]
 
-    def drawn(self, sizes: Mapping[str, int], random: np.random.Generator) -> Any:
+    def drawn(self, sizes: Mapping[str, int], random: np.random.Generator) -> object:
         """An array of these sizes: standard normal, integers 0 to 9, or booleans."""
         unknown = [n for n in self.shape if isinstance(n, str) and n not in sizes]
         if unknown:
@@ -99,7 +98,7 @@ class ArraySpec:
         return f"{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
-def drawn(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> Any:
+def drawn(dtype: DType, shape: tuple[int, ...], random: np.random.Generator) -> object:
     """An array of random numbers of any dtype."""
     if dtype.kind == "b":
         return random.random(shape) < 0.5

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +24,7 @@ SEED = 0
 class CompiledFunction(Protocol):
     """A compiled function, whichever door it came in by."""
 
-    def __call__(self, /, *args: Any) -> Any:
+    def __call__(self, /, *args: object) -> Any:
         """The results for these arguments."""
 
     def explain(self, full: bool = False) -> str:
@@ -36,7 +37,7 @@ class CompiledFunction(Protocol):
     def stats(self) -> Any:
         """Calls and compilations so far."""
 
-    def show(self, path: Any = None, open: bool = True) -> Path:
+    def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
         """Write the plan as a page, a drawing or data; the path of the file."""
 
 
@@ -102,7 +103,9 @@ def subject_of(
     return Examined(name, compiled, plain, (), arguments)
 
 
-def _refuse(name: str, options: Mapping[str, Any], specs: Sequence[ArraySpec]) -> None:
+def _refuse(
+    name: str, options: Mapping[str, object], specs: Sequence[ArraySpec]
+) -> None:
     typed = [*(f"--{option}" for option in options), *(["--args"] if specs else [])]
     if typed:
         raise CommandError(f"{name} is compiled already: leave {typed[0]} out")
@@ -119,7 +122,7 @@ def _of_function(name: str, function: Function) -> Examined:
     return Examined(name, function, plain, function.static_argnums, arguments)
 
 
-def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> Any:
+def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> object:
     """An argument for an input: an integer that is a size by its name, or an array."""
     symbol = value._symbol
     if symbol is not None:

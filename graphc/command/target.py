@@ -18,7 +18,7 @@ MOST_LINES = 5
 _NOT_THEIRS = OWN_FILES, "<frozen", "<graphc "
 
 
-def target_of(text: str) -> Any:
+def target_of(text: str) -> object:
     """The object that `FILE.py:NAME` or `MODULE:NAME` names; NAME may have dots.
 
     Raises CommandError where there is no such file, module or name, and TargetError,
@@ -36,7 +36,7 @@ def target_of(text: str) -> Any:
     return value
 
 
-def _others(value: Any, name: str) -> str:
+def _others(value: object, name: str) -> str:
     names = [n for n, v in vars(value).items() if callable(v) and not n.startswith("_")]
     close = get_close_matches(name, names, 3) or sorted(names)[:5]
     return f"; it has {', '.join(close)}" if close else ""

@@ -17,7 +17,7 @@ from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, DType, TensorType, name_of, same_shape
 
 
-def value_of(x: Any) -> Value:
+def value_of(x: object) -> Value:
     """A carry or an output of a user's body, as an array."""
     return strong(as_value(x))
 
@@ -40,17 +40,17 @@ def carried_views(
         yield node.outputs[i], body.outputs[i]
 
 
-def parts(structure: Any) -> tuple[list[Value], Any]:
+def parts(structure: object) -> tuple[list[Value], object]:
     """The values of a structure, in which None holds none; and the structure."""
     return flatten(structure, leaf=value_of, none=True)
 
 
-def numbers_and_parts(structure: Any) -> tuple[list[Value], Any]:
+def numbers_and_parts(structure: object) -> tuple[list[Value], object]:
     """As `parts`, but Python numbers stay weak."""
     return flatten(structure, leaf=as_value, none=True)
 
 
-def both_of(result: Any, op: str) -> tuple[Any, Any]:
+def both_of(result: object, op: str) -> tuple[object, object]:
     """The carry and the output that a body gives."""
     if not isinstance(result, tuple) or len(result) != 2:
         problem = "the body must return a pair: the next carry, and an output"
@@ -58,7 +58,7 @@ def both_of(result: Any, op: str) -> tuple[Any, Any]:
     return result
 
 
-def condition(test: Any, op: str) -> Value:
+def condition(test: object, op: str) -> Value:
     """The user's condition whether a loop goes on, as a bool value."""
     if not isinstance(test, (Value, bool, np.bool_, np.ndarray)):
         got = f"{type(test).__name__} {shortened(repr(test))}"
@@ -75,7 +75,9 @@ def condition(test: Any, op: str) -> Value:
     return value
 
 
-def ask(function: Any, args: Sequence[Any], op: str, what: str = "the body") -> Any:
+def ask(
+    function: object, args: Sequence[Value], op: str, what: str = "the body"
+) -> Any:
     """The result of a user's function.
 
     Raises GraphError where it is none, or cannot take so many arguments.
@@ -100,11 +102,11 @@ def ask(function: Any, args: Sequence[Any], op: str, what: str = "the body") -> 
     return function(*args)
 
 
-def leaves(structure: Any) -> list[tuple[str, Any]]:
+def leaves(structure: object) -> list[tuple[str, object]]:
     """The leaves of a structure, each with the index that leads to it."""
     listed: list[tuple[str, Any]] = []
 
-    def walk(part: Any, path: str) -> None:
+    def walk(part: object, path: str) -> None:
         inside = items(part)
         if inside is not None:
             for place, item in inside:
@@ -116,13 +118,13 @@ def leaves(structure: Any) -> list[tuple[str, Any]]:
     return listed
 
 
-def in_form(structure: Any, like: Any, problem: str, op: str) -> Any:
+def in_form(structure: object, like: object, problem: str, op: str) -> Any:
     """A structure with dicts in the order of those in `like`, whose form it must have.
 
     Raises GraphError with the place in the structure where they differ.
     """
 
-    def walk(part: Any, form: Any, path: str) -> Any:
+    def walk(part: object, form: object, path: str) -> Any:
         part_items, form_items = items(part), items(form)
         if part_items is None or form_items is None:
             if _kind(part) is not _kind(form):
@@ -134,7 +136,7 @@ def in_form(structure: Any, like: Any, problem: str, op: str) -> Any:
             raise _differs(part, form, path)
         return [walk(items_by_place[k], item, path + k) for k, item in form_items]
 
-    def _differs(part: Any, form: Any, path: str) -> Exception:
+    def _differs(part: object, form: object, path: str) -> Exception:
         where = f" at {path}" if path else ""
         return graph_error(
             f"{problem}{where}", op=op, got=_shown(part), expected=_shown(form)
@@ -144,7 +146,7 @@ def in_form(structure: Any, like: Any, problem: str, op: str) -> Any:
     return walk(structure, like, "")
 
 
-def _kind(part: Any) -> Any:
+def _kind(part: object) -> object:
     if isinstance(part, dict):
         return dict
     if items(part) is not None:
@@ -152,7 +154,7 @@ def _kind(part: Any) -> Any:
     return None if part is None else Value
 
 
-def _shown(part: Any) -> str:
+def _shown(part: object) -> str:
     if isinstance(part, dict):
         return f"a dict of {', '.join(map(repr, part)) or 'nothing'}"
     if isinstance(part, (list, tuple)):
@@ -162,7 +164,7 @@ def _shown(part: Any) -> str:
     return "None" if part is None else str(as_value(part).type)
 
 
-def after_step(like: Any, after: Any, op: str) -> list[Value]:
+def after_step(like: object, after: object, op: str) -> list[Value]:
     """The values of a carry after a step; `like` is the structure of the carry.
 
     Raises GraphError where the step changes it.
@@ -171,7 +173,9 @@ def after_step(like: Any, after: Any, op: str) -> list[Value]:
     return numbers_and_parts(ordered)[0]
 
 
-def as_before(like: Any, before: Sequence[Value], after: Any, op: str) -> list[Value]:
+def as_before(
+    like: object, before: Sequence[Value], after: object, op: str
+) -> list[Value]:
     """The carry after a step; Python numbers take the dtype that was there.
 
     `like` is the structure of the carry. Raises GraphError where a step changes it, or

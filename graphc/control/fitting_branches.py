@@ -7,12 +7,13 @@ results a flag: whether another was taken. Only such segments are asked for flag
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphc.ir.graph.bodies import bodies_of, within
 from graphc.ir.graph.nodes import Node
 from graphc.ir.graph.op import Array, op
-from graphc.ir.types import TensorType
+from graphc.ir.types import JaxArray, TensorType
 
 if TYPE_CHECKING:
     from graphc.backends.prelude import ProgramError, require
@@ -65,7 +66,7 @@ def known_misfits() -> dict[int, Any]:
 
 
 def with_misfits(
-    run: Callable[..., Any], arguments: Any, errors: dict[int, Any], traced: bool
+    run: Callable[..., object], arguments: Any, errors: dict[int, object], traced: bool
 ) -> Any:
     """Printed into programs: the results where some guards of branches do not hold.
 
@@ -90,7 +91,7 @@ def guard_error(message: str, place: str, *sizes: int, kind: str = "shape") -> A
 
 
 def add_error(
-    errors: dict[int, Any], number: int, check: Callable[[], None]
+    errors: dict[int, object], number: int, check: Callable[[], None]
 ) -> None:
     """Printed into programs: note the error of a guard, where there is one."""
     try:
@@ -143,13 +144,13 @@ def attempt(function: Callable[..., Any], values: Any) -> tuple[Any, Flags]:
     return results, told
 
 
-def telling(segment: Callable[..., Any], count: int = -1) -> Callable[..., Any]:
+def telling(segment: Callable[..., Any], count: int = -1) -> Callable[..., object]:
     """Printed into JAX programs: a segment that gives flags too, if there are any.
 
     More than `count` arguments are numbers of guards that it is compiled for.
     """
 
-    def traced(*arguments: Any) -> Any:
+    def traced(*arguments: object) -> Any:
         given = arguments if count < 0 else arguments[:count]
         results, told = attempt(segment, given)
         if not told:
@@ -162,7 +163,7 @@ def telling(segment: Callable[..., Any], count: int = -1) -> Callable[..., Any]:
     return traced
 
 
-def taken_fit(found: Any) -> Any:
+def taken_fit(found: object) -> Any:
     """Printed into JAX programs: the results of a segment whose taken branches fit."""
     if type(found) is not dict or 0 not in found:
         return found
@@ -175,9 +176,9 @@ def taken_fit(found: Any) -> Any:
 
 
 def switch_of_fitting(
-    jax: Any,
-    index: Any,
-    branches: Sequence[Callable[..., Any]],
+    jax: ModuleType,
+    index: JaxArray,
+    branches: Sequence[Callable[..., object]],
     values: Any,
     sizes: Any,
     told: bool,
@@ -189,8 +190,8 @@ def switch_of_fitting(
     `numbers` are those of guards that branches need beside those in them.
     """
 
-    def with_sizes(i: int, branch: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*values: Any) -> Any:
+    def with_sizes(i: int, branch: Callable[..., object]) -> Callable[..., object]:
+        def run(*values: object) -> Any:
             for number in numbers[i] if numbers else ():
                 if number in known_misfits():
                     raise ProgramError(str(number), kind="number")
@@ -215,7 +216,7 @@ def switch_of_fitting(
 
 
 def switch_with_flags(
-    jax: Any, index: Any, branches: Sequence[Callable[..., Any]], values: Any
+    jax: Any, index: JaxArray, branches: Sequence[Callable[..., object]], values: Any
 ) -> Any:
     """Printed into JAX programs: a switch; its branches tell where they do not fit.
 
@@ -227,7 +228,7 @@ def switch_with_flags(
     asked = [(i, *fault) for i, (_, told) in enumerate(known) for fault in told]
 
     def flagged(i: int) -> Callable[..., Any]:
-        def run(*values: Any) -> Any:
+        def run(*values: object) -> Any:
             results, told = attempt(branches[i], values)
             if results is None:
                 results = tuple([jax.numpy.zeros(t.shape, t.dtype) for t in types])
@@ -247,14 +248,16 @@ def switch_with_flags(
     return results
 
 
-def types_and_faults(jax: Any, branch: Callable[..., Any], values: Any) -> Any:
+def types_and_faults(
+    jax: ModuleType, branch: Callable[..., object], values: Any
+) -> Any:
     """Printed into JAX programs: the types that a branch gives, and faults within.
 
     One that is faulty itself gives None.
     """
     faults: list[tuple[str, str]] = []
 
-    def looked_at(*values: Any) -> Any:
+    def looked_at(*values: object) -> Any:
         results, told = attempt(branch, values)
         faults[:] = [(text, kind) for text, kind, _ in told]
         return results

@@ -1,21 +1,30 @@
 """How loops print: in NumPy a Python loop, in JAX `lax.scan` or `lax.while_loop`."""
 
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.ir.graph.op import Printing
+from graphc.ir.types import ConcreteArray, JaxArray, NDArray
+
+RowTypes = Sequence[tuple[tuple[int, ...], str]]  # shape and dtype of each row
+JaxRows = tuple[JaxArray, ...]
+NumpyBody = Callable[..., tuple[NDArray, ...]]
+JaxBody = Callable[..., JaxRows]
+LoopState = tuple[JaxArray, JaxArray, JaxRows, list[JaxArray]]
 
 
 def scan_numpy(
-    body: Any,
-    carry: Any,
-    rows: Any,
-    rest: Any,
-    length: Any,
-    reverse: Any,
-    types: Any,
-) -> Any:
+    body: NumpyBody,
+    carry: Sequence[NDArray],
+    rows: Sequence[NDArray],
+    rest: Sequence[NDArray],
+    length: int,
+    reverse: bool,
+    types: RowTypes,
+) -> tuple[NDArray, ...]:
     """Printed into NumPy programs."""
     stacked = [np.empty((length, *shape), dtype) for shape, dtype in types]
     for i in range(length)[:: -1 if reverse else 1]:
@@ -27,16 +36,16 @@ def scan_numpy(
 
 
 def loop_numpy(
-    body: Any,
-    carry: Any,
-    rows: Any,
-    rest: Any,
-    length: Any,
-    reverse: Any,
-    types: Any,
-    count: Any,
-    going: Any,
-) -> Any:
+    body: NumpyBody,
+    carry: Sequence[NDArray],
+    rows: Sequence[NDArray],
+    rest: Sequence[NDArray],
+    length: int,
+    reverse: bool,
+    types: RowTypes,
+    count: NDArray | int | None,
+    going: NDArray | bool | None,
+) -> tuple[NDArray | np.int32, ...]:
     """Printed into NumPy programs: a loop that may do fewer steps than `length`."""
     stacked = [np.zeros((length, *shape), dtype) for shape, dtype in types]
     limit = length if count is None else int(count)
@@ -53,7 +62,9 @@ def loop_numpy(
     return (*carry, *[np.int32(done)] * stops, *stacked)
 
 
-def growing_numpy(body: Any, carry: Any, rest: Any, types: Any) -> Any:
+def growing_numpy(
+    body: NumpyBody, carry: Sequence[NDArray], rest: Sequence[NDArray], types: RowTypes
+) -> tuple[NDArray | np.int32 | list[NDArray], ...]:
     """Printed into NumPy programs: a loop that stops, with room for what it gives."""
     carries, done, room = len(carry), 0, 16
     stacked = [np.zeros((room, *shape), dtype) for shape, dtype in types]
@@ -73,8 +84,13 @@ def growing_numpy(body: Any, carry: Any, rest: Any, types: Any) -> Any:
 
 
 def growing(
-    integer: Any, segment: Any, rooms: Any, carry: Any, rest: Any, sizes: Any
-) -> Any:
+    integer: Callable[[str, JaxArray, str], int],
+    segment: JaxBody,
+    rooms: dict[object, Any],
+    carry: Sequence[JaxArray],
+    rest: Sequence[JaxArray],
+    sizes: Sequence[int],
+) -> tuple[JaxArray | np.int32 | list[JaxArray], ...]:
     """Printed into JAX programs: a loop that runs until its rows are full, then on.
 
     It goes on where it was: four times in as many rows, then in about as many as there
@@ -121,7 +137,7 @@ def room_for(steps: int) -> list[int]:
     return rooms
 
 
-def rows_of(pieces: Any, length: Any) -> Any:
+def rows_of(pieces: list[ConcreteArray], length: int) -> ConcreteArray:
     """Printed into programs: the pieces of what a loop gave, which are used up."""
     first = pieces[0]
     if len(pieces) == 1 and len(first) == length:
@@ -134,7 +150,9 @@ def rows_of(pieces: Any, length: Any) -> Any:
     return found
 
 
-def rows_on_device(jax: Any, pieces: Any, length: Any) -> Any:
+def rows_on_device(
+    jax: ModuleType, pieces: Sequence[JaxArray], length: int
+) -> JaxArray:
     """Printed into programs: the pieces of what a loop gave, joined where they are."""
     found = jax.numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
     more = length - len(found)
@@ -144,18 +162,18 @@ def rows_on_device(jax: Any, pieces: Any, length: Any) -> Any:
 
 
 def scan_jax(
-    jax: Any,
-    body: Any,
-    carry: Any,
-    rows: Any,
-    rest: Any,
-    length: Any,
-    reverse: Any,
-    unroll: Any = 1,
-) -> Any:
+    jax: ModuleType,
+    body: JaxBody,
+    carry: Sequence[JaxArray],
+    rows: Sequence[JaxArray],
+    rest: Sequence[JaxArray],
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool = 1,
+) -> tuple[JaxArray, ...]:
     """Printed into JAX programs."""
 
-    def step(carry: Any, rows: Any) -> Any:
+    def step(carry: JaxRows, rows: JaxRows) -> tuple[JaxRows, JaxRows]:
         found = body(*carry, *rows, *rest)
         return found[: len(carry)], found[len(carry) :]
 
@@ -166,17 +184,17 @@ def scan_jax(
 
 
 def loop_jax(
-    jax: Any,
-    body: Any,
-    carry: Any,
-    rows: Any,
-    rest: Any,
-    length: Any,
-    reverse: Any,
-    types: Any,
-    count: Any,
-    going: Any,
-) -> Any:
+    jax: ModuleType,
+    body: JaxBody,
+    carry: Sequence[JaxArray],
+    rows: Sequence[JaxArray],
+    rest: Sequence[JaxArray],
+    length: int,
+    reverse: bool,
+    types: RowTypes,
+    count: JaxArray | int | None,
+    going: JaxArray | bool | None,
+) -> tuple[JaxArray, ...]:
     """Printed into JAX programs: a loop that may do fewer steps than `length`."""
     jnp, lax = jax.numpy, jax.lax
     stops, carries = going is not None, len(carry)
@@ -186,11 +204,11 @@ def loop_jax(
     if length == 0:  # there is no row that a step could be traced with
         return (*carry, *[done.astype("int32")] * stops, *stacked)
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: LoopState) -> JaxArray:
         done, going, *_ = state
         return going if limit is None else jnp.logical_and(going, done < limit)
 
-    def step(state: Any) -> Any:
+    def step(state: LoopState) -> LoopState:
         done, going, carry, stacked = state
         i = limit - 1 - done if reverse else done
         row = [lax.dynamic_index_in_dim(x, i, keepdims=False) for x in rows]

@@ -13,11 +13,11 @@ class Compound(ABC):
     """An object that holds values and stands in a structure as they would."""
 
     @abstractmethod
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, object]:
         """The values, by name."""
 
     @abstractmethod
-    def with_parts(self, parts: Sequence[Any]) -> Self:
+    def with_parts(self, parts: Sequence[object]) -> Self:
         """The same kind of object with other values, in the order of `parts`."""
 
     @abstractmethod
@@ -28,7 +28,7 @@ class Compound(ABC):
 MOST_NESTED = 100  # structures within structures; Python reads no text of twice as many
 
 
-def require_shallow(structure: Any) -> None:
+def require_shallow(structure: object) -> None:
     """Raise GraphError for a structure deeper than any program could write down."""
     level, depth = [structure], 0
     while level:
@@ -57,7 +57,7 @@ def items(part: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _rebuilt(part: Any, new_items: list[Any]) -> Any:
+def _rebuilt(part: Any, new_items: list[Any]) -> object:
     """A part of a structure with other items."""
     if isinstance(part, dict):
         return dict(zip(part, new_items, strict=True))
@@ -68,7 +68,7 @@ def _rebuilt(part: Any, new_items: list[Any]) -> Any:
     return type(part)(new_items)
 
 
-def _need_value(x: Any) -> Value:
+def _need_value(x: object) -> Value:
     if isinstance(x, Value):
         return x
     raise graph_error(
@@ -77,7 +77,7 @@ def _need_value(x: Any) -> Value:
     )
 
 
-def function_given(op: str, function: Any, call: str) -> GraphError:
+def function_given(op: str, function: Callable[..., object], call: str) -> GraphError:
     """The error of a Python function where values are meant.
 
     `call` is the line to write, with {} for the result of the function.
@@ -93,8 +93,8 @@ def function_given(op: str, function: Any, call: str) -> GraphError:
 
 
 def flatten(
-    structure: Any, leaf: Callable[[Any], Value] = _need_value, none: bool = False
-) -> tuple[list[Value], Any]:
+    structure: object, leaf: Callable[[Any], Value] = _need_value, none: bool = False
+) -> tuple[list[Value], object]:
     """The values of a structure in order, and the structure to give back.
 
     With `none`, None may stand in it and holds no value.
@@ -102,7 +102,7 @@ def flatten(
     """
     leaves: list[Value] = []
 
-    def walk(part: Any) -> None:
+    def walk(part: object) -> None:
         inside = items(part)
         if inside is not None:
             for _, item in inside:
@@ -115,11 +115,11 @@ def flatten(
     return leaves, structure
 
 
-def numbers_within(structure: Any) -> set[Value]:
+def numbers_within(structure: object) -> set[Value]:
     """The values that are no floats, of objects that hold values of their own."""
     numbers: set[Value] = set()
 
-    def walk(part: Any) -> None:
+    def walk(part: object) -> None:
         for _, item in items(part) or ():
             walk(item)
             if isinstance(part, Compound) and isinstance(item, Value):
@@ -129,11 +129,11 @@ def numbers_within(structure: Any) -> set[Value]:
     return numbers
 
 
-def unflatten(like: Any, values: list[Any]) -> Any:
+def unflatten(like: object, values: Sequence[object]) -> Any:
     """The structure of `like` with other values in it."""
     leaves = iter(values)
 
-    def walk(part: Any) -> Any:
+    def walk(part: object) -> Any:
         inside = items(part)
         if inside is not None:
             return _rebuilt(part, [walk(item) for _, item in inside])

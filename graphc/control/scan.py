@@ -138,7 +138,7 @@ def sizes_in(params: Params) -> tuple[Size, ...]:
     return (*known, *params["sizes"], *chunk)
 
 
-def with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, Any]:
+def with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, object]:
     """The params of a scan where these sizes stand for its own."""
     length, chunk, *others = sizes
     count = len(params["sizes"])

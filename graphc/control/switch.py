@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from graphc.control.carries import fresh
@@ -20,9 +21,10 @@ from graphc.control.scan import used_between
 from graphc.ir.graph.bodies import Body, BodyCall, close
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32, TensorType
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ir.types import INT32, JaxArray, NDArray, TensorType
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 Branch = Callable[[list[Value]], list[Value]]
 
@@ -43,14 +45,14 @@ def _switch(
     return first
 
 
-def switch_numpy(index: Any, branches: Any, values: Any) -> Any:
+def switch_numpy(index: NDArray, branches: Any, values: Any) -> NDArray:
     """Printed into NumPy programs."""
     return branches[min(max(int(index), 0), len(branches) - 1)](*values)
 
 
 def switch_jax(
-    jax: Any, index: Any, branches: Any, values: Any, sizes: Any
-) -> Any:
+    jax: ModuleType, index: JaxArray, branches: Any, values: Any, sizes: Any
+) -> JaxArray:
     """Printed into JAX programs."""
 
     def chosen(branch: Any) -> Any:
@@ -105,7 +107,9 @@ _switch.body_calls = _body_calls
 
 
 @_switch.padding
-def _(pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Any) -> Any:
+def _(
+    pad: Padding, index: PaddedValue, *values: PaddedValue, **params: Param
+) -> Rebuilt:
     numbers: dict[int, tuple[int, ...]] = {}
 
     def padded_branch(i: int, call: BodyCall) -> Branch:

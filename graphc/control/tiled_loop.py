@@ -6,22 +6,25 @@ when sizes are known, and if all sizes are small there is one tile and no loop.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.control.carries import carried_views
+from graphc.control.print_loops import JaxRows, NumpyBody
 from graphc.ir.graph.bodies import Body, BodyCall, close
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op, require_equal
 from graphc.ir.namespace import enroll
 from graphc.ir.sizes.dims import Size, Symbol, maximum, minimum, symbol_dim
-from graphc.ir.types import TensorType
+from graphc.ir.types import ConcreteArray, JaxArray, NDArray, TensorType
 
 StepResult = tuple[list[Value], list[Value]]
 TileFunction = Callable[[list[Value], list[Value], Size], StepResult]
 Again = Callable[[list[Value], Size], list[Value]]
+BlockBody = Callable[..., tuple[ConcreteArray, ...]]  # of either library
 
 
 @op()
@@ -95,18 +98,18 @@ def rows_in_block(length: int, each: int, most: int, least: int) -> int:
 
 
 def blocks_numpy(
-    body: Any,
+    body: NumpyBody,
     carry: Any,
-    rows: Any,
-    marks: Any,
-    rest: Any,
-    axes: Any,
-    joined: Any,
-    length: Any,
-    size: Any,
-    reverse: Any,
-    keeps: Any,
-) -> Any:
+    rows: Sequence[NDArray],
+    marks: Sequence[NDArray],
+    rest: Sequence[NDArray],
+    axes: Sequence[int],
+    joined: Sequence[int],
+    length: int,
+    size: int,
+    reverse: bool,
+    keeps: int,
+) -> tuple[NDArray, ...]:
     """Printed into NumPy programs."""
     if length <= size:
         found = body(*carry, *rows, *[x[0] for x in marks], *rest)
@@ -128,19 +131,19 @@ def blocks_numpy(
 
 
 def blocks_jax(
-    jax: Any,
+    jax: ModuleType,
     body: Any,
     carry: Any,
-    rows: Any,
+    rows: Sequence[JaxArray],
     marks: Any,
-    rest: Any,
-    axes: Any,
-    joined: Any,
-    length: Any,
-    size: Any,
-    reverse: Any,
-    keeps: Any,
-) -> Any:
+    rest: Sequence[JaxArray],
+    axes: Sequence[int],
+    joined: Sequence[int],
+    length: int,
+    size: int,
+    reverse: bool,
+    keeps: int,
+) -> tuple[JaxArray, ...]:
     """Printed into JAX programs."""
     jnp, lax = jax.numpy, jax.lax
     if length <= size:
@@ -149,18 +152,18 @@ def blocks_jax(
         return (*found[: len(carry)], *kept, *found[len(carry) :])
     whole, left = divmod(length, size)
 
-    def done(carry: Any, number: Any, count: Any) -> Any:
+    def done(carry: Sequence[JaxArray], number: JaxArray | int, count: int) -> Any:
         pairs, start = zip(rows, axes), number * size  # noqa: B905
         cut = [lax.dynamic_slice_in_dim(x, start, count, a) for x, a in pairs]
         own = [lax.dynamic_index_in_dim(x, number, keepdims=False) for x in marks]
         found = body(*carry, *cut, *own, *rest)
         return tuple(found[: len(carry)]), (*found[len(carry) :], *carry[:keeps])
 
-    def one_behind_the_other(x: Any, axis: Any) -> Any:
+    def one_behind_the_other(x: JaxArray, axis: int) -> JaxArray:
         shape = x.shape[1 : axis + 1], x.shape[axis + 2 :]
         return jnp.moveaxis(x, 0, axis).reshape(*shape[0], whole * size, *shape[1])
 
-    def step(carry: Any, number: Any) -> Any:
+    def step(carry: JaxRows, number: JaxArray) -> tuple[JaxRows, JaxRows]:
         return done(carry, number, size)
 
     carry, last = tuple(carry), []
@@ -180,15 +183,22 @@ def blocks_jax(
     return (*carry, *kept, *found)
 
 
-def without_last(body: Any, count: Any) -> Any:
+def without_last(body: BlockBody, count: int) -> BlockBody:
     """Printed into programs: where so much of what a body gives is not stored."""
     return lambda *values: body(*values)[:-count]
 
 
-def with_own(body: Any, again: Any, start: Any, end: Any, marks: Any, rest: Any) -> Any:
+def with_own(
+    body: BlockBody,
+    again: BlockBody,
+    start: int,
+    end: int,
+    marks: int,
+    rest: Sequence[ConcreteArray],
+) -> BlockBody:
     """Printed into programs: a body whose own rows are made again."""
 
-    def made(*values: Any) -> Any:
+    def made(*values: ConcreteArray) -> tuple[ConcreteArray, ...]:
         known = values[end : end + marks], values[start:end]
         own = again(*known[0], *known[1], *rest)
         return body(*values[:end], *own, *values[end:])

@@ -6,6 +6,7 @@ from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, Shared
@@ -39,7 +40,7 @@ def _(n: Size, batched: Batched, x: Value, *, most: Size | None, shared: bool) -
 
 
 @_steps.padding
-def _(pad: Padding, x: PaddedValue, **params: Any) -> Value:
+def _(pad: Padding, x: PaddedValue, **params: Param) -> Value:
     count: Value = _steps(x.value, **params)
     return count
 

@@ -17,6 +17,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.graph.op import EMISSION, PRIMITIVES, Primitive
 from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.types import NDArray
 
 SPECIAL = (0.0, -0.0, 0.5, -2.5, 1.0, -1.0, np.inf, -np.inf, np.nan)
 MOST = 3  # examples in a row
@@ -129,7 +130,7 @@ def differences() -> Iterator[Difference]:
                 yield Difference(name, dtype, len(where), len(ours), examples)
 
 
-def agree(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def agree(x: NDArray, y: NDArray) -> NDArray:
     """Where two results are one, up to rounding; signs of zeros count."""
     if x.dtype.kind == "c":
         parts = agree(x.real, y.real) & agree(x.imag, y.imag)
@@ -143,7 +144,7 @@ def agree(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     return close & (~zeros | (np.signbit(x) == np.signbit(y)))
 
 
-def shown(x: Any) -> str:
+def shown(x: object) -> str:
     """A number as people write it."""
     return f"{x:.4g}"
 

@@ -5,7 +5,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,12 @@ class Case:
         """The array of a description."""
         return replace(spec, values=self.values or spec.values).make(self.dtype)
 
-    def recorded(self, name: str, make: Callable[[Array], Any]) -> Call:
+    def recorded(self, name: str, make: Callable[[Array], object]) -> Call:
         """The arguments that the function itself gets, which a sample may turn."""
         function = FUNCTIONS[name]
         calls: list[Call] = []
 
-        def watch(frame: FrameType, event: str, _: Any) -> None:
+        def watch(frame: FrameType, event: str, _: object) -> None:
             if event == "call" and frame.f_code is function.__code__:
                 calls.append(_arguments(function, frame.f_locals))
                 raise ArgumentsKnown
@@ -62,12 +62,11 @@ class Case:
         raise Unfit
 
 
-def _arguments(function: Any, local_values: dict[str, Any]) -> Call:
+def _arguments(function: Callable[..., object], local_values: dict[str, Any]) -> Call:
     """A call as users write it: by name where there is a default, and only others."""
-    signature = inspect.signature(function, follow_wrapped=False)
     args: list[Any] = []
     options: dict[str, Any] = {}
-    for p in signature.parameters.values():
+    for p in inspect.signature(_undecorated(function)).parameters.values():
         value = local_values[p.name]
         if p.kind is p.VAR_POSITIONAL:
             args += value
@@ -80,6 +79,15 @@ def _arguments(function: Any, local_values: dict[str, Any]) -> Call:
             else:
                 args.append(value)
     return Call(tuple(args), options)
+
+
+def _undecorated(function: Callable[..., object]) -> Callable[..., object]:
+    """The function of the same code, which tells no signature but its own."""
+    assert isinstance(function, FunctionType)
+    closure = function.__defaults__, function.__closure__
+    plain = FunctionType(function.__code__, function.__globals__, "", *closure)
+    plain.__kwdefaults__ = function.__kwdefaults__
+    return plain
 
 
 def public_names() -> list[list[str]]:

@@ -82,7 +82,7 @@ def written(name: str, call: Call) -> str:
     return f"gt.{name}({', '.join([*map(literal, call.args), *options])})"
 
 
-def _printable(result: Any) -> bool:
+def _printable(result: object) -> bool:
     """Whether a result is there, and of numbers that any machine prints alike."""
     for item in flat(result):
         array = np.asarray(item)
@@ -95,7 +95,7 @@ def _printable(result: Any) -> bool:
     return True
 
 
-def _inexact(result: Any) -> bool:
+def _inexact(result: object) -> bool:
     """Whether an array is printed with digits that differ between processors.
 
     Of float32 all digits are printed, of float64 the first eight.

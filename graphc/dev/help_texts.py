@@ -102,7 +102,7 @@ def _results(name: str, sample: Sample, call: Call) -> dict[str, str]:
     return results_by_dtype
 
 
-def _varies(arg: Any, dtype: str) -> bool:
+def _varies(arg: object, dtype: str) -> bool:
     return isinstance(arg, Value) and arg.dtype.name == dtype
 
 
@@ -167,7 +167,7 @@ def _shapes_of(call: Call) -> str:
     return ", ".join([*map(_shape_of, call.args), *options])
 
 
-def _shape_of(arg: Any) -> str:
+def _shape_of(arg: object) -> str:
     if isinstance(arg, Value):
         sizes = [str(n) for n in arg.type.shape]
         return f"({', '.join(sizes)}{',' * (len(sizes) == 1)})"

@@ -46,7 +46,7 @@ class Halved(Op):  # type: ignore[misc]
         """One array, of the type of the input."""
         return Apply(self, [x], [x.type()])
 
-    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+    def perform(self, node: "Apply", inputs: Any, outputs: Any) -> None:
         """Computed by NumPy."""
         outputs[0][0] = inputs[0] / 2
 
@@ -60,7 +60,7 @@ class Attempt:
     arguments: tuple[Any, ...]
 
 
-def counted(x: Any) -> Any:
+def counted(x: object) -> Any:
     """A loop that stops by itself."""
     return pytensor.scan(
         lambda y: (y * 2, until(y > 20)),
@@ -70,14 +70,14 @@ def counted(x: Any) -> Any:
     )
 
 
-def repeated(x: Any, n: Any) -> Any:
+def repeated(x: object, n: object) -> Any:
     """A loop whose number of steps is an argument."""
     return pytensor.scan(
         lambda y: y * 1.5, outputs_info=[x], n_steps=n, return_updates=False
     )
 
 
-def drawn(n: Any) -> Any:
+def drawn(n: object) -> Any:
     """As many draws as an argument says."""
     return pt.random.normal(size=(n,), rng=pytensor.shared(np.random.default_rng(1)))
 
@@ -164,7 +164,7 @@ PROGRAMS = [
 ]
 
 
-def compiled(program: Attempt, mode: Any) -> Any:
+def compiled(program: Attempt, mode: object) -> Any:
     """The results of a program in a mode of PyTensor."""
     arrays = list(map(np.asarray, program.arguments))
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in arrays]

@@ -103,10 +103,10 @@ def on_config(config: Any) -> Any:
     """MkDocs has read its settings: docstrings get fences around their doctests."""
     markdown = importlib.import_module("markdown")
 
-    def run(_: Any, lines: list[str]) -> list[str]:
+    def run(_: object, lines: list[str]) -> list[str]:
         return lines if "```" in "".join(lines) else fenced(lines)
 
-    def extend(_: Any, md: Any) -> None:
+    def extend(_: object, md: Any) -> None:
         md.preprocessors.register(doctests(md), "doctests", 27)
 
     doctests = type("Doctests", (markdown.preprocessors.Preprocessor,), {"run": run})
@@ -120,7 +120,7 @@ def root_of(config: Any) -> Path:
     return Path(config.config_file_path).parent
 
 
-def on_files(files: Any, config: Any) -> Any:
+def on_files(files: Any, config: object) -> Any:
     """MkDocs has found the files in docs/: others join them."""
     new = importlib.import_module("mkdocs.structure.files").File.generated
     root = root_of(config)
@@ -134,7 +134,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     """A page is about to be rendered: its links follow, its lists are deepened."""
     if page.file.abs_src_path is None:  # it was made by on_files, which has done so
         return deepened(markdown)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from graphc.ir.graph.accepted import NAMES
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import FUNCTIONS, METHODS, SPACES
 from graphc.ir.types import DTYPES
@@ -22,6 +23,7 @@ ELSEWHERE = {  # names as annotations spell them
     "Value": "graphc.ir.graph.nodes.Value",
     "Known": "graphc.ops.arrays.sizes.Known",
     "module": "types.ModuleType",
+    **{name: f"graphc.ir.graph.accepted.{name}" for name in NAMES},
 }
 
 
@@ -61,7 +63,7 @@ def parameters(signature: inspect.Signature, is_method: bool) -> str:
 
 
 def definition(
-    name: str, function: Callable[..., Any], is_method: bool = False
+    name: str, function: Callable[..., object], is_method: bool = False
 ) -> str:
     """A function or method as one line of a stub; a class by its name."""
     if inspect.isclass(function):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from graphc.backends.names import Hints
 from graphc.errors import graph_error
@@ -29,7 +29,7 @@ class Printed(Protocol):
         """The text of its program."""
 
 
-def dump(x: Any) -> str:
+def dump(x: object) -> str:
     """The text of a value, a graph, a plan or a compiled function.
 
     Values bear the names that they have in the user's program, and each line tells

@@ -9,7 +9,7 @@ from typing import Any, Self
 _BY_VALUE = "cloudpickle", "dill"  # which carry what `__main__` has
 
 
-def global_name(decorated: Any) -> str:
+def global_name(decorated: object) -> str:
     """The name by which the module of a decorated function has it; "" if it has not.
 
     Pickle knows functions by it. The module `__main__` is another one elsewhere.
@@ -33,7 +33,7 @@ class Decorated(ABC):
     """
 
     @abstractmethod
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         """The function, and what follows it where one like this is made."""
 
     def __copy__(self) -> Self:

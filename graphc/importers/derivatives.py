@@ -3,14 +3,16 @@
 import importlib
 from collections.abc import Callable
 from functools import update_wrapper
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 from graphc.importers.decorated import Decorated
+from graphc.ir.graph.nodes import Value
 from graphc.runtime.tracebacks import hiding
 from graphc.transform.derivatives import gradients
 from graphc.transform.derivatives.gradients import Disconnected
 
 Numbers = int | tuple[int, ...]
+WrtT = TypeVar("WrtT")  # a value, or a structure of values
 Derivative = Literal["grad", "value_and_grad", "jacobian", "hessian"]
 _OF_JAX = {"jacobian": "jacrev"}  # where it has another name there
 
@@ -35,10 +37,10 @@ class Differentiated(Decorated):
         self.has_aux = has_aux
         self.derivative = derivative
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self.function, (self.argnums, self.has_aux, self.derivative)
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: object, **named: object) -> Any:
         """The result of the transformation of JAX of that name."""
         jax = importlib.import_module("jax")
         how = getattr(jax, _OF_JAX.get(self.derivative, self.derivative))
@@ -46,7 +48,7 @@ class Differentiated(Decorated):
         return function(*args, **named)
 
 
-def _numbers(of: Any, wrt: Any, argnums: Numbers) -> Numbers | None:
+def _numbers(of: object, wrt: Any, argnums: Numbers) -> Numbers | None:
     """The positions of a function's arguments, which may come second, as in JAX.
 
     None where `of` is no function, and `wrt` are values.
@@ -61,10 +63,20 @@ def _numbers(of: Any, wrt: Any, argnums: Numbers) -> Numbers | None:
     return None
 
 
+@overload
+def grad(cost: Value, wrt: WrtT, *, disconnected: Disconnected = ...) -> WrtT: ...
+@overload
+def grad(
+    cost: Callable[..., object],
+    wrt: Numbers | None = None,
+    *,
+    argnums: Numbers = ...,
+    has_aux: bool = ...,
+) -> Callable[..., Any]: ...
 @hiding
 def grad(
     cost: Any,
-    wrt: Any = None,
+    wrt: object = None,
     *,
     disconnected: Disconnected = "raise",
     argnums: Numbers = 0,
@@ -97,10 +109,22 @@ def grad(
     return gradients.grad(cost, wrt, disconnected=disconnected)
 
 
+@overload
+def value_and_grad(
+    cost: Value, wrt: WrtT, *, disconnected: Disconnected = ...
+) -> tuple[Value, WrtT]: ...
+@overload
+def value_and_grad(
+    cost: Callable[..., object],
+    wrt: Numbers | None = None,
+    *,
+    argnums: Numbers = ...,
+    has_aux: bool = ...,
+) -> Callable[..., Any]: ...
 @hiding
 def value_and_grad(
     cost: Any,
-    wrt: Any = None,
+    wrt: object = None,
     *,
     disconnected: Disconnected = "raise",
     argnums: Numbers = 0,
@@ -116,7 +140,7 @@ def value_and_grad(
 @hiding
 def jacobian(
     outputs: Any,
-    wrt: Any = None,
+    wrt: object = None,
     *,
     disconnected: Disconnected = "raise",
     argnums: Numbers = 0,
@@ -138,7 +162,7 @@ def jacobian(
 
 @hiding
 def hessian(
-    cost: Any, wrt: Any = None, *, argnums: Numbers = 0, has_aux: bool = False
+    cost: Any, wrt: object = None, *, argnums: Numbers = 0, has_aux: bool = False
 ) -> Any:
     """The second derivatives of a real scalar: the Jacobian of its gradient.
 

@@ -22,7 +22,7 @@ from graphc.transform.derivatives import vectorize
 from graphc.transform.policies import Pad
 
 
-def _jax_of(arguments: Any) -> Any:
+def _jax_of(arguments: object) -> Any:
     """JAX, where arrays of its own are among the arguments, traced or not."""
     jax = sys.modules.get("jax")
     if jax is None:
@@ -32,8 +32,8 @@ def _jax_of(arguments: Any) -> Any:
 
 
 def vmap(
-    function: Callable[..., Any] | Graph, in_axes: Any = 0, out_axes: Any = 0
-) -> Callable[..., Any]:
+    function: Callable[..., object] | Graph, in_axes: Any = 0, out_axes: object = 0
+) -> Callable[..., object]:
     """`function` for each index of an axis of its arguments, all at once.
 
     A graph stands for the function of its inputs that gives its output, or a list of
@@ -63,7 +63,7 @@ def vmap(
         return of_values
 
     @wraps(function)
-    def mapped(*args: Any, **named: Any) -> Any:
+    def mapped(*args: object, **named: Any) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -72,7 +72,7 @@ def vmap(
     return mapped
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     """`function`, whose inner values are computed again where a gradient needs them.
 
     It trades time for memory: only the arguments, and values from outside that
@@ -90,7 +90,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     of_values = checkpoints.checkpoint(function)
 
     @wraps(function)
-    def recomputed(*args: Any, **named: Any) -> Any:
+    def recomputed(*args: object, **named: Any) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -99,7 +99,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     return recomputed
 
 
-def block(function: Callable[..., Any]) -> Callable[..., Any]:
+def block(function: Callable[..., object]) -> Callable[..., Any]:
     """Mark `function` as a block that a program repeats, as a layer of a network.
 
     Calls that do the same are compiled once: a chain of them as a loop, where no call
@@ -123,7 +123,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     of_values = blocks.block(function)
 
     @wraps(function)
-    def marked(*args: Any, **named: Any) -> Any:
+    def marked(*args: object, **named: Any) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -134,8 +134,8 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @hiding
 def ragged(
-    inputs: Sequence[Value] | Callable[..., Any],
-    outputs: Any = None,
+    inputs: Sequence[Value] | Callable[..., object],
+    outputs: object = None,
     *,
     shared: Sequence[Value] | Sequence[int] = (),
     total: bool = False,

@@ -14,7 +14,7 @@ MOST_WITHIN = 8  # structures within structures, and functions that call functio
 MOST_PARTS = 10_000  # of them that are looked at
 
 
-def reached(function: Callable[..., Any]) -> Iterator[Any]:
+def reached(function: Callable[..., object]) -> Iterator[Any]:
     """The objects that a function names, by other functions and objects too, once."""
     level, seen = [function], set[int]()
     for _ in range(MOST_WITHIN):
@@ -27,7 +27,7 @@ def reached(function: Callable[..., Any]) -> Iterator[Any]:
                 yield part
 
 
-def _parts(item: Any) -> Iterable[Any]:
+def _parts(item: object) -> Iterable[Any]:
     """The values that a function may read, or that an object holds."""
     if isinstance(item, FunctionType):
         return _named(item)
@@ -45,7 +45,7 @@ def _parts(item: Any) -> Iterable[Any]:
     return list(fields.values())  # decorated functions have the one within among them
 
 
-def _named(function: FunctionType) -> Iterator[Any]:
+def _named(function: FunctionType) -> Iterator[object]:
     """The values that the code of a function has names for."""
     for cell in function.__closure__ or ():
         try:

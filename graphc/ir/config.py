@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
@@ -13,7 +14,7 @@ Casting = Literal["exact", "safe", "same_kind"]
 CASTINGS = ("exact", "safe", "same_kind")
 
 
-def check_casting(casting: Any, op: str = "function") -> Casting:
+def check_casting(casting: object, op: str = "function") -> Casting:
     """`casting`, which must be one of the rules for arguments of other dtypes."""
     if not isinstance(casting, str) or casting not in CASTINGS:
         expected = f"one of {', '.join(map(repr, CASTINGS))}"
@@ -79,7 +80,7 @@ class Config:
                 self._set(variable, name, text, read)
 
     def _set(
-        self, variable: str, name: str, text: str, read: Callable[[str], Any]
+        self, variable: str, name: str, text: str, read: Callable[[str], object]
     ) -> None:
         """Set one from the environment. Raises GraphError that names the variable."""
         try:
@@ -99,7 +100,7 @@ class Config:
         return self._cache_dir
 
     @cache_dir.setter
-    def cache_dir(self, path: Any) -> None:
+    def cache_dir(self, path: str | PathLike[str]) -> None:
         folder = os.fspath(path) if isinstance(path, os.PathLike) else path
         if folder is not None and (not isinstance(folder, str) or not folder):
             problem = "cache_dir is the path of a directory, or None"
@@ -112,7 +113,7 @@ class Config:
         return self._cache_bytes
 
     @cache_bytes.setter
-    def cache_bytes(self, most: Any) -> None:
+    def cache_bytes(self, most: object) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 0:
             problem = "cache_bytes is a number of bytes"
             raise graph_error(problem, op="config", got=repr(most))
@@ -124,7 +125,7 @@ class Config:
         return self._casting
 
     @casting.setter
-    def casting(self, rule: Any) -> None:
+    def casting(self, rule: object) -> None:
         self._casting = check_casting(rule)
 
     @property
@@ -134,7 +135,7 @@ class Config:
         return self._float if thread_default is None else thread_default
 
     @float.setter
-    def float(self, name: Any) -> None:
+    def float(self, name: object) -> None:
         dtype = dtype_of(name)
         if dtype.kind != "f" and dtype.name != "bfloat16":
             raise graph_error(f"the default float cannot be {dtype.name}")
@@ -146,7 +147,7 @@ class Config:
         return self._max_bytes
 
     @max_bytes.setter
-    def max_bytes(self, most: Any) -> None:
+    def max_bytes(self, most: object) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 16:
             raise graph_error("max_bytes is an integer, at least 16", got=repr(most))
         self._max_bytes = most
@@ -157,7 +158,7 @@ class Config:
         return self._progress
 
     @progress.setter
-    def progress(self, told: Any) -> None:
+    def progress(self, told: object) -> None:
         if not isinstance(told, bool):
             raise graph_error("progress is True or False", op="config", got=repr(told))
         self._progress = told

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, NewType, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +12,16 @@ import numpy as np
 from graphc.errors import graph_error, user_place
 from graphc.ir.sizes.dims import Dim, Size
 
+if TYPE_CHECKING:
+    import jax
+
+    JaxArray: TypeAlias = jax.Array
+    ConcreteArray: TypeAlias = "NDArray | JaxArray"
+else:  # names alone: JAX is imported by programs that need it
+    JaxArray = NewType("JaxArray", object)
+    ConcreteArray = NewType("ConcreteArray", object)
+
+NDArray = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 BOOL = np.dtype("bool")
 INT32 = np.dtype("int32")
@@ -28,7 +38,7 @@ DTYPES["bfloat16"] = BFLOAT16
 _NAME_OF = {dtype: name for name, dtype in DTYPES.items()}
 
 
-def dtype_of(name: Any) -> DType:
+def dtype_of(name: object) -> DType:
     """The dtype called `name` (a string, a NumPy or Python type, or a dtype)."""
     try:
         return _found(name)
@@ -48,7 +58,7 @@ def _found(name: Any) -> DType:
     return DTYPES[dtype.name]
 
 
-def _meant(name: Any) -> str:
+def _meant(name: object) -> str:
     """A hint for what was given as a dtype: sizes, most often."""
     if isinstance(name, tuple):
         return f"name it, if it is the shape: shape={name!r}"

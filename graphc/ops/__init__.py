@@ -36,6 +36,7 @@ import graphc.ops.elementwise.select
 import graphc.ops.elementwise.ufuncs
 import graphc.ops.fft.padding
 import graphc.ops.fft.transforms
+import graphc.ops.fft.frequencies
 import graphc.ops.indexing.at
 import graphc.ops.indexing.basic
 import graphc.ops.indexing.gather
@@ -56,11 +57,13 @@ import graphc.ops.nn.conv_padding
 import graphc.ops.nn.fused_attention
 import graphc.ops.nn.layers
 import graphc.ops.nn.pool
+import graphc.ops.nn.pooled
 import graphc.ops.products.contract
 import graphc.ops.products.einsum
 import graphc.ops.products.multi_dot
 import graphc.ops.products.polynomials
 import graphc.ops.random.choice
+import graphc.ops.random.keys
 import graphc.ops.random.continuous
 import graphc.ops.random.discrete
 import graphc.ops.random.vectors

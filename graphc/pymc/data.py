@@ -9,6 +9,8 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
 
+from graphc.ir.graph.nodes import Value
+from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import shared_of
 
 
@@ -19,7 +21,7 @@ class ModelData:
     variables: tuple[Any, ...]
 
     @classmethod
-    def of(cls, outputs: Sequence[Any], inputs: Sequence[Any]) -> "ModelData":
+    def of(cls, outputs: Sequence[Value], inputs: Sequence[Value]) -> "ModelData":
         """The data on which outputs depend beside their inputs."""
         return cls(tuple(shared_of(outputs, inputs)))
 
@@ -28,7 +30,7 @@ class ModelData:
         return [store[0] for store in self.stores]
 
     @property
-    def stores(self) -> list[list[Any]]:
+    def stores(self) -> list[list[object]]:
         """The lists in which PyTensor has the values, each as the only element."""
         return [v.container.storage for v in self.variables]
 
@@ -36,7 +38,7 @@ class ModelData:
         """The values of now, whatever becomes of their arrays."""
         return [np.array(v) for v in self.now()]
 
-    def with_named(self, updates: Mapping[str, Any]) -> list[Any]:
+    def with_named(self, updates: Mapping[str, object]) -> list[object]:
         """The values of now, but for those that are given by name."""
         pairs = zip(self.variables, self.now(), strict=True)
         return [
@@ -72,7 +74,7 @@ def _is_integer(value: Any) -> bool:
     return np.shape(value) == () and np.asarray(value).dtype.kind in "iu"
 
 
-def same_objects(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_objects(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
     """Whether two lists hold the very same objects."""
     return len(a) == len(b) and all(map(is_, a, b))
 
@@ -127,7 +129,7 @@ class SeenData:
 class _Strided:
     """An array that is not in one piece of memory, to be compared with bytes."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: ConcreteArray) -> None:
         self._array = array
 
     def tobytes(self) -> Any:

@@ -1,18 +1,19 @@
 """The log density of a PyMC model and its gradient, as one function."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir.forks import jax_is_lost
 from graphc.ir.graph.nodes import Graph
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.pymc.data import FixedSizes, ModelData, SeenData
 from graphc.pymc.values import FreeValues
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
@@ -21,6 +22,9 @@ from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.pytensor.steps import shared_function
 from graphc.runtime.driver.progress import logger
 from graphc.runtime.function import Function
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 # As PyMC compiles: parameters that are not allowed have a density of zero.
 OUT_OF_BOUNDS = "local_check_parameter_to_ninf_switch"
@@ -42,14 +46,14 @@ class DensityProgram:
     takes: tuple[int, ...]
     joined: bool
 
-    def on_numpy(self, options: dict[str, Any]) -> "DensityProgram":
+    def on_numpy(self, options: Mapping[str, object]) -> "DensityProgram":
         """The same on NumPy."""
         assert self.function.making is not None
         graph, chosen = self.function.making.graph, numpy_options(options)
         function = shared_function(graph, chosen, single=self.joined)
         return replace(self, function=function)
 
-    def data(self, values: Sequence[Any]) -> list[Any]:
+    def data(self, values: Sequence[object]) -> list[Any]:
         """The data that it takes, where its function reads them at the least cost."""
         chosen = [values[i] for i in self.takes]
         if self.function.backend != "jax" or not self.joined:
@@ -58,21 +62,21 @@ class DensityProgram:
         with jax.enable_x64(True):
             return [jax.device_put(np.array(v)) for v in chosen]
 
-    def call(self, data: Sequence[Any]) -> DensityCall:
+    def call(self, data: Sequence[object]) -> DensityCall:
         """The function of the vector alone; results are arrays of ones own."""
         function, arrays = self.function, tuple(data)
 
-        def joined(values: Any) -> ValueAndSlope:
+        def joined(values: ConcreteArray) -> ValueAndSlope:
             both = np.array(function.lend(values, *arrays))
             return both[0], both[1:]
 
-        def apart(values: Any) -> ValueAndSlope:
+        def apart(values: NDArray) -> ValueAndSlope:
             value, slope = function.lend(values, *arrays)
             return np.asarray(value)[()], np.array(slope)
 
         return joined if self.joined else apart
 
-    def traced(self, values: Any, data: Sequence[Any]) -> ValueAndSlope:
+    def traced(self, values: ConcreteArray, data: Sequence[object]) -> ValueAndSlope:
         """The results as plain JAX."""
         results = self.function.jax_callable(values, *data)
         return (results[0], results[1:]) if self.joined else tuple(results)
@@ -93,7 +97,7 @@ class LogDensity:
     is for the sizes that the data have when it is made; others are for all sizes.
     """
 
-    def __init__(self, model: Any, **options: Any) -> None:
+    def __init__(self, model: "Model", **options: Any) -> None:
         self._model, self._options = model, {**CALLED_OFTEN, **options}
         self._free = FreeValues(model)
         self._density = self._free.of_vector(model.logp())
@@ -124,7 +128,7 @@ class LogDensity:
         takes = tuple(places[v] for v in taken)
         return DensityProgram(function, takes, joined)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         bound = ("_bound", "_in_child")
         return {name: v for name, v in vars(self).items() if name not in bound}
 
@@ -150,7 +154,7 @@ class LogDensity:
         """The vector at which PyMC starts; PyMC computes it when it is read."""
         return self._free.joined(self._model.initial_point())
 
-    def __call__(self, values: Any) -> ValueAndSlope:
+    def __call__(self, values: object) -> ValueAndSlope:
         """The log density and its gradient, with the data that the model has now."""
         bound: BoundDensity | None = self.__dict__.get("_bound")
         if bound is None or jax_is_lost() or not bound.seen.is_still():
@@ -166,17 +170,17 @@ class LogDensity:
         self._bound = BoundDensity(seen, self.at(seen.values))
         return self._bound.call
 
-    def at(self, values: Sequence[Any]) -> DensityCall:
+    def at(self, values: Sequence[object]) -> DensityCall:
         """The function of the vector for data with these values, one for each."""
         self._follow(values)
         program = self._in_child if self._is_forked else self._program
         return program.call(program.data(values))
 
-    def with_data(self, updates: dict[str, Any]) -> DensityCall:
+    def with_data(self, updates: Mapping[str, object]) -> DensityCall:
         """The function of the vector for the data of now but for those named."""
         return self.at(self._data.with_named(updates))
 
-    def _follow(self, values: Sequence[Any]) -> None:
+    def _follow(self, values: Sequence[object]) -> None:
         """Leave the program of fixed sizes, if these are others."""
         if self._fixed is not None and FixedSizes.of(values) != self._fixed:
             self._fixed = None
@@ -206,7 +210,7 @@ class LogDensity:
         program = self._program
         data = program.data(values)
 
-        def both(values: Any) -> ValueAndSlope:
+        def both(values: ConcreteArray) -> ValueAndSlope:
             like = jax.numpy.asarray(values).dtype
             with jax.enable_x64(True):
                 value, slope = program.traced(values.astype(dtype), data)
@@ -227,7 +231,7 @@ class LogDensity:
         return density
 
 
-def logp_and_grad(model: Any, **options: Any) -> LogDensity:
+def logp_and_grad(model: "Model", **options: object) -> LogDensity:
     """The log density of a PyMC model and its gradient; options of `graphc.function`.
 
     f = graphc.pymc.logp_and_grad(model, backend="jax")

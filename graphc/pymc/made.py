@@ -1,9 +1,12 @@
 """Densities that are made once for a model, whatever asks for them."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphc.pymc.data import same_objects
 from graphc.pymc.density import LogDensity
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 KEPT = 8  # models used last: with a density, its model and data stay in memory
 
@@ -19,7 +22,7 @@ class MadeDensity(NamedTuple):
 _MADE: dict[int, MadeDensity] = {}  # by the identity of models, used last at the end
 
 
-def density_of(model: Any) -> LogDensity:
+def density_of(model: "Model") -> LogDensity:
     """The density of a model as it is now: made anew where it has other variables.
 
     One density knows which sizes of the data have varied, so that models whose data

@@ -1,9 +1,13 @@
 """The log density of a model for samplers on JAX, as those of BlackJAX and NumPyro."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from graphc.ir.types import NDArray
 from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 
 class JaxDensity:
@@ -14,22 +18,22 @@ class JaxDensity:
     made, and the vector is that of `graphc.pymc.logp_and_grad`.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "Model") -> None:
         found = density_of(model)
         self._density, self._model = found.jax_density, model
         self.names, self.initial = found.names, found.initial
         self.value_and_grad = found.jax_callable
 
-    def __call__(self, values: Any) -> Any:
+    def __call__(self, values: object) -> Any:
         """The log density at a vector of free values."""
         return self._density(values)
 
-    def variables(self, draws: Any) -> dict[str, Any]:
+    def variables(self, draws: NDArray) -> dict[str, NDArray]:
         """The variables of the model, by name, of an array (chain, draw, value)."""
         return Expansion(self._model).of_draws(draws)
 
 
-def jax_density(model: Any) -> JaxDensity:
+def jax_density(model: "Model") -> JaxDensity:
     """The log density of a PyMC model as a function of JAX, of a flat vector.
 
     density = graphc.pymc.jax_density(model)

@@ -4,19 +4,23 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.types import NDArray
 from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion, labels
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 JITTER = 1.0  # as PyMC and nutpie start: evenly around the initial point
 UNCONSTRAINED = "unconstrained_parameter"  # nutpie's name of the axis of the vector
 
 
-def nutpie(model: Any) -> Any:
+def nutpie(model: "Model") -> Any:
     """A PyMC model for `nutpie.sample`; graphc computes its density and its variables.
 
     trace = nutpie.sample(graphc.pymc.nutpie(model), chains=4)
@@ -50,17 +54,17 @@ def nutpie(model: Any) -> Any:
     )
 
 
-def jittered(first: Any, seed: int) -> Any:
+def jittered(first: Any, seed: int) -> object:
     """A point around the first, by a seed."""
     rng = np.random.default_rng(seed)
     return np.asarray(first + rng.uniform(-JITTER, JITTER, len(first)), "float64")
 
 
-def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
+def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., object]:
     """The density for nutpie, which gives the same data by name at each call."""
     bound: list[Any] = []
 
-    def density(values: Any, **data: Any) -> Any:
+    def density(values: object, **data: Any) -> Any:
         if not bound:
             bound.append(with_data(data))
         return bound[0](values)
@@ -68,10 +72,10 @@ def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., Any
     return density
 
 
-def _expanding(expansion: Expansion) -> Callable[..., Any]:
+def _expanding(expansion: Expansion) -> Callable[..., object]:
     bound: list[Any] = []
 
-    def variables(values: Any, **data: Any) -> dict[str, Any]:
+    def variables(values: NDArray, **data: object) -> dict[str, NDArray]:
         if not bound:
             bound.append(expansion.with_data(data))
         return expansion.of(values, bound[0])
@@ -79,7 +83,7 @@ def _expanding(expansion: Expansion) -> Callable[..., Any]:
     return variables
 
 
-def _continuous(model: Any) -> None:
+def _continuous(model: "Model") -> None:
     """Raise GraphError for a model that gradients do not sample."""
     names = [v.name for v in model.value_vars if np.dtype(v.dtype).kind != "f"]
     if not names:
@@ -88,7 +92,7 @@ def _continuous(model: Any) -> None:
     raise graph_error(problem, op="nutpie", got=", ".join(names), hint=hint)
 
 
-def _places(model: Any) -> list[str]:
+def _places(model: "Model") -> list[str]:
     """A name for each place of the vector, as nutpie gives them."""
     point, found = model.initial_point(), []
     for name in (v.name for v in model.value_vars):

@@ -3,16 +3,20 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.pymc.data import FixedSizes, ModelData
 from graphc.pymc.values import FreeValues
 from graphc.pytensor.convert import convert
 from graphc.pytensor.linker import CALLED_OFTEN, mode
 from graphc.pytensor.steps import shared_function
 from graphc.runtime.function import Function
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 
 class Expansion:
@@ -22,7 +26,7 @@ class Expansion:
     data are those of when it is made.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "Model") -> None:
         self._free = FreeValues(model)
         told = [*model.free_RVs, *model.deterministics]
         self.names = [v.name for v in told]
@@ -39,17 +43,19 @@ class Expansion:
         """The function on NumPy: nothing is compiled for it."""
         return shared_function(self._graph, {**CALLED_OFTEN, "backend": "numpy"})
 
-    def with_data(self, updates: Mapping[str, Any]) -> list[Any]:
+    def with_data(self, updates: Mapping[str, object]) -> list[object]:
         """The data of now, but for those named."""
         return self._data.with_named(updates)
 
-    def of(self, values: Any, data: Sequence[Any] | None = None) -> dict[str, Any]:
+    def of(
+        self, values: ConcreteArray, data: Sequence[object] | None = None
+    ) -> dict[str, NDArray]:
         """The variables at one vector."""
         arguments = self._values if data is None else data
         results = self.on_numpy(np.asarray(values, self._free.vector.dtype), *arguments)
         return dict(zip(self.names, map(np.asarray, results), strict=True))
 
-    def of_draws(self, draws: Any) -> dict[str, Any]:
+    def of_draws(self, draws: NDArray) -> dict[str, NDArray]:
         """The variables of draws, vectors along the last axis, at once and on JAX."""
         jax = import_module("jax")
         run, data = shared_function(self._graph, {}).jax_callable, self._values
@@ -61,7 +67,7 @@ class Expansion:
         return dict(zip(self.names, map(np.asarray, variables), strict=True))
 
 
-def labels(model: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
+def labels(model: "Model") -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The coordinates of a model, and the dimensions of its variables, for ArviZ."""
     lengths = model.dim_lengths
     coords = {
@@ -72,7 +78,7 @@ def labels(model: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     return coords, dims
 
 
-def _labels(told: Sequence[Any]) -> Any:
+def _labels(told: Sequence[ConcreteArray]) -> object:
     """An array of one axis, of labels that may be tuples."""
     if any(isinstance(label, tuple) for label in told):
         labelled = np.empty(len(told), dtype=object)

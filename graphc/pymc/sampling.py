@@ -2,11 +2,11 @@
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.pymc.on_jax import jax_density
 from graphc.pymc.on_nutpie import jittered, nutpie
 from graphc.pymc.posterior import labels
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 BLOCK = 100  # draws between two signs of progress
 TRIES = 20
@@ -37,7 +40,7 @@ Sampler = Callable[[Any, SamplingSettings], Any]
 
 
 def sample(
-    model: Any = None,
+    model: "Model | None" = None,
     draws: int = 1000,
     tune: int = 1000,
     *,
@@ -46,7 +49,7 @@ def sample(
     random_seed: int | None = None,
     progressbar: bool = True,
     sampler: str | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Draws from the posterior of a PyMC model, as an `InferenceData` of ArviZ.
 
@@ -77,7 +80,7 @@ def sample(
     return _with_data(found, model)
 
 
-def _chosen(model: Any, sampler: str | None) -> str:
+def _chosen(model: "Model", sampler: str | None) -> str:
     """The name of the sampler; raise GraphError for one that there is not."""
     known = [*SAMPLERS, "pymc"]
     if sampler is None:
@@ -101,7 +104,7 @@ def _check(how: SamplingSettings) -> None:
             raise graph_error(problem, op="sample", got=repr(value))
 
 
-def _by_pymc(model: Any, how: SamplingSettings) -> Any:
+def _by_pymc(model: "Model", how: SamplingSettings) -> object:
     """Draws of `pm.sample`, which PyTensor's mode "GRAPHC" computes."""
     options = {"compile_kwargs": {"mode": "GRAPHC"}, **how.options}
     with model:
@@ -116,7 +119,7 @@ def _by_pymc(model: Any, how: SamplingSettings) -> Any:
         )
 
 
-def _by_nutpie(model: Any, how: SamplingSettings) -> Any:
+def _by_nutpie(model: "Model", how: SamplingSettings) -> object:
     return import_module("nutpie").sample(
         nutpie(model),
         draws=how.draws,
@@ -129,7 +132,7 @@ def _by_nutpie(model: Any, how: SamplingSettings) -> Any:
     )
 
 
-def _by_numpyro(model: Any, how: SamplingSettings) -> Any:
+def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
     jax, infer = import_module("jax"), import_module("numpyro.infer")
     with jax.enable_x64(True):
         density = jax_density(model)
@@ -153,7 +156,7 @@ def _by_numpyro(model: Any, how: SamplingSettings) -> Any:
     return _as_inference_data(model, density.variables(drawn), stats)
 
 
-def _by_blackjax(model: Any, how: SamplingSettings) -> Any:
+def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
     """Chains one after the other, with one program for the draws of all."""
     jax, blackjax = import_module("jax"), import_module("blackjax")
     with jax.enable_x64(True):
@@ -161,18 +164,18 @@ def _by_blackjax(model: Any, how: SamplingSettings) -> Any:
         warm = blackjax.window_adaptation(blackjax.nuts, density, **how.options)
         started = jax.jit(lambda key, at: warm.run(key, at, how.tune)[0])
 
-        def step(kernel: Any, state: Any, key: Any) -> Any:
+        def step(kernel: Any, state: Any, key: object) -> Any:
             state, told = kernel(key, state)
             rate, steps = told.acceptance_rate, told.num_integration_steps
             return state, (state.position, told.is_divergent, rate, steps)
 
-        def scanned(state: Any, found: Any, keys: Any) -> Any:
+        def scanned(state: object, found: Any, keys: object) -> Any:
             kernel = blackjax.nuts(density, **found).step
             return jax.lax.scan(lambda s, k: step(kernel, s, k), state, keys)
 
         block = jax.jit(scanned)
 
-        def chain(key: Any, at: Any) -> list[Any]:
+        def chain(key: Any, at: Any) -> list[object]:
             first, later = jax.random.split(key)
             state, found = started(first, at)
             blocks, keys = [], jax.random.split(later, how.draws)
@@ -213,14 +216,14 @@ def _starts(density: Any, how: SamplingSettings) -> Any:
 
 
 def _as_inference_data(
-    model: Any, posterior: dict[str, Any], stats: dict[str, Any]
-) -> Any:
+    model: "Model", posterior: Mapping[str, object], stats: Mapping[str, object]
+) -> object:
     coords, dims = labels(model)
     from_dict = import_module("arviz").from_dict
     return from_dict(posterior=posterior, sample_stats=stats, coords=coords, dims=dims)
 
 
-def _with_data(found: Any, model: Any) -> Any:
+def _with_data(found: Any, model: "Model") -> object:
     """The draws, with the data of the model as PyMC adds them."""
     backend = import_module("pymc.backends.arviz")
     coords, dims = labels(model)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -11,6 +11,9 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
+
+if TYPE_CHECKING:
+    from pymc import Model
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,10 @@ class FreeValues:
         return pt.vector("values", dtype=dtype)
 
     @cached_property
-    def _parts(self) -> dict[Any, Any]:
+    def _parts(self) -> dict[object, object]:
         return separated(self.vector, self.model)
 
-    def of_vector(self, outputs: Any) -> Any:
+    def of_vector(self, outputs: object) -> Any:
         """Graphs of the values as graphs of the vector."""
         return graph_replace(outputs, self._parts, strict=False)
 
@@ -43,7 +46,7 @@ class FreeValues:
         return np.concatenate([np.ravel(point[name]) for name in self.names])
 
 
-def separated(joined: Any, model: Any) -> dict[Any, Any]:
+def separated(joined: object, model: "Model") -> dict[Any, Any]:
     """The free values of a model as parts of a vector, one after the other."""
     shapes = shapes_of(model)
     whole = pt.specify_shape(joined, sum(map(prod, shapes)))
@@ -56,7 +59,7 @@ def separated(joined: Any, model: Any) -> dict[Any, Any]:
     return parts
 
 
-def shapes_of(model: Any) -> list[tuple[Any, ...]]:
+def shapes_of(model: "Model") -> list[tuple[Any, ...]]:
     """The shape of each free value: integers, and sizes that follow the data."""
     found = [v.type.shape for v in model.value_vars]
     late = [i for i, shape in enumerate(found) if None in shape]
@@ -73,7 +76,7 @@ def shapes_of(model: Any) -> list[tuple[Any, ...]]:
     return found
 
 
-def _sizes(known: tuple[int | None, ...], shape: Any) -> tuple[Any, ...]:
+def _sizes(known: tuple[int | None, ...], shape: tuple[int, ...]) -> tuple[object, ...]:
     """The sizes in a vector, as far as they are not known already."""
     return tuple(shape[i] if n is None else n for i, n in enumerate(known))
 
@@ -83,6 +86,6 @@ def _sampled(rv: Any, transform: Any) -> Any:
     return rv if transform is None else transform.forward(rv, *rv.owner.inputs)
 
 
-def _is_random(shape: Any) -> bool:
+def _is_random(shape: tuple[int, ...]) -> bool:
     """Whether a shape depends on draws, as far as PyTensor could find out."""
     return any(isinstance(v.type, RandomType) for v in ancestors([shape]))

@@ -1,16 +1,21 @@
 """Ops that make, shape, join and rearrange arrays."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
 from graphc.ops.effects.assertions import at_most
 from graphc.pytensor.registry import NotConverted, rule, stated
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
-def number(x: Any, role: str) -> int:
+
+def number(x: ArrayLike, role: str) -> int:
     """A constant integer, as an axis; raises NotConverted where it is none."""
     known_number = gt.known(x)
     if not isinstance(known_number, int):
@@ -32,66 +37,66 @@ def sizes_of(shape: Value, count: int, total: Any) -> list[Any]:
 
 
 @rule("Shape")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.array(list(x.shape), dtype="int64")
 
 
 @rule("Shape_i")
-def _(op: Any, node: Any, x: Value) -> Any:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.asarray(x.shape[op.i])
 
 
 @rule("SpecifyShape")
-def _(op: Any, node: Any, x: Value, *sizes: Any) -> Value:
+def _(op: "Op", node: "Apply", x: Value, *sizes: Any) -> Value:
     pairs = zip(sizes, x.shape, strict=True)
     return gt.specify_shape(x, [n if fixed is None else fixed for fixed, n in pairs])
 
 
 @rule("Reshape")
-def _(op: Any, node: Any, x: Value, shape: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, shape: Value) -> Value:
     return gt.reshape(x, sizes_of(shape, node.outputs[0].type.ndim, x.size))
 
 
 @rule("JoinDims")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     end = op.start_axis + op.n_axes
     return gt.reshape(x, [*x.shape[: op.start_axis], -1, *x.shape[end:]])
 
 
 @rule("SplitDims")
-def _(op: Any, node: Any, x: Value, shape: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, shape: Value) -> Value:
     count = node.outputs[0].type.ndim - x.ndim + 1
     sizes = sizes_of(shape, count, x.shape[op.axis])
     return gt.reshape(x, [*x.shape[: op.axis], *sizes, *x.shape[op.axis + 1 :]])
 
 
 @rule("Alloc")
-def _(op: Any, node: Any, x: Value, *shape: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, *shape: Value) -> Value:
     return gt.broadcast_to(x, list(shape))
 
 
 @rule("AllocEmpty")
-def _(op: Any, node: Any, *shape: Value) -> Value:
+def _(op: "Op", node: "Apply", *shape: Value) -> Value:
     return gt.zeros(list(shape), op.dtype)
 
 
 @rule("Eye")
-def _(op: Any, node: Any, n: Value, m: Value, k: Value) -> Value:
+def _(op: "Op", node: "Apply", n: Value, m: Value, k: Value) -> Value:
     return gt.eye(n, m, k=k, dtype=op.dtype)
 
 
 @rule("Tri")
-def _(op: Any, node: Any, n: Value, m: Value, k: Value) -> Value:
+def _(op: "Op", node: "Apply", n: Value, m: Value, k: Value) -> Value:
     return gt.tri(n, m, k=k, dtype=op.dtype)
 
 
 @rule("ARange")
-def _(op: Any, node: Any, start: Value, stop: Value, step: Value) -> Value:
+def _(op: "Op", node: "Apply", start: Value, stop: Value, step: Value) -> Value:
     return gt.arange(start, stop, step, dtype=op.dtype)
 
 
 @rule("MakeVector")
-def _(op: Any, node: Any, *items: Value) -> Value:
+def _(op: "Op", node: "Apply", *items: Value) -> Value:
     if not items:
         return gt.zeros((0,), op.dtype)
     return gt.stack([stated(x, op.dtype) for x in items])
@@ -99,13 +104,13 @@ def _(op: Any, node: Any, *items: Value) -> Value:
 
 @rule("TensorFromScalar", "ScalarFromTensor", "CpuContiguous", "DeepCopyOp")
 @rule("TypeCastingOp")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     """The input itself; `value_and_grad` knows of Ops that change gradients."""
     return x
 
 
 @rule("Join")
-def _(op: Any, node: Any, *operands: Value) -> Value:
+def _(op: "Op", node: "Apply", *operands: Value) -> Value:
     """The axis is an input before 3.0, and a property since then."""
     if hasattr(op, "axis"):
         return gt.concatenate(list(operands), op.axis)
@@ -113,7 +118,7 @@ def _(op: Any, node: Any, *operands: Value) -> Value:
 
 
 @rule("Split")
-def _(op: Any, node: Any, x: Value, *operands: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", x: Value, *operands: Value) -> list[Value]:
     *first, sizes = operands
     axis = op.axis if hasattr(op, "axis") else number(first[0], "the axis of Split")
     ahead, start = gt.moveaxis(x, axis, 0), gt.asarray(0)
@@ -130,33 +135,33 @@ def _(op: Any, node: Any, x: Value, *operands: Value) -> list[Value]:
 
 
 @rule("ExtractDiag")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.diagonal(x, op.offset, op.axis1, op.axis2)
 
 
 @rule("Nonzero")
-def _(op: Any, node: Any, x: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", x: Value) -> list[Value]:
     return list(gt.nonzero(x))
 
 
 @rule("Repeat")
-def _(op: Any, node: Any, x: Value, repeats: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, repeats: Value) -> Value:
     return gt.repeat(x, repeats, axis=op.axis)
 
 
 @rule("CumOp")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     cumulate = gt.cumsum if op.mode == "add" else gt.cumprod
     return cumulate(x, axis=op.axis)
 
 
 @rule("SearchsortedOp")
-def _(op: Any, node: Any, x: Value, v: Value, sorter: Any = None) -> Value:
+def _(op: "Op", node: "Apply", x: Value, v: Value, sorter: Any = None) -> Value:
     return gt.searchsorted(x, v, side=op.side, sorter=sorter)
 
 
 @rule("Unique")
-def _(op: Any, node: Any, x: Value) -> Any:
+def _(op: "Op", node: "Apply", x: Value) -> list[Value]:
     flags = [getattr(op, f"return_{n}", False) for n in ("index", "inverse", "counts")]
     index, inverse, counts = flags
     unique: Any = gt.unique(x, index, inverse, counts, op.axis)
@@ -169,38 +174,38 @@ def _(op: Any, node: Any, x: Value) -> Any:
 
 
 @rule("Bartlett")
-def _(op: Any, node: Any, n: Value) -> Value:
+def _(op: "Op", node: "Apply", n: Value) -> Value:
     return gt.bartlett(n)
 
 
 @rule("FillDiagonal")
-def _(op: Any, node: Any, x: Value, value: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, value: Value) -> Value:
     return gt.fill_diagonal(x, value)
 
 
 @rule("FillDiagonalOffset")
-def _(op: Any, node: Any, x: Value, value: Value, offset: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, value: Value, offset: Value) -> Value:
     rows, columns = gt.arange(x.shape[0])[:, None], gt.arange(x.shape[1])
     return gt.where(columns - rows == offset, value, x)
 
 
 @rule("SortOp")
-def _(op: Any, node: Any, x: Value, *axis: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, *axis: Value) -> Value:
     return gt.sort(x, axis=_sorted_axis(op, axis))
 
 
 @rule("ArgSortOp")
-def _(op: Any, node: Any, x: Value, *axis: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, *axis: Value) -> Value:
     return gt.argsort(x, axis=_sorted_axis(op, axis))
 
 
-def _sorted_axis(op: Any, axis: tuple[Value, ...]) -> int:
+def _sorted_axis(op: "Op", axis: tuple[Value, ...]) -> int:
     """The axis, an input in some versions and a property in others."""
     return number(axis[0], "the axis of a sort") if axis else op.axis
 
 
 @rule("PermuteRowElements")
-def _(op: Any, node: Any, x: Value, order: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, order: Value) -> Value:
     """Rows and permutations are paired as if they were broadcast."""
     order = gt.argsort(order, axis=-1) if op.inverse else order
     if order.ndim == 1:
@@ -210,7 +215,7 @@ def _(op: Any, node: Any, x: Value, order: Value) -> Value:
 
 
 @rule("Choose")
-def _(op: Any, node: Any, index: Value, choices: Value) -> Value:
+def _(op: "Op", node: "Apply", index: Value, choices: Value) -> Value:
     """Without checks, an index that is out of bounds takes the nearest choice."""
     n = choices.shape[0]
     inside = index % n if op.mode == "wrap" else gt.clip(index, 0, n - 1)
@@ -229,7 +234,7 @@ def _strides(dims: Value, count: int, order: str) -> list[Any]:
 
 
 @rule("UnravelIndex")
-def _(op: Any, node: Any, index: Value, dims: Value) -> list[Value]:
+def _(op: Any, node: "Apply", index: Value, dims: Value) -> list[Value]:
     """Without checks, an index that is out of bounds is that of the nearest element."""
     inside = gt.clip(index, 0, gt.prod(dims) - 1)
     strides = _strides(dims, len(node.outputs), op.order)
@@ -237,7 +242,7 @@ def _(op: Any, node: Any, index: Value, dims: Value) -> list[Value]:
 
 
 @rule("RavelMultiIndex")
-def _(op: Any, node: Any, *inputs: Value) -> Value:
+def _(op: Any, node: "Apply", *inputs: Value) -> Value:
     *indices, dims = inputs
     strides = _strides(dims, len(indices), op.order)
     total = gt.asarray(0)

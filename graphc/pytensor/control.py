@@ -1,7 +1,7 @@
 """Ops with graphs inside: branches, batches, checks and subgraphs."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
@@ -11,9 +11,13 @@ from graphc.pytensor.of_jax import of_jax
 from graphc.pytensor.registry import rule
 from graphc.transform.derivatives.vectorize import vmap
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
 
 @rule("OpFromGraph")
-def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
@@ -21,13 +25,15 @@ Results = Callable[[], list[Value]]
 
 
 @rule("IfElse")
-def _(op: Any, node: Any, condition: Value, taken: Results, other: Results) -> Any:
+def _(
+    op: "Op", node: "Apply", condition: Value, taken: Results, other: Results
+) -> list[Value]:
     """Branches are functions, so that what only one needs is computed in it."""
     return list(gt.cond(gt.astype(condition, "bool"), taken, other))
 
 
 @rule("LazyIfElse")
-def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", condition: Value, *values: Value) -> list[Value]:
     def branch(inner: Any) -> Any:
         graph = inner.fgraph
         return lambda: converted(graph.outputs, graph.inputs, values)
@@ -37,12 +43,12 @@ def _(op: Any, node: Any, condition: Value, *values: Value) -> list[Value]:
 
 
 @rule("JAXOp")
-def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     return of_jax(op.jax_func, inputs)
 
 
 @rule("CheckAndRaise")
-def _(op: Any, node: Any, value: Value, *conditions: Value) -> Value:
+def _(op: "Op", node: "Apply", value: Value, *conditions: Value) -> Value:
     for condition in conditions:
         test = gt.astype(condition, "bool")
         value = gt.assert_(test, op.msg, value, op.exc_type)
@@ -87,7 +93,7 @@ def _all_alike(batch: Value) -> bool:
     return source.rank < batch.type.rank or equal(source.shape[0], 1) is True
 
 
-def core_node(op: Any, node: Any, ranks: Sequence[int]) -> Any:
+def core_node(op: "Op", node: "Apply", ranks: Sequence[int]) -> "Apply":
     """The node of the core Op on one element of each batch."""
     inputs = []
     for v, rank in zip(node.inputs, ranks, strict=True):

@@ -14,6 +14,7 @@ from pytensor.tensor.type import TensorType
 
 import graphc.tensor as gt
 from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ops.arrays.stated_sizes import sized
@@ -25,7 +26,7 @@ Values = dict[Variable, Any]
 MISSTATED = ("Eigh", "QR", "SVD")
 
 
-def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
+def convert(outputs: Any, inputs: Sequence[object], rewrite: Any = None) -> Graph:
     """The graph of graphc between variables of PyTensor.
 
     Sizes that PyTensor does not know are symbols. Shared variables of which the outputs
@@ -61,7 +62,7 @@ def convert(outputs: Any, inputs: Sequence[Any], rewrite: Any = None) -> Graph:
     )
 
 
-def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
+def shared_of(outputs: Sequence[object], inputs: Sequence[object]) -> list[object]:
     """The shared variables of which outputs depend, in order."""
     known_inputs = set(inputs)
     roots = [v for v in graph_inputs(outputs) if not isinstance(v, Constant)]
@@ -73,13 +74,13 @@ def shared_of(outputs: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     return shared
 
 
-def is_array(kind: Any) -> bool:
+def is_array(kind: object) -> bool:
     """Whether a type of PyTensor is of arrays; that of sparse ones derives from it."""
     dense = type(kind).__name__ != "SparseTensorType"
     return dense and isinstance(kind, (TensorType, ScalarType))
 
 
-def input_value(v: Any, position: int) -> Value:
+def input_value(v: Value, position: int) -> Value:
     """A variable of graphc for an input of PyTensor."""
     if not is_array(v.type):
         raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
@@ -88,7 +89,7 @@ def input_value(v: Any, position: int) -> Value:
 
 
 def converted(
-    outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Any]
+    outputs: Sequence[Variable], inputs: Sequence[Variable], arguments: Sequence[Value]
 ) -> list[Any]:
     """The outputs of an inner graph of PyTensor, on the values `arguments`."""
     values = dict(zip(inputs, arguments, strict=True))
@@ -122,12 +123,12 @@ class Conversion:
         test = known_value(node.inputs[0], self._values)
         return [test, *[partial(self._results, LazyBranch(node, i)) for i in (0, 1)]]
 
-    def _results(self, branch: LazyBranch) -> list[Any]:
+    def _results(self, branch: LazyBranch) -> list[object]:
         self.run(branch)
         return [known_value(v, self._values) for v in taken_by(*branch)]
 
 
-def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
+def convert_node(node: Apply, inputs: Sequence[Value]) -> list[Any]:
     """The outputs of one node, of the dtypes that PyTensor says."""
     with standing_at(place_of(node)):
         result = convert_op(node.op, node, *inputs)
@@ -137,7 +138,7 @@ def convert_node(node: Apply, inputs: Sequence[Any]) -> list[Any]:
         return [fitted(value, out.type, kind in MISSTATED) for value, out in pairs]
 
 
-def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
+def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
     """The value of a variable; that of a constant is a literal, a slice or None."""
     if v in values:
         return values[v]
@@ -150,7 +151,7 @@ def known_value(v: Variable, values: Mapping[Variable, Any]) -> Any:
     raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
 
 
-def fitted(value: Any, expected: Any, misstated: bool = False) -> Any:
+def fitted(value: ArrayLike, expected: Any, misstated: bool = False) -> Any:
     """A result with the dtype that PyTensor says, and with its axes of size 1."""
     if not isinstance(value, Value):
         return value
@@ -167,7 +168,7 @@ def fitted(value: Any, expected: Any, misstated: bool = False) -> Any:
     return value
 
 
-def _sizes(expected: Any, value: Value) -> Iterable[tuple[Any, Any]]:
+def _sizes(expected: Value, value: Value) -> Iterable[tuple[Any, Any]]:
     return zip(expected.shape, value.type.shape, strict=True)
 
 

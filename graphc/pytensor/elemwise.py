@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pytensor.graph.basic import Constant
@@ -18,15 +18,19 @@ from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
 from graphc.transform.derivatives.recomputed import kept
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
 special = gt.special
 
 
 @rule("Elemwise")
-def _(op: Any, node: Any, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
     return convert_op(op.scalar_op, node, *_with_numbers(node, inputs))
 
 
-def _with_numbers(node: Any, inputs: Sequence[Value]) -> Sequence[Value]:
+def _with_numbers(node: "Apply", inputs: Sequence[Value]) -> Sequence[Value]:
     """The inputs, where constants of one element are numbers beside an array.
 
     PyTensor stretches a number to the rank of the arrays; the rules of graphc know what
@@ -39,7 +43,7 @@ def _with_numbers(node: Any, inputs: Sequence[Value]) -> Sequence[Value]:
     return [x if number is None else number for x, number in pairs]
 
 
-def _number(v: Any) -> Value | None:
+def _number(v: object) -> Value | None:
     """The number that a constant of one element is."""
     if not isinstance(v, Constant) or set(v.type.shape) - {1}:
         return None
@@ -47,7 +51,7 @@ def _number(v: Any) -> Value | None:
 
 
 @rule("DimShuffle")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     order = [a for a in op.new_order if a != "x"]
     dropped = [a for a in range(x.ndim) if a not in order]
     left = [a for a in range(x.ndim) if a in order]
@@ -68,7 +72,7 @@ def to_float(x: Value, dtype: str) -> Value:
     return x
 
 
-def elementwise(function: Callable[..., Any]) -> ConvertOp:
+def elementwise(function: Callable[..., object]) -> ConvertOp:
     """The conversion of a scalar Op to a function of arrays."""
 
     def convert(op: Any, node: Any, *inputs: Value) -> Any:
@@ -78,7 +82,7 @@ def elementwise(function: Callable[..., Any]) -> ConvertOp:
     return convert
 
 
-def _variadic(function: Callable[..., Any]) -> Callable[..., Any]:
+def _variadic(function: Callable[..., object]) -> Callable[..., object]:
     return lambda *inputs: reduce(function, inputs)
 
 
@@ -216,7 +220,7 @@ for _name, _function in FUNCTIONS.items():
 
 
 @rule("Mul")
-def _(op: Any, node: Any, *inputs: Value) -> Value:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value:
     dtype = node.outputs[0].type.dtype
     factors = [kept(x) if x.dtype == BOOL else x for x in inputs]
     product: Value = reduce(operator.mul, [to_float(x, dtype) for x in factors])
@@ -224,7 +228,7 @@ def _(op: Any, node: Any, *inputs: Value) -> Value:
 
 
 @rule("Switch")
-def _(op: Any, node: Any, condition: Value, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> Value:
     dtype = node.outputs[0].type.dtype
     chosen = _truth(condition)
     if _is_zero(x) or _is_zero(y):
@@ -241,18 +245,18 @@ def _is_zero(value: Value) -> bool:
 
 
 @rule("PolyGamma")
-def _(op: Any, node: Any, order: Value, x: Value) -> Value:
+def _(op: "Op", node: "Apply", order: Value, x: Value) -> Value:
     x = to_float(x, node.outputs[0].type.dtype)
     return special.polygamma(gt.astype(order, "int64"), x)
 
 
 @rule("Cast")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.astype(x, node.outputs[0].type.dtype)
 
 
 @rule("Complex", "ComplexFromPolar")
-def _(op: Any, node: Any, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
     """Computed in the dtype of the parts of the result."""
     part = "float32" if node.outputs[0].type.dtype == "complex64" else "float64"
     x, y = gt.broadcast_arrays(gt.astype(x, part), gt.astype(y, part))
@@ -262,27 +266,27 @@ def _(op: Any, node: Any, x: Value, y: Value) -> Value:
 
 
 @rule("Real")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.real(x)
 
 
 @rule("Imag")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.imag(x)
 
 
 @rule("Angle")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.angle(x)
 
 
 @rule("Composite")
-def _(op: Any, node: Any, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
 @rule("ScalarLoop")
-def _(op: Any, node: Any, steps: Value, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> Any:
     """Each element takes its own number of steps: the others wait for the last one.
 
     Where the loop has a condition to stop, whether it has held is an output too; it
@@ -292,10 +296,10 @@ def _(op: Any, node: Any, steps: Value, *inputs: Value) -> Any:
     limit, *wide = gt.broadcast_arrays(steps, *inputs)
     start, fixed = wide[:count], wide[count:]
 
-    def going(state: Any) -> Value:
+    def going(state: Value) -> Value:
         return gt.any(state[1])
 
-    def step(state: Any) -> Any:
+    def step(state: Value) -> Any:
         i, active, carry = state
         results = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
         after = [gt.where(active, a, b) for a, b in zip(results, carry, strict=True)]

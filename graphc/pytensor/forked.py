@@ -4,8 +4,8 @@ Samplers fork: PyMC starts its chains so by default, on Linux.
 """
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from graphc.errors import ForkWarning, user_level
 
@@ -22,7 +22,7 @@ class _Told:
 _TOLD = _Told()
 
 
-def numpy_options(options: dict[str, Any]) -> dict[str, Any]:
+def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
     """Options of `graphc.function` for the same program on NumPy."""
     others = {name: v for name, v in options.items() if name not in ON_JAX}
     return {**others, "backend": "numpy"}

@@ -1,7 +1,7 @@
 """A cost of PyTensor and its gradient, which graphc takes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytensor
 from pytensor.graph.traversal import io_toposort
@@ -13,6 +13,9 @@ from graphc.pytensor.lazy import inner_graphs
 from graphc.pytensor.linker import mode
 from graphc.pytensor.registry import RULES
 from graphc.transform.derivatives.gradients import grad
+
+if TYPE_CHECKING:
+    from pytensor.graph.op import Op
 
 # Ops that give what they get, and something else for its gradient.
 GRADIENT_OPS = {
@@ -26,9 +29,9 @@ OVERRIDES = ("pullback_overrides", "lop_overrides", "grad_overrides")
 
 
 def value_and_grad(
-    cost: Any,
-    wrt: Any,
-    inputs: Sequence[Any],
+    cost: object,
+    wrt: object,
+    inputs: Sequence[object],
     rewrite: Callable[[Any], Any] | None = None,
 ) -> Graph:
     """The graph of a scalar of PyTensor and its gradient by some of the inputs.
@@ -82,7 +85,7 @@ def _with_gradient(
         return None
 
 
-def ops_of(outputs: Sequence[Any]) -> Iterator[Any]:
+def ops_of(outputs: Sequence[Value]) -> Iterator[object]:
     """The Ops on which variables depend, those of inner graphs too."""
     left = [node.op for node in io_toposort([], outputs)]
     while left:
@@ -93,7 +96,7 @@ def ops_of(outputs: Sequence[Any]) -> Iterator[Any]:
             left += [node.op for node in graph.toposort()]
 
 
-def tells_its_gradient(op: Any) -> bool:
+def tells_its_gradient(op: "Op") -> bool:
     """Whether the gradient of an Op is not the derivative of its value."""
     name = type(op).__name__
     if name in GRADIENT_OPS or getattr(op, "truncate_gradient", -1) != -1:

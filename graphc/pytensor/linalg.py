@@ -1,16 +1,21 @@
 """Linear algebra, convolutions and Fourier transforms."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.pytensor.registry import NotConverted, rule, stated
+
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
 la = gt.linalg
 
 
 @rule("Cholesky")
-def _(op: Any, node: Any, a: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.cholesky(a, upper=not op.lower)
 
 
@@ -24,7 +29,7 @@ def _symmetric(a: Value, lower: bool, hermitian: bool) -> Value:
 
 
 @rule("Solve")
-def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     if op.assume_a in ("sym", "her", "pos"):
         a = _symmetric(a, op.lower, hermitian=op.assume_a != "sym")
     if op.assume_a == "pos":
@@ -35,62 +40,62 @@ def _(op: Any, node: Any, a: Value, b: Value) -> Value:
 
 
 @rule("SolveTriangular")
-def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     unit = op.unit_diagonal
     return la.solve_triangular(a, b, lower=op.lower, unit_diagonal=unit)
 
 
 @rule("CholeskySolve")
-def _(op: Any, node: Any, c: Value, b: Value) -> Value:
+def _(op: "Op", node: "Apply", c: Value, b: Value) -> Value:
     return la.cho_solve((c, op.lower), b)
 
 
 @rule("MatrixInverse")
-def _(op: Any, node: Any, a: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.inv(a)
 
 
 @rule("MatrixPinv")
-def _(op: Any, node: Any, a: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.pinv(a, hermitian=op.hermitian)
 
 
 @rule("Det")
-def _(op: Any, node: Any, a: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.det(a)
 
 
 @rule("SLogDet")
-def _(op: Any, node: Any, a: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     return list(la.slogdet(a))
 
 
 @rule("Eigh")
-def _(op: Any, node: Any, a: Value, *b: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", a: Value, *b: Value) -> list[Value]:
     if b:
         raise NotConverted("the eigenvalue problem has two matrices")
     return list(la.eigh(a, UPLO=_triangle(op)))
 
 
-def _triangle(op: Any) -> str:
+def _triangle(op: "Op") -> str:
     return op.UPLO if hasattr(op, "UPLO") else "L" if op.lower else "U"
 
 
 @rule("Eigvalsh")
-def _(op: Any, node: Any, a: Value, *b: Any) -> Value:
+def _(op: "Op", node: "Apply", a: Value, *b: ArrayLike) -> Value:
     if b and b[0] is not None:
         raise NotConverted("the eigenvalue problem has two matrices")
     return la.eigvalsh(a, UPLO="L" if op.lower else "U")
 
 
 @rule("SVD")
-def _(op: Any, node: Any, a: Value) -> Any:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     factors = la.svd(a, op.full_matrices, op.compute_uv)
     return list(factors) if op.compute_uv else factors
 
 
 @rule("QR")
-def _(op: Any, node: Any, a: Value) -> Any:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     modes = {"economic": "reduced", "full": "complete", "r": "r"}
     if op.pivoting or op.mode not in modes:
         raise NotConverted("a QR decomposition with pivots or in raw form")
@@ -99,17 +104,17 @@ def _(op: Any, node: Any, a: Value) -> Any:
 
 
 @rule("LU")
-def _(op: Any, node: Any, a: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     return list(la.lu(a, op.permute_l, op.p_indices))
 
 
 @rule("LUFactor")
-def _(op: Any, node: Any, a: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     return list(la.lu_factor(a))
 
 
 @rule("PivotToPermutations")
-def _(op: Any, node: Any, pivots: Value) -> Value:
+def _(op: "Op", node: "Apply", pivots: Value) -> Value:
     """The rows in the order into which exchanges, one after the other, bring them."""
 
     def exchange(i: Value, order: Value) -> Value:
@@ -122,49 +127,49 @@ def _(op: Any, node: Any, pivots: Value) -> Value:
 
 
 @rule("Eig")
-def _(op: Any, node: Any, a: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     return list(la.eig(a))
 
 
 @rule("Schur")
-def _(op: Any, node: Any, a: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", a: Value) -> list[Value]:
     if op.sort is not None:
         raise NotConverted("eigenvalues are sorted")
     return list(la.schur(a, op.output))
 
 
 @rule("Expm")
-def _(op: Any, node: Any, a: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.expm(a)
 
 
 @rule("SolveSylvester")
-def _(op: Any, node: Any, a: Value, b: Value, c: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, b: Value, c: Value) -> Value:
     return la.solve_sylvester(a, b, c)
 
 
 @rule("TensorInv")
-def _(op: Any, node: Any, a: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value) -> Value:
     return la.tensorinv(a, op.ind)
 
 
 @rule("TensorSolve")
-def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     return la.tensorsolve(a, b, op.axes)
 
 
 @rule("BlockDiagonal")
-def _(op: Any, node: Any, *matrices: Value) -> Value:
+def _(op: "Op", node: "Apply", *matrices: Value) -> Value:
     return la.block_diag(*matrices)
 
 
 @rule("KroneckerProduct")
-def _(op: Any, node: Any, a: Value, b: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     return gt.kron(a, b)
 
 
 @rule("Convolve1d", "Convolve2d")
-def _(op: Any, node: Any, x: Value, kernel: Value, full: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, kernel: Value, full: Value) -> Value:
     """All positions at which the two overlap, or those where one is in the other."""
     dtype = node.outputs[0].type.dtype
     a, b = stated(x, dtype), stated(kernel, dtype)
@@ -178,14 +183,14 @@ def _(op: Any, node: Any, x: Value, kernel: Value, full: Value) -> Value:
 
 
 @rule("RFFTOp")
-def _(op: Any, node: Any, a: Value, s: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, s: Value) -> Value:
     axes = tuple(range(1, a.ndim))
     spectrum = gt.fft.rfftn(a, [s[i] for i in range(a.ndim - 1)], axes)
     return gt.stack([gt.real(spectrum), gt.imag(spectrum)], axis=-1)
 
 
 @rule("IRFFTOp")
-def _(op: Any, node: Any, a: Value, s: Value) -> Value:
+def _(op: "Op", node: "Apply", a: Value, s: Value) -> Value:
     z = a[..., 0] + 1j * a[..., 1]
     sizes = [s[i] for i in range(z.ndim - 1)]
     signal = gt.fft.irfftn(z, sizes, tuple(range(1, z.ndim)))

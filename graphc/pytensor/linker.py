@@ -14,6 +14,7 @@ from pytensor.link.basic import JITLinker
 from graphc.errors import CallError, NoCompileError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
+from graphc.ir.types import ConcreteArray
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.compile import check_named
@@ -41,7 +42,7 @@ ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTenso
 class StepsProgram:
     """The program of a function of the mode: steps, from inputs to outputs in lists."""
 
-    def __init__(self, fgraph: Any, options: dict[str, Any]) -> None:
+    def __init__(self, fgraph: Any, options: dict[str, object]) -> None:
         self._options = options
         self._before_fork: list[Step] = []  # no executable is freed in a forked child
         if self._is_on_jax and jax_is_lost():
@@ -55,7 +56,7 @@ class StepsProgram:
         }
         self._run = self._runner()
 
-    def __call__(self, *inputs: Any) -> list[Any]:
+    def __call__(self, *inputs: object) -> list[Any]:
         """Run the steps; raises what PyTensor's own modes raise."""
         if jax_is_lost() and self._is_on_jax:
             self._leave_jax()
@@ -97,7 +98,7 @@ class StepsProgram:
             [step.outputs.index(v) for v in self._outputs], step.outputs
         )
 
-        def run(inputs: Sequence[Any]) -> list[Any]:
+        def run(inputs: Sequence[ConcreteArray]) -> list[object]:
             # The results are read before anyone can write to the arguments.
             results = step(*(choose_inputs(inputs) if choose_inputs else inputs))
             return list(
@@ -106,7 +107,7 @@ class StepsProgram:
 
         return run
 
-    def _in_steps(self, inputs: Sequence[Any]) -> list[Any]:
+    def _in_steps(self, inputs: Sequence[ConcreteArray]) -> list[object]:
         stored = {**self._constants, **dict(zip(self._inputs, inputs, strict=True))}
         for step in self.steps:
             step.run(stored)
@@ -123,7 +124,7 @@ class StepsProgram:
 
 
 def _chosen(
-    places: list[int], among: Sequence[Any]
+    places: list[int], among: Sequence[ConcreteArray]
 ) -> Callable[[Sequence[Any]], Iterable[Any]] | None:
     """The elements at places; None where these are all, in order."""
     if places == list(range(len(among))):
@@ -148,7 +149,7 @@ def as_pytensor(error: CallError) -> Exception:
     return ERRORS.get(error.kind, ValueError)(str(error))
 
 
-def _own(value: Any) -> Any:
+def _own(value: object) -> object:
     """A result as PyTensor's users know it: an array of NumPy that is theirs."""
     return np.array(value) if hasattr(value, "__array__") else value
 
@@ -175,15 +176,17 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         super().__init__()
         self._options = {**CALLED_OFTEN, **(options or {})}
 
-    def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> StepsProgram:
+    def fgraph_convert(
+        self, fgraph: object, *args: object, **kwargs: object
+    ) -> StepsProgram:
         """The program of a graph that PyTensor has rewritten."""
         return StepsProgram(fgraph, self._options)
 
-    def create_thunk_inputs(self, storage_map: Any) -> list[Any]:
+    def create_thunk_inputs(self, storage_map: Any) -> list[object]:
         """The cells of the inputs, of which PyTensor reads the values at each call."""
         return [storage_map[v] for v in self.fgraph.inputs]
 
-    def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def jit_compile(self, fn: Callable[..., object]) -> Callable[..., object]:
         """The program itself: graphc compiles its parts when they are called."""
         return fn
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytensor.configdefaults import config
 
@@ -13,11 +13,15 @@ from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.replay import region_between, replayed
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+
 _DISPATCH = "pytensor.link.jax.dispatch.basic"
 OWN = ("pytensor.", "pymc.")  # how modules are named whose Ops are known by name
 
 
-def of_jax(function: Callable[..., Any], inputs: Sequence[Value]) -> list[Value]:
+def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Value]:
     """The results of a function of JAX; raises GraphError where it cannot be read.
 
     Floats have the width that PyTensor has them computed in.
@@ -46,7 +50,7 @@ def has_function(op: object) -> bool:
     return bool(table.dispatch(type(op)) is not table.dispatch(object))
 
 
-def function_of(op: Any, node: Any) -> Callable[..., Any]:
+def function_of(op: "Op", node: "Apply") -> Callable[..., object]:
     """The function that PyTensor's mode "JAX" runs for a node."""
     function: Callable[..., Any] = sys.modules[_DISPATCH].jax_funcify(op, node=node)
     return function

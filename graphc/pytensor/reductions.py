@@ -1,19 +1,23 @@
 """Reductions, products and softmax."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
 from graphc.pytensor.registry import NotConverted, rule, stated
 
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
-def axes_of(op: Any, x: Value) -> tuple[int, ...]:
+
+def axes_of(op: "Op", x: Value) -> tuple[int, ...]:
     """The axes that an Op reduces; None means all."""
     return tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
 
 
-def _accumulated(op: Any, node: Any, x: Value) -> Value:
+def _accumulated(op: "Op", node: "Apply", x: Value) -> Value:
     """The input in the dtype in which PyTensor adds up."""
     dtype = getattr(op, "acc_dtype", None) or node.outputs[0].type.dtype
     return stated(x, dtype)
@@ -39,7 +43,7 @@ LOGICAL: dict[str, Callable[..., Any]] = {  # of bools
 
 
 @rule("CAReduce")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     name, axes = type(op.scalar_op).__name__, axes_of(op, x)
     if name in LOGICAL and x.dtype.name == "bool":
         return LOGICAL[name](x, axes) if axes else x
@@ -52,14 +56,14 @@ def _(op: Any, node: Any, x: Value) -> Value:
 
 
 @rule("All", "Any")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     test = x if x.dtype.name == "bool" else x != 0
     reduce = gt.all if type(op).__name__ == "All" else gt.any
     return reduce(test, axis=axes_of(op, x))
 
 
 @rule("Argmax")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     """The position among all elements of the reduced axes, in their order."""
     axes = axes_of(op, x)
     other_axes = [a for a in range(x.ndim) if a not in axes]
@@ -69,42 +73,46 @@ def _(op: Any, node: Any, x: Value) -> Value:
 
 
 @rule("Dot", "Dot22", "BatchedDot")
-def _(op: Any, node: Any, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
     dtype = node.outputs[0].type.dtype
     return gt.matmul(stated(x, dtype), stated(y, dtype))
 
 
 @rule("Dot22Scalar")
-def _(op: Any, node: Any, x: Value, y: Value, a: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, y: Value, a: Value) -> Value:
     return a * gt.matmul(x, y)
 
 
 @rule("Gemv")
-def _(op: Any, node: Any, y: Value, a: Value, x: Value, v: Value, b: Value) -> Value:
+def _(
+    op: "Op", node: "Apply", y: Value, a: Value, x: Value, v: Value, b: Value
+) -> Value:
     return b * y + a * gt.matmul(x, v)
 
 
 @rule("Gemm")
-def _(op: Any, node: Any, z: Value, a: Value, x: Value, y: Value, b: Value) -> Value:
+def _(
+    op: "Op", node: "Apply", z: Value, a: Value, x: Value, y: Value, b: Value
+) -> Value:
     return b * z + a * gt.matmul(x, y)
 
 
 @rule("Ger")
-def _(op: Any, node: Any, z: Value, a: Value, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", z: Value, a: Value, x: Value, y: Value) -> Value:
     return z + a * gt.outer(x, y)
 
 
 @rule("Softmax")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.special.softmax(x, axis=op.axis)
 
 
 @rule("LogSoftmax")
-def _(op: Any, node: Any, x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> Value:
     return gt.special.log_softmax(x, axis=op.axis)
 
 
 @rule("SoftmaxGrad")
-def _(op: Any, node: Any, dy: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", dy: Value, y: Value) -> Value:
     both = dy * y
     return both - gt.sum(both, axis=op.axis, keepdims=True) * y

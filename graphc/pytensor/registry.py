@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
+
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
 try:
     from graphc.pytensor.of_jax import OWN, function_of, has_function, of_jax
@@ -30,7 +34,7 @@ class NotConverted(Exception):
 
 
 @singledispatch
-def convert_op(op: Any, node: Any, *inputs: Any) -> Any:
+def convert_op(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
     """The outputs of a node of PyTensor as values; Ops of your own may be registered.
 
     `inputs` are values; an index may also be a slice or None, and the branches of an

@@ -10,15 +10,19 @@ taps reach: in each step a row enters it, and the first one leaves it for good.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
 from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import rule
+
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
 
 
 @dataclass
@@ -46,7 +50,7 @@ def _next(left: Iterator[Value], count: int) -> list[Value]:
 
 
 @rule("Scan")
-def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
     """The outputs in PyTensor's order: MIT-MOT, MIT-SOT, SIT-SOT, NIT-SOT, untraced."""
     outer_inputs, info = list(inputs), op.info
     steps = outer_inputs[0]
@@ -146,7 +150,7 @@ def _traces(op: Any, results: list[Value]) -> list[Value]:
     return [v for part in inner for v in part(results)]
 
 
-def _buffer(before: list[Value], trace: Value, size: Any, steps: Value) -> Value:
+def _buffer(before: list[Value], trace: Value, size: ArrayLike, steps: Value) -> Value:
     """The last `size` of the values before the first step and those of the steps.
 
     Of a truncated gradient there are fewer steps than room: zeros follow.

@@ -17,6 +17,7 @@ from pytensor.tensor.type_other import SliceType
 from graphc.errors import CallError, ForkError, GraphError
 from graphc.ir.forks import in_forked_children
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import (
     Conversion,
     Values,
@@ -53,7 +54,7 @@ class Compiled:
         inputs: Sequence[Variable],
         outputs: Sequence[Variable],
         graph: Graph,
-        options: dict[str, Any],
+        options: dict[str, object],
         chooses: bool,
     ) -> "Compiled":
         """A graph between variables, compiled as the options say."""
@@ -69,7 +70,7 @@ class Compiled:
     def _of_branches(self) -> "Compiled":
         return self.on_numpy()
 
-    def __call__(self, *arguments: Any) -> Sequence[Any]:
+    def __call__(self, *arguments: object) -> Sequence[Any]:
         """The outputs, of inputs to which nobody writes before these are read."""
         try:
             results: Sequence[Any] = self.function.lend(*arguments)
@@ -79,7 +80,9 @@ class Compiled:
             return self._by_branch(arguments, error)
         return results
 
-    def _by_branch(self, arguments: Sequence[Any], error: CallError) -> Sequence[Any]:
+    def _by_branch(
+        self, arguments: Sequence[object], error: CallError
+    ) -> Sequence[ConcreteArray]:
         """The outputs on NumPy, where sizes have to fit in branches that are taken.
 
         JAX traces all branches. In loops it is not known there which is taken, and
@@ -126,12 +129,12 @@ class Performed:
 Step = Compiled | Performed
 
 
-def on_host(v: Variable, value: Any) -> Any:
+def on_host(v: Variable, value: object) -> Any:
     """A value as PyTensor's own Ops take it."""
     return np.asarray(value) if is_array(v.type) else value
 
 
-def plan(fgraph: Any, options: dict[str, Any]) -> list[Step]:
+def plan(fgraph: Any, options: dict[str, object]) -> list[Step]:
     """The steps of a program, in the order in which they run."""
     nodes = fgraph.toposort()
     host = {node: reason for node in nodes if (reason := _foreign(node))}
@@ -163,7 +166,10 @@ def _foreign(node: Apply) -> str:
 
 
 def _steps(
-    fgraph: Any, nodes: Sequence[Apply], host: dict[Apply, str], options: dict[str, Any]
+    fgraph: Any,
+    nodes: Sequence[Apply],
+    host: dict[Apply, str],
+    options: dict[str, object],
 ) -> list[Step]:
     phases: dict[int, list[Apply]] = {}
     when: dict[Variable, tuple[int, bool]] = {}
@@ -188,7 +194,7 @@ def _compiled(
     fgraph: Any,
     nodes: Sequence[Apply],
     requested: set[Variable],
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> Compiled:
     """One function of graphc for nodes, in order."""
     computed = dict.fromkeys(v for node in nodes for v in node.outputs)

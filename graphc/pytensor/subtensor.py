@@ -1,16 +1,21 @@
 """Reading, writing and adding to parts of arrays."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.pytensor.registry import rule
+
+if TYPE_CHECKING:
+    from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
 
 IndexEntries = tuple[Any, ...]
 
 
-def index_of(op: Any, inputs: Sequence[Any]) -> IndexEntries:
+def index_of(op: "Op", inputs: Sequence[object]) -> IndexEntries:
     """The index of a node: `idx_list` says where its inputs stand in slices.
 
     Its entries are numbers of inputs, or types that stand for the next input.
@@ -22,7 +27,7 @@ def index_of(op: Any, inputs: Sequence[Any]) -> IndexEntries:
     return tuple(_entry(entry, left) for entry in pattern)
 
 
-def _entry(entry: Any, left: Iterator[Any]) -> Any:
+def _entry(entry: object, left: Iterator[object]) -> object:
     if isinstance(entry, slice):
         parts = (entry.start, entry.stop, entry.step)
         return slice(*[None if p is None else next(left) for p in parts])
@@ -30,12 +35,12 @@ def _entry(entry: Any, left: Iterator[Any]) -> Any:
 
 
 @rule("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
-def _(op: Any, node: Any, x: Value, *inputs: Any) -> Value:
+def _(op: "Op", node: "Apply", x: Value, *inputs: ArrayLike) -> Value:
     return x[index_of(op, inputs)]
 
 
 @rule("IncSubtensor", "AdvancedIncSubtensor", "AdvancedIncSubtensor1")
-def _(op: Any, node: Any, x: Value, y: Value, *inputs: Any) -> Value:
+def _(op: "Op", node: "Apply", x: Value, y: Value, *inputs: ArrayLike) -> Value:
     dtype = gt.result_type(x, y) if y.dtype.kind == "c" else x.dtype
     place = gt.astype(x, dtype).at[index_of(op, inputs)]
     value = gt.astype(y, dtype)
@@ -43,5 +48,7 @@ def _(op: Any, node: Any, x: Value, y: Value, *inputs: Any) -> Value:
 
 
 @rule("MakeSlice")
-def _(op: Any, node: Any, start: Any, stop: Any, step: Any) -> slice:
+def _(
+    op: "Op", node: "Apply", start: ArrayLike, stop: ArrayLike, step: ArrayLike
+) -> slice:
     return slice(start, stop, step)

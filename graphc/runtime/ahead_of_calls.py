@@ -3,6 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from os import PathLike
+from types import ModuleType
 from typing import Any
 
 from graphc.backends.program import Outputs
@@ -56,7 +58,7 @@ class AheadOfCalls:
         """With `dims="auto"`, take these sizes to be some of many that will come."""
 
     @abstractmethod
-    def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
+    def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failure."""
 
     def compiled(self, *shapes: Any) -> Any:
@@ -146,7 +148,7 @@ class AheadOfCalls:
     def _lowered(
         self,
         op: str,
-        module: Any,
+        module: ModuleType,
         sizes: Mapping[str, SizesGiven],
         numbers: bool = True,
     ) -> tuple[Lowering, list[tuple[Any, ...]]]:
@@ -167,7 +169,7 @@ class AheadOfCalls:
 
     def export(
         self,
-        path: Any,
+        path: str | PathLike[str],
         sizes: Mapping[str, SizesGiven],
         *,
         graph: bool = False,
@@ -244,7 +246,7 @@ class AheadOfCalls:
 
     def _made(
         self, lowered: list[Any], threads: int | None, calls: list[tuple[Any, ...]]
-    ) -> list[Any]:
+    ) -> list[object]:
         """The executables of what was lowered for calls, recorded as compilations."""
         args = calls[0] if calls else ()
         executables = self._for(args, executables_of, self.jax, lowered, threads)
@@ -254,7 +256,7 @@ class AheadOfCalls:
         return executables
 
     def _for(
-        self, args: tuple[Any, ...], make: Callable[..., Any], *arguments: Any
+        self, args: tuple[object, ...], make: Callable[..., object], *arguments: object
     ) -> Any:
         """Make something for a call; errors are those of the call."""
         try:

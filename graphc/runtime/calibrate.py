@@ -46,7 +46,7 @@ def _step() -> float:
     """Seconds of one step of a scan that multiplies by a small matrix of its own."""
     x, each = jnp.eye(SMALL), jnp.ones((STEPS, SMALL, SMALL)) / SMALL
 
-    def step(x: Any, weights: Any) -> Any:
+    def step(x: object, weights: Any) -> Any:
         return jnp.tanh(x @ weights), None
 
     loop = jax.jit(lambda x, each: jax.lax.scan(step, x, each)[0])
@@ -63,7 +63,7 @@ def _calls() -> tuple[float, float]:
     """Seconds of the call of a compiled function, and of reading its integer."""
     x, function = jnp.int32(0), jax.jit(lambda x: x + 1)
 
-    def called(read: bool) -> Any:
+    def called(read: bool) -> object:
         state = x
         for _ in range(CALLS):
             state = function(state)
@@ -79,7 +79,7 @@ def _launch() -> float:
     """Seconds of a small kernel in a row of such, which are not fused."""
     x, factors = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
 
-    def row(x: Any, matrices: Any) -> Any:
+    def row(x: Any, matrices: Any) -> object:
         for i in range(LAUNCHES):
             x = x @ matrices[i]
         return x
@@ -103,7 +103,7 @@ def _pass_over(size: int) -> float:
     """Seconds per byte of passes over an array of so many bytes."""
     x, passes = jnp.ones(size // 4, "float32"), PASSED // size
 
-    def loop(x: Any) -> Any:
+    def loop(x: object) -> Any:
         return jax.lax.fori_loop(0, passes, lambda i, x: jnp.exp(-x), x)
 
     return _seconds(partial(jax.jit(loop), x)) / PASSED

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import signature
-from typing import Any
 
 from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
@@ -40,20 +39,20 @@ TIERS = ("auto", "jax", "numpy", None)
 
 @hiding
 def function(
-    inputs: Sequence[Any] | Mapping[str, Any],
-    outputs: Any = None,
+    inputs: Sequence[object] | Mapping[str, object],
+    outputs: object = None,
     *,
     backend: Backend = "jax",
     jit: Jit = "auto",
     check: bool = False,
     rewrites: Rules = DEFAULT,
-    dims: Any = None,
+    dims: object = None,
     tier: Tier | None = None,
     unused: Unused = "warn",
     casting: Casting | None = None,
-    device: Any = None,
-    decisions: Any = None,
-    mesh: Any = None,
+    device: object = None,
+    decisions: object = None,
+    mesh: object = None,
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -104,7 +103,7 @@ def function(
 def _function(
     graph: Graph,
     structure: Outputs,
-    defaults: dict[int, Any],
+    defaults: dict[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
@@ -129,7 +128,7 @@ def decided_for(
 def _stretching(
     written: Graph,
     structure: Outputs,
-    defaults: dict[int, Any],
+    defaults: dict[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
@@ -147,7 +146,7 @@ def _stretching(
 def _compiled(
     written: Graph,
     structure: Outputs,
-    defaults: dict[int, Any],
+    defaults: Mapping[int, object],
     how: CompileOptions,
     make: Callable[..., Function] = Function,
 ) -> Function:
@@ -215,7 +214,7 @@ def check_options(op: str, backend: object, rewrites: object, dims: object) -> N
     check_dims(dims, op)
 
 
-def check_named(op: str, options: Mapping[str, Any]) -> None:
+def check_named(op: str, options: Mapping[str, object]) -> None:
     """Raise GraphError for options of `function`, by name, that say nothing.
 
     For those who take them before there is a graph, as a mode of PyTensor.

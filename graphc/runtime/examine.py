@@ -40,7 +40,7 @@ class Input:
 
 
 def examine(
-    inputs: Any, outputs: Any, casting: Casting, unused: Unused
+    inputs: Any, outputs: object, casting: Casting, unused: Unused
 ) -> tuple[Graph, Outputs, dict[int, Any]]:
     """The graph between variables and values, their structure, and defaults."""
     for part in (inputs, outputs):
@@ -81,12 +81,12 @@ def _inputs(
     return values, names, {i: _own(default) for i, default in defaults.items()}
 
 
-def _own(default: Any) -> Any:
+def _own(default: object) -> object:
     """A default that nobody else changes; JAX's arrays never change."""
     return default if hasattr(default, "aval") else deepcopy(default)
 
 
-def _check_input(value: Any, before: tuple[Value, ...]) -> None:
+def _check_input(value: object, before: tuple[Value, ...]) -> None:
     if not isinstance(value, Value) or value.node.primitive is not INPUT:
         raise graph_error(
             "inputs must be variables",
@@ -104,7 +104,7 @@ def _check_input(value: Any, before: tuple[Value, ...]) -> None:
         )
 
 
-def _check_default(default: Any, value: Value, name: str, casting: Casting) -> None:
+def _check_default(default: object, value: Value, name: str, casting: Casting) -> None:
     """A default must fit its input as an argument must."""
     shape = tuple(n if isinstance(n, int) else str(n) for n in value.type.shape)
     if isinstance(default, Value):
@@ -128,11 +128,11 @@ def _keys(what: str, names: Iterable[Any]) -> tuple[str, ...]:
     return tuple(map("".join, keys))  # text, nothing that only looks like it
 
 
-def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:
+def _outputs(outputs: object) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:
     """The structure of the outputs, their names where given, and the values."""
     named_values: list[tuple[str, Value]] = []
 
-    def walk(part: Any, path: str) -> Outputs:
+    def walk(part: object, path: str) -> Outputs:
         if isinstance(part, Mapping):
             keys = _keys("output", part)
             paths = [f"{path}.{key}" if path else key for key in keys]
@@ -153,7 +153,7 @@ def _outputs(outputs: Any) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]
 _CONSTANTS = (Dim, int, float, complex, np.ndarray, np.generic)
 
 
-def _output(value: Any) -> Any:
+def _output(value: object) -> object:
     if isinstance(value, Compound):
         return value.result()
     if isinstance(value, (Value, *_CONSTANTS)):

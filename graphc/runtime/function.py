@@ -14,7 +14,7 @@ from graphc.ir.sizes.names import naming
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.prepared import Prepared
-from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import Signature
 from graphc.runtime.call.copying import (
@@ -136,7 +136,7 @@ class Function(Pictured, AheadOfCalls):
             for sizes in [*told.left] if self._loaded is told else ():
                 self._foresee(sizes)
 
-    def _runner(self, prepared: Prepared, module: Any) -> Callable[..., Any]:
+    def _runner(self, prepared: Prepared, module: Any) -> Callable[..., object]:
         """The function that runs a call on this program, or an older."""
         run: Callable[..., Any] = module.program
         segment, facts = self._segment, prepared.facts
@@ -217,7 +217,7 @@ class Function(Pictured, AheadOfCalls):
 
     if TYPE_CHECKING:
 
-        def __call__(self, /, *args: Any, **named: Any) -> Any:
+        def __call__(self, /, *args: object, **named: object) -> Any:
             """Run the program."""
 
         lend = __call__
@@ -226,7 +226,7 @@ class Function(Pictured, AheadOfCalls):
         __call__, lend = acquiring(CALL), acquiring(LEND, "_acquire_borrowed")
         __signature__ = ANY
 
-    def _call(self, /, *args: Any, **named: Any) -> Any:
+    def _call(self, /, *args: object, **named: object) -> object:
         """Run the program on arguments that may have to be bound, and admitted."""
         start = len(EVENTS)
         try:
@@ -251,7 +251,7 @@ class Function(Pictured, AheadOfCalls):
             self._acquire = self._on_plans.acquire
         return result
 
-    def _plan_like(self, args: tuple[Any, ...]) -> Run | None:
+    def _plan_like(self, args: tuple[object, ...]) -> Run | None:
         """The function that runs calls like this one by a plan of this program, if any.
 
         Programs before it run the calls of sizes that they are compiled for.
@@ -267,13 +267,13 @@ class Function(Pictured, AheadOfCalls):
             return self
         acquire = self._on_plans.acquire
 
-        def counted(*args: Any) -> Any:
+        def counted(*args: object) -> Any:
             acquire()
             return run(*args)
 
         return counted
 
-    def _admitted(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _admitted(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments as the program takes them; others alike have a route then."""
         admitted = self._signature.admit(args)
         if self._on_copies is not self._on_host and self._signature.need_copies(args):
@@ -281,7 +281,7 @@ class Function(Pictured, AheadOfCalls):
             self._acquire = route.acquire
         return admitted
 
-    def _missed(self, /, *args: Any, borrowed: bool = False, **named: Any) -> Any:
+    def _missed(self, /, *args: object, borrowed: bool = False, **named: object) -> Any:
         """A call that JAX has no program for: results, and what it shall keep.
 
         Arrays of JAX in the dtypes of the inputs need nothing the next time, nor do
@@ -292,18 +292,18 @@ class Function(Pictured, AheadOfCalls):
             return self._call(*args, **named), None, False
         return self._watched(self._met, args)
 
-    def _met(self, /, *args: Any) -> Any:
+    def _met(self, /, *args: object) -> object:
         """As `_miss`, unless another program is to run the call."""
         self._require_placed(args)
         other = self._instead(args) if self._changing else None
         return self._miss(*args) if other is None else (other(*args), None, False)
 
-    def _leave(self, /, *args: Any, **named: Any) -> Any:
+    def _leave(self, /, *args: object, **named: object) -> object:
         """A call that its route is not for."""
         self._acquire = self._on_host.acquire
         return self._call(*args, **named)
 
-    def _watched(self, run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    def _watched(self, run: Callable[..., object], args: tuple[object, ...]) -> object:
         """Run on arguments; faults and compilations are recorded."""
         start = len(EVENTS)
         try:
@@ -318,7 +318,7 @@ class Function(Pictured, AheadOfCalls):
             self._settle(args, start)
         return results
 
-    def _settle(self, args: tuple[Any, ...], start: int) -> None:
+    def _settle(self, args: tuple[object, ...], start: int) -> None:
         """Record what the call has compiled, and change the program if that helps."""
         self._placements.note(partial(self._newest.key, args), args)
         new = self._log.settle(xla.since(max(start, self._generations.start)))
@@ -327,7 +327,7 @@ class Function(Pictured, AheadOfCalls):
             self._newest.note(args)
         self._adapt(new)
 
-    def _require_placed(self, args: tuple[Any, ...]) -> None:
+    def _require_placed(self, args: tuple[object, ...]) -> None:
         sizes = partial(self._newest.key, args)
         self._placements.require(self._loaded.announced, sizes, args)
 
@@ -347,7 +347,7 @@ class Function(Pictured, AheadOfCalls):
         self._changes.append(why)
         self._install(Prepared.of(plan, source), why.partition(", from now on")[0])
 
-    def _instead(self, args: tuple[Any, ...]) -> Callable[..., Any] | None:
+    def _instead(self, args: tuple[object, ...]) -> Callable[..., object] | None:
         """The function to run calls by, if these sizes, which are new, change that."""
         if stance.refusing(self._loaded.announced) is not None:
             return None  # nothing changes where nothing may be compiled
@@ -376,12 +376,12 @@ class Function(Pictured, AheadOfCalls):
         """The calls so far that have not failed."""
         return sum(route.calls for route in self._routes) - self._failed
 
-    def _fail(self, error: Exception, args: tuple[Any, ...]) -> Exception:
+    def _fail(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failed call, which is not counted."""
         self._failed += 1
         return self._failure(error, args)
 
-    def _failure(self, error: Exception, args: tuple[Any, ...]) -> Exception:
+    def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failure; segments that were compiled stay compiled."""
         if type(error) is CallError:  # from the signature
             return error.with_traceback(None)
@@ -400,7 +400,7 @@ class Function(Pictured, AheadOfCalls):
         return call_error(error, program, self._signature.text(args))
 
     def _refusal(
-        self, refused: stance.Refused, program: Generation, args: tuple[Any, ...]
+        self, refused: stance.Refused, program: Generation, args: tuple[object, ...]
     ) -> Exception:
         """The error of a call that needs a compilation, where there is to be none."""
         if program is not self._newest:
@@ -483,11 +483,11 @@ class Function(Pictured, AheadOfCalls):
         got = f"{self._prepared.facts.segments} segments on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: StrPath) -> None:
         """Write the program to a file that runs without graphc."""
         write_whole(path, self.source.encode())
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.making is None:
             raise not_pickled(repr(self))
         return methodcaller("function"), (self.making,)

@@ -50,10 +50,10 @@ class Making:
         outputs = self.structure.built(self.graph.outputs)
         return self.make(inputs, outputs, **{**self.options, "unused": "ignore"})
 
-    def __deepcopy__(self, memo: Any) -> "Making":
+    def __deepcopy__(self, memo: object) -> "Making":
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         lift = lifted(self.graph)
         options = dict(self.options)
         options["dims"] = key_names(options["dims"], self.graph)
@@ -67,8 +67,8 @@ def reopened(
     text: str,
     arrays: Arrays,
     structure: Outputs,
-    defaults: Mapping[int, Any],
-    options: Mapping[str, Any],
+    defaults: Mapping[int, object],
+    options: Mapping[str, object],
 ) -> Making:
     """The making from its text; the last inputs of that are the constant `arrays`."""
     graph = parse_graph(text)
@@ -90,7 +90,7 @@ def _text(graph: Graph) -> str:
     return to_text(graph)
 
 
-def _platform(device: Any) -> Any:
+def _platform(device: Any) -> object:
     """A device as it is called in other processes: by its platform."""
     if device is None or isinstance(device, str):
         return device

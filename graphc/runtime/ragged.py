@@ -20,6 +20,7 @@ from graphc.errors import (
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.types import NDArray
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import Rules
@@ -53,7 +54,7 @@ class Rows:
 
 def ragged(
     inputs: Sequence[Value],
-    outputs: Any,
+    outputs: object,
     *,
     shared: Sequence[Value] = (),
     casting: Casting | None = None,
@@ -136,7 +137,7 @@ class Packing:
     group: bool
     batch: int | None
 
-    def packs(self, sizes: "np.ndarray[Any, Any]", pad: Pad) -> list[list[int]]:
+    def packs(self, sizes: NDArray, pad: Pad) -> list[list[int]]:
         """The numbers of the examples of each call; `sizes` has a row per example."""
         groups: dict[tuple[int, ...], list[int]] = {}
         for i, row in enumerate(sizes):
@@ -178,11 +179,11 @@ class Ragged:
     def __copy__(self) -> "Ragged":
         return self._again()
 
-    def __deepcopy__(self, memo: Any) -> "Ragged":
+    def __deepcopy__(self, memo: object) -> "Ragged":
         return self._again()
 
     @hiding
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """Outputs per example, or sums. Raises CallError for what does not fit."""
         jax = self.function.jax
         if jax is None:
@@ -192,7 +193,7 @@ class Ragged:
         except FloatingPointError as error:
             raise _refused(f"FloatingPointError: {error}", "other") from None
 
-    def _results(self, args: tuple[Any, ...]) -> Any:
+    def _results(self, args: tuple[object, ...]) -> object:
         examples = self._examples(args)
         sizes = self._sizes(examples)
         self._check_room(sizes)
@@ -211,7 +212,7 @@ class Ragged:
                     results[k][i] = row
         return self._structure.built(results)
 
-    def _check_room(self, sizes: "np.ndarray[Any, Any]") -> None:
+    def _check_room(self, sizes: NDArray) -> None:
         """Raise CallError where an example is larger than all capacities."""
         pad, largest = self._pad, int(sizes.max(initial=0))
         if pad.buckets and not pad.open_ended and largest > pad.buckets[-1]:
@@ -219,7 +220,7 @@ class Ragged:
             expected = f"a larger one, as pad=graphc.Pad(buckets=[{largest}])"
             raise _refused(problem, "shape", expected=expected)
 
-    def _examples(self, args: tuple[Any, ...]) -> list[list[Any]]:
+    def _examples(self, args: tuple[object, ...]) -> list[list[Any]]:
         """The examples of each stacked input."""
         names = self._example.input_names
         if len(args) != len(names):
@@ -241,7 +242,7 @@ class Ragged:
             raise _refused(problem, "shape", got)
         return columns
 
-    def _sizes(self, examples: list[list[Any]]) -> "np.ndarray[Any, Any]":
+    def _sizes(self, examples: list[list[Any]]) -> NDArray:
         """The true sizes: a row per example, a column per symbol."""
         count = len(examples[0]) if examples else 0
         sizes = np.zeros((count, len(self._sources)), "int32")
@@ -266,9 +267,9 @@ class Ragged:
 
     def _run(
         self,
-        args: tuple[Any, ...],
-        examples: list[list[Any]],
-        sizes: "np.ndarray[Any, Any]",
+        args: tuple[object, ...],
+        examples: list[list[object]],
+        sizes: NDArray,
         members: list[int],
     ) -> list[Any]:
         """Per output its sum, or a list of arrays per example."""
@@ -319,8 +320,8 @@ class Ragged:
         self,
         value: Value,
         axes: frozenset[int],
-        result: "np.ndarray[Any, Any]",
-        sizes: "np.ndarray[Any, Any]",
+        result: NDArray,
+        sizes: NDArray,
     ) -> list[Any]:
         if not axes:
             return list(result)
@@ -358,7 +359,7 @@ def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]
     return [source_of[s] for s in stacked.one.lengths]
 
 
-def _listed(arg: Any, name: str) -> list[Any]:
+def _listed(arg: Any, name: str) -> list[object]:
     if isinstance(arg, (list, tuple)):
         return list(arg)
     if hasattr(arg, "shape") and len(arg.shape):
@@ -367,9 +368,7 @@ def _listed(arg: Any, name: str) -> list[Any]:
     raise _refused(f"input {name} must be a list of examples", "argument", got)
 
 
-def _checked(
-    x: Any, value: Value, name: str, casting: Casting
-) -> "np.ndarray[Any, Any]":
+def _checked(x: object, value: Value, name: str, casting: Casting) -> NDArray:
     """One example as an array of the dtype and rank of its input."""
     array = np.asarray(x)
     rule = casting if hasattr(x, "dtype") else "same_kind"

@@ -1,11 +1,10 @@
 """Saved models with all of graphc: other sizes are compiled for, from the graph."""
 
-from typing import Any
-
 from graphc.errors import graph_error
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.replay import substituted
 from graphc.ir.text.reader import parse_graph
+from graphc.runtime.cache.whole_files import StrPath
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc_serving import model
@@ -15,7 +14,7 @@ from graphc_serving.programs import array_of
 from graphc_serving.reading import Tensors
 
 
-def load(path: Any, *, graph: bool = False) -> Model:
+def load(path: StrPath, *, graph: bool = False) -> Model:
     """The model that `Function.export` has written to a file.
 
     It takes the sizes that it was exported for; where it is padded, all that fit into
@@ -31,7 +30,7 @@ def load(path: Any, *, graph: bool = False) -> Model:
     return model.load(path, reopen=function_of if graph else None)
 
 
-def function_of(manifest: Manifest, tensors: Tensors, device: Any) -> Function:
+def function_of(manifest: Manifest, tensors: Tensors, device: object) -> Function:
     """The graph of a model, compiled, which gives a list of its outputs.
 
     Raises GraphError where its text is none.

@@ -69,7 +69,7 @@ class Family:
             program = self.made.setdefault(ones, compiled)
         return program
 
-    def ones(self, args: Sequence[Any]) -> Ones:
+    def ones(self, args: Sequence[object]) -> Ones:
         """The axes that are 1 wherever arguments have them."""
         single = [s for s, places in self.axes.items() if _are_one(args, places)]
         return frozenset(single)
@@ -130,7 +130,7 @@ class Stretching(Function):
         super().__init__(*args, **options)
         self._family = family
 
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: object, **named: object) -> Any:
         """Run the program of the axes that are 1 in these arguments.
 
         Raises CallError where the arguments do not fit.
@@ -157,7 +157,7 @@ class Stretching(Function):
         raise failure from None
 
     def _misfit(
-        self, ones: Ones, error: GraphError, args: tuple[Any, ...]
+        self, ones: Ones, error: GraphError, args: tuple[object, ...]
     ) -> CallError:
         """The error of a call for which there is no program."""
         whole, *place = str(error).split("\n  at ")
@@ -171,7 +171,9 @@ class Stretching(Function):
         )
         return CallError(text, "shape")
 
-    def _named(self, ones: Ones, error: CallError, args: tuple[Any, ...]) -> CallError:
+    def _named(
+        self, ones: Ones, error: CallError, args: tuple[object, ...]
+    ) -> CallError:
         """An error of axes that do not broadcast, with the inputs that have them."""
         symbols = _unequal(resolved(self._family.written, ones).graph, args)
         sources = "".join(self._family.sources(symbols))
@@ -234,7 +236,7 @@ class Stretching(Function):
         return "\n".join(lines)
 
     @property
-    def jax_callable(self) -> Callable[..., Any]:
+    def jax_callable(self) -> Callable[..., object]:
         """The program of the axes that are 1 as plain JAX, chosen by shapes."""
         whole = super().jax_callable
 
@@ -254,7 +256,7 @@ class Stretching(Function):
         return f"<graphc.Function ({inputs}) -> ({outputs}) on {self.backend}>"
 
 
-def _are_one(args: Sequence[Any], places: Sequence[InputAxis]) -> bool:
+def _are_one(args: Sequence[object], places: Sequence[InputAxis]) -> bool:
     """Whether axes of arguments have one element; not so where there are none."""
     for i, axis in places:
         shape = _shape(args[i])
@@ -278,7 +280,7 @@ def _noted(compilation: Compilation, where: str) -> Compilation:
     return replace(compilation, reason=f"{compilation.reason}, {where}")
 
 
-def _unequal(graph: Graph, args: Sequence[Any]) -> list[Symbol]:
+def _unequal(graph: Graph, args: Sequence[object]) -> list[Symbol]:
     """The symbols of the first two sizes of a graph that do not broadcast."""
     sizes: dict[Symbol, int] = {}
     for value, arg in zip(graph.inputs, args, strict=True):

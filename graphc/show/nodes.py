@@ -1,14 +1,13 @@
 """Nodes and values of a plan as records."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import printable, shortened
 from graphc.ir.graph.bodies import bodies_of
 from graphc.ir.graph.build import CONSTANT, SIZE_OP, Data
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Dim
@@ -118,17 +117,17 @@ def literal_text(value: Value) -> str:
     return node.primitive.name
 
 
-def params_text(params: Mapping[str, Any]) -> str:
+def params_text(params: Params) -> str:
     """Params as people read them; those that are arrays or functions by their kind."""
     parts = (f"{k}={param_text(p)}" for k, p in params.items() if _is_told(p))
     return shortened(printable(", ".join(parts)), LONGEST)
 
 
-def _is_told(param: Any) -> bool:
+def _is_told(param: object) -> bool:
     return param is not None and not isinstance(param, (Opaque, Data))
 
 
-def param_text(param: Any) -> str:
+def param_text(param: object) -> str:
     """One param as text."""
     match param:
         case Dim() | TensorType():

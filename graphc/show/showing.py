@@ -5,8 +5,8 @@ import sys
 import tempfile
 import webbrowser
 from abc import abstractmethod
+from os import PathLike
 from pathlib import Path
-from typing import Any
 
 from graphc.errors import graph_error
 from graphc.show.picture import Picture
@@ -19,7 +19,7 @@ class Showing:
     def _picture(self) -> Picture:
         """Its picture now."""
 
-    def show(self, path: Any = None, open: bool = True) -> Path:
+    def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
         """Write the plan as a page, and open it in a browser; the path of the file.
 
         The page is one file that needs no network. Without a `path` it is written

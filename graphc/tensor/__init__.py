@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import DeclaredShape, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_shape, check_shape, no_device, variable
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
@@ -32,7 +33,7 @@ nan = float("nan")
 __array_api_version__ = "2024.12"
 
 
-def tensor(name: str, dtype: Any, shape: Any) -> Value:
+def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
     """A variable. Sizes are integers, names ("n" is the same size everywhere),
     formulas in names ("2*n + 1"), or None for a size of its own; or one text with a
     word for each, as for `graphc.jit`: "n 3". An axis "b?" may be 1 at a call, and
@@ -61,7 +62,7 @@ def _words(text: str) -> list[str]:
     return [text]
 
 
-def _axis(name: str, axis: int, size: Any) -> Size:
+def _axis(name: str, axis: int, size: SizeLike | str | None) -> Size:
     if size is None:
         return fresh_axis(f"{name}_{axis}")
     if isinstance(size, str):
@@ -87,22 +88,28 @@ def _default_float() -> str:
     return config.float.name
 
 
-def scalar(name: str, dtype: Any = None) -> Value:
+def scalar(name: str, dtype: DTypeLike | None = None) -> Value:
     """A variable of rank 0; the default float where no dtype is given."""
     return tensor(name, dtype or _default_float(), ())
 
 
-def vector(name: str, dtype: Any = None, shape: Any = (None,)) -> Value:
+def vector(
+    name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None,)
+) -> Value:
     """A variable of rank 1; the default float where no dtype is given."""
     return tensor(name, dtype or _default_float(), shape)
 
 
-def matrix(name: str, dtype: Any = None, shape: Any = (None, None)) -> Value:
+def matrix(
+    name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None)
+) -> Value:
     """A variable of rank 2; the default float where no dtype is given."""
     return tensor(name, dtype or _default_float(), shape)
 
 
-def tensor3(name: str, dtype: Any = None, shape: Any = (None, None, None)) -> Value:
+def tensor3(
+    name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None, None)
+) -> Value:
     """A variable of rank 3; the default float where no dtype is given."""
     return tensor(name, dtype or _default_float(), shape)
 
@@ -112,7 +119,7 @@ def iscalar(name: str) -> Value:
     return tensor(name, "int64", ())
 
 
-def ivector(name: str, shape: Any = (None,)) -> Value:
+def ivector(name: str, shape: DeclaredShape = (None,)) -> Value:
     """An integer variable of rank 1 (int64)."""
     return tensor(name, "int64", shape)
 
@@ -131,7 +138,7 @@ def _namespace(x: Value, /, *, api_version: str | None = None) -> ModuleType:
     return sys.modules[__name__]
 
 
-def _to_device(x: Value, device: Any, /, *, stream: Any = None) -> Value:
+def _to_device(x: Value, device: object, /, *, stream: object = None) -> Value:
     """The value itself: it is on `x.device` already, the only one there is."""
     no_device(device, "to_device")
     return x

@@ -7,14 +7,13 @@ Begin at `plugin` (the fixture of pytest); `assert_compiles` stands here.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from graphc.errors import TooManyCompilationsError, graph_error
 from graphc.runtime.driver.stance import CompilationLimit, require_functions, within
 
 
 @contextmanager
-def assert_compiles(*functions: Any, at_most: int) -> Iterator[None]:
+def assert_compiles(*functions: object, at_most: int) -> Iterator[None]:
     """Within: the functions are compiled so many times at most, in this thread.
 
     The call that would be one more raises before it compiles anything, with what has

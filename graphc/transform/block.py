@@ -38,13 +38,13 @@ class _Entry(NamedTuple):
     place: SourceLocation
 
 
-def block(function: Callable[..., Any]) -> Callable[..., Any]:
+def block(function: Callable[..., object]) -> Callable[..., object]:
     """`function`, marked as a block that a program repeats."""
     name = getattr(function, "__name__", "block").strip("<>")
     first: dict[Hashable, tuple[list[_Entry], SourceLocation]] = {}
 
     @wraps(function)
-    def marked(*args: Any, **named: Any) -> Any:
+    def marked(*args: object, **named: object) -> Any:
         with within_block(name):
             result = function(*args, **named)
         inputs = list(dict.fromkeys(_values([args, named])))
@@ -65,7 +65,7 @@ def block(function: Callable[..., Any]) -> Callable[..., Any]:
     return marked
 
 
-def _leaves(part: Any) -> Iterator[Any]:
+def _leaves(part: object) -> Iterator[object]:
     """The leaves of a structure."""
     stack = [part]
     while stack:
@@ -77,7 +77,7 @@ def _leaves(part: Any) -> Iterator[Any]:
             stack += [inner for _, inner in reversed(children)]
 
 
-def _values(part: Any) -> Iterator[Value]:
+def _values(part: object) -> Iterator[Value]:
     return (leaf for leaf in _leaves(part) if isinstance(leaf, Value))
 
 
@@ -187,7 +187,7 @@ def _params(here: _Entry, there: _Entry) -> str:
     return "; ".join(differences)
 
 
-def _shown(param: Any) -> str:
+def _shown(param: object) -> str:
     return shortened(repr(param), MOST_TOLD)
 
 

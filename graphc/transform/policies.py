@@ -149,7 +149,7 @@ CLASSES = "Specialize", "Pad", "Bound", "Budget"
 NAMED: dict[str, Policy] = {"specialize": Specialize(), "pad": Pad(), "bound": Bound()}
 
 
-def policies_of(graph: Graph, declared: Any, before: Graph) -> dict[Symbol, Policy]:
+def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, Policy]:
     """The policy of each size of a graph that is not specialized.
 
     `declared` is one policy for all sizes that can take it, or a dict from sizes to
@@ -179,7 +179,7 @@ def policies_of(graph: Graph, declared: Any, before: Graph) -> dict[Symbol, Poli
     return {s: p for s, p in padded.items() if not isinstance(p, Specialize)}
 
 
-def adapting(graph: Graph, declared: Any, before: Graph) -> list[Symbol]:
+def adapting(graph: Graph, declared: object, before: Graph) -> list[Symbol]:
     """The sizes of a graph that are "auto", by `policies_of` and here."""
     symbols = symbols_of(graph)
     if not isinstance(declared, Mapping):
@@ -229,7 +229,7 @@ def names_of(graph: Graph) -> dict[object, str]:
     return distinct(sizes_of(graph))
 
 
-def key_names(declared: Any, graph: Graph) -> Any:
+def key_names(declared: object, graph: Graph) -> Any:
     """The same `dims`, by names in the place of symbolic integers."""
     if not isinstance(declared, Mapping):
         return declared
@@ -291,12 +291,12 @@ def for_all(symbol: Symbol, policy: Policy) -> Policy:
     return Bound() if counted else policy
 
 
-def is_auto(declared: Any) -> bool:
+def is_auto(declared: object) -> bool:
     """Whether it is left to the sizes of calls what is done about a size."""
     return isinstance(declared, str) and declared == "auto"
 
 
-def policy_of(declared: Any, op: str = "function", key: Any = None) -> Policy:
+def policy_of(declared: object, op: str = "function", key: object = None) -> Policy:
     """A policy, or that of a name. Raises GraphError for what is neither.
 
     It is for all sizes, or for that of a `key` of `dims`.
@@ -315,7 +315,7 @@ def policy_of(declared: Any, op: str = "function", key: Any = None) -> Policy:
     )
 
 
-def _remedy(declared: Any, key: Any) -> str:
+def _remedy(declared: object, key: object) -> str:
     """The policy that was meant, where that can be seen."""
     if isinstance(declared, type):
         name = declared.__name__
@@ -333,7 +333,7 @@ def _remedy(declared: Any, key: Any) -> str:
     return ""
 
 
-def _named(key: Any, symbols: Sequence[Symbol]) -> list[Symbol]:
+def _named(key: object, symbols: Sequence[Symbol]) -> list[Symbol]:
     """The symbols that a key of `dims` means."""
     names = distinct(symbols)
     if isinstance(key, str):

@@ -22,7 +22,8 @@ NO_ARRAYS = set(  # they are about dtypes, shapes or functions
     "ndim result_type same_size scan scan_taps shape size switch while_loop".split()
 )
 CUMSUM = """\
-cumsum(x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) \
+cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, \
+*, reverse: bool = False) \
 -> graphc.ir.graph.nodes.Value
     Running sums along `axis` (of the flattened array by default).
 

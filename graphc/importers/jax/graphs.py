@@ -25,7 +25,7 @@ from graphc.runtime.tracebacks import hiding
 
 
 @hiding
-def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
+def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     """The graph of a function of JAX, of arguments such as these.
 
     An argument is a variable of graphc, which becomes an input of the graph; or an
@@ -48,7 +48,7 @@ def from_jax(function: Callable[..., Any], *specs: Any) -> Graph:
     symbols = _Symbols()
     traced_specs = [_spec(leaf, symbols) for leaf in leaves]
 
-    def flat(*arguments: Any) -> Any:
+    def flat(*arguments: object) -> Any:
         return function(*jax.tree.unflatten(form, arguments))
 
     try:
@@ -112,7 +112,7 @@ def _numbered(name: str) -> Iterator[str]:
         number += 1
 
 
-def _spec(leaf: Any, symbols: _Symbols) -> Spec:
+def _spec(leaf: object, symbols: _Symbols) -> Spec:
     """The type of an argument, as far as it is known."""
     if isinstance(leaf, Value):
         if leaf.node.primitive is not INPUT:

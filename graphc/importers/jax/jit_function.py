@@ -57,7 +57,7 @@ GUARDED = "a program for many sizes takes them from the host, which is disallowe
 OF_JAX = (*OF_PROGRAMS, "donate_argnums", "donate_argnames", "keep_unused", "inline")
 
 
-def _trace_state() -> Any:
+def _trace_state() -> object:
     """The state of JAX's tracing now; equal where that is the same."""
     state: Any = get_opaque_trace_state
     return state(convention="graphc")
@@ -74,7 +74,7 @@ class Told:
     static_argnames: Texts | None
     others: Mapping[str, Any]
 
-    def jitted(self, function: Callable[..., Any]) -> Any:
+    def jitted(self, function: Callable[..., object]) -> Any:
         """The function as JAX jits it."""
         options: dict[str, Any] = dict(self.others)
         for name in ("static_argnums", "static_argnames"):
@@ -95,7 +95,7 @@ class Told:
         return f"programs for many sizes have no {', '.join(names)}" if names else ""
 
 
-def _run_by(jitted: Any) -> Callable[..., Any]:
+def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
     """As the cache miss of a jitted function, with nothing to keep."""
     return lambda *args, **named: (jitted(*args, **named), None, False)
 
@@ -123,7 +123,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._choose_routes()
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._told, self._shapes, self._options)
 
     def _choose_routes(self) -> None:
@@ -138,20 +138,20 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     if TYPE_CHECKING:
 
-        def __call__(self, /, *args: Any, **named: Any) -> Any:
+        def __call__(self, /, *args: object, **named: object) -> Any:
             """The results for these arguments."""
 
     else:
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
-    def _call(self, /, *args: Any, **named: Any) -> Any:
+    def _call(self, /, *args: object, **named: object) -> Any:
         """A call where JAX does not dispatch: it is told not to compile, or changed."""
         if runs_plainly():
             self._plainly += 1
             return self._function(*args, **named)
         return self._missed(*args, **named)[0]
 
-    def _call_like_before(self, /, *args: Any, **named: Any) -> Any:
+    def _call_like_before(self, /, *args: object, **named: object) -> object:
         """A call by a program for many sizes, as the last one; or one by JAX."""
         if _trace_state() == _OUTSIDE and not runs_plainly():
             known = self._known.find(args, named)
@@ -171,13 +171,13 @@ class JitFunction(SizedFunction[JaxFamily]):
             raise
 
     def _remember(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], run: OnLeaves
+        self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> None:
         """Run calls like this one at once from now on."""
         if not self._arguments.have_statics and self._known.remember(args, named, run):
             self._acquire = self._by_key.acquire
 
-    def _missed(self, /, *args: Any, **named: Any) -> Any:
+    def _missed(self, /, *args: object, **named: object) -> Any:
         """A call that JAX has no program for: results, and what it shall keep."""
         if _trace_state() != _OUTSIDE:
             self._plainly += 1
@@ -192,7 +192,9 @@ class JitFunction(SizedFunction[JaxFamily]):
             hide(error)
             raise
 
-    def _compiled(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _compiled(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
         """As `_missed`, outside of transformations of JAX."""
         leaves = jax.tree.leaves((args, dict(named)))
 
@@ -204,7 +206,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._placements.note(sizes, leaves)
         return answer
 
-    def _by_route(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _by_route(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
         if not self._varies:
             try:
                 return self._miss(*args, **named)
@@ -212,7 +216,9 @@ class JitFunction(SizedFunction[JaxFamily]):
                 self._varies = True
         return self._for_sizes(args, named)
 
-    def _for_sizes(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+    def _for_sizes(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
         """As `_missed`, by a program for many sizes where there is one."""
         try:
             call = self._arguments.call(args, named)
@@ -236,8 +242,8 @@ class JitFunction(SizedFunction[JaxFamily]):
         call: JaxCall,
         specs: list[Spec],
         args: tuple[Any, ...],
-        named: Mapping[str, Any],
-    ) -> Any:
+        named: Mapping[str, object],
+    ) -> object:
         """As `_for_sizes`, for a call of this family."""
         sizes = shapes_of(specs)
         program = self._program_at(family, sizes)
@@ -268,14 +274,14 @@ class JitFunction(SizedFunction[JaxFamily]):
         if unread is None:
             return None
 
-        def run(leaves: list[Any]) -> Any:
+        def run(leaves: list[object]) -> Any:
             first_leaves = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
             args, named = call.arguments(first_leaves)
             return self._exact(*args, **named)
 
         return run
 
-    def _planned(self, /, *args: Any, **named: Any) -> Any:
+    def _planned(self, /, *args: object, **named: object) -> object:
         """The function as JAX traces it; raises SizesVary where it need not."""
         call = self._arguments.call(args, named)
         if any(map(is_typed_by_mesh, call.leaves)):
@@ -321,7 +327,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         calls = self._by_jax.calls + self._by_key.calls
         return stats_of(calls - self._plainly, self._families.values())
 
-    def lower(self, /, *args: Any, **named: Any) -> Any:
+    def lower(self, /, *args: Any, **named: object) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
         return self.trace(*args, **named).lower()
 
@@ -333,7 +339,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             except SizesVary:
                 return self._plain.trace(*args, **named)
 
-    def eval_shape(self, /, *args: Any, **named: Any) -> Any:
+    def eval_shape(self, /, *args: object, **named: object) -> Any:
         """The types of the results for these arguments, as in JAX."""
         return self._plain.eval_shape(*args, **named)
 
@@ -370,7 +376,7 @@ def jit(
 ) -> NumpyDecorator: ...
 @hiding
 def jit(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., object] | None = None,
     *,
     dims: Any = None,
     shapes: Any = None,
@@ -379,8 +385,8 @@ def jit(
     rewrites: Rules = DEFAULT,
     backend: Backend = "jax",
     frontend: Frontend = "jax",
-    decisions: Any = None,
-    **of_jax: Any,
+    decisions: object = None,
+    **of_jax: object,
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
 
@@ -432,7 +438,7 @@ def jit(
 
 
 def _of_numpy(
-    function: Callable[..., Any], told: Told, shapes: Any, options: Options
+    function: Callable[..., object], told: Told, shapes: object, options: Options
 ) -> NumpyFunction:
     if told.others:
         got = ", ".join(f"{name}={option}" for name, option in told.others.items())

@@ -29,11 +29,11 @@ class OptimizedFunction(Decorated):
         self._options = options
         self._known: dict[Hashable, Exact] = {}
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._options,)
 
     @hiding
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: object, **named: Any) -> Any:
         """The results, by the rewritten program; arguments may be traced."""
         call = self._arguments.call(args, named)
         specs = call.specs()
@@ -62,12 +62,12 @@ class OptimizedFunction(Decorated):
         return f"<graphc.optimize of {self._function!r}>"
 
 
-def _as_array(leaf: Any) -> Any:
+def _as_array(leaf: object) -> Any:
     return leaf if hasattr(leaf, "dtype") else jnp.asarray(leaf)
 
 
 def optimize(
-    function: Callable[..., Any], *, rewrites: Rules = DEFAULT
+    function: Callable[..., object], *, rewrites: Rules = DEFAULT
 ) -> OptimizedFunction:
     """`function`, written for JAX, rewritten: plain JAX, to jit or to transform.
 

@@ -27,6 +27,7 @@ from graphc.importers.jax.trace.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
 from graphc.runtime.tracebacks import hiding
 
@@ -104,11 +105,11 @@ class RaggedFunction(Decorated):
         self._alone: Jitted[..., Any] = jit(function, rewrites=options["rewrites"])
         self._calls = 0
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._shared, self._options)
 
     @hiding
-    def __call__(self, /, *args: Any) -> Any:
+    def __call__(self, /, *args: object) -> Any:
         """The results per example, in lists, or their sums.
 
         Raises CallError where the arguments are no examples of one kind.
@@ -128,7 +129,7 @@ class RaggedFunction(Decorated):
         }
         return self._joined(program, columns, together, alone)
 
-    def _examples(self, args: tuple[Any, ...]) -> Examples:
+    def _examples(self, args: tuple[object, ...]) -> Examples:
         """The calls for single examples. Raises CallError for different numbers."""
         shared_positions = {i % len(args) if args else i for i in self._shared}
         lists = {
@@ -201,7 +202,7 @@ class RaggedFunction(Decorated):
 
     def _by_itself(
         self, program: RaggedProgram, examples: Examples, number: int
-    ) -> list[Any]:
+    ) -> list[ConcreteArray]:
         """The results of one example that is not like the others, as a list.
 
         Raises CallError where their structure is that of no other example.
@@ -221,7 +222,7 @@ class RaggedFunction(Decorated):
         columns: list[Any] | None,
         together: list[int],
         alone: Mapping[int, list[Any]],
-    ) -> Any:
+    ) -> object:
         """The results of all examples, in the structure of those of one."""
         tree = program.results.tree
         parts = []
@@ -261,7 +262,7 @@ def _least(sizes: Mapping[str, int]) -> int:
     return min(sizes.values(), default=0)
 
 
-def _listed(argument: Any, position: int) -> list[Any]:
+def _listed(argument: Any, position: int) -> list[ConcreteArray]:
     if isinstance(argument, Rows):
         return argument.examples()
     if isinstance(argument, (list, tuple)) or np.ndim(argument):

@@ -13,7 +13,7 @@ from graphc.ir.types import DTYPES
 PYTHON = {int: "int64", float: "float64", complex: "complex128"}
 
 
-def specs_of(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     """The types of the leaves. Raises TypeError for a leaf that is no array."""
     specs = [_spec(leaf) for leaf in call.leaves]
     if None not in specs:
@@ -46,7 +46,7 @@ def _path(call: JaxCall, number: int) -> str:
     return kind + jax.tree_util.keystr(tuple(keys))
 
 
-def arrays_of(call: JaxCall, specs: list[Spec]) -> list[Any]:
+def arrays_of(call: JaxCall, specs: list[Spec]) -> list[object]:
     """The leaves as arrays; Python numbers in the dtypes that NumPy gives them."""
     pairs = zip(call.leaves, specs, strict=True)
     return [x if hasattr(x, "dtype") else np.asarray(x, s.dtype) for x, s in pairs]

@@ -23,6 +23,7 @@ from graphc.importers.numpy.memory import (
     is_symbolic,
     takes_view,
 )
+from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph.nodes import Value
@@ -128,29 +129,29 @@ class TracedArray:
 
     __copy__ = copy
 
-    def __deepcopy__(self, _: Any) -> "TracedArray":
+    def __deepcopy__(self, _: object) -> "TracedArray":
         return self.copy()
 
-    def astype(self, dtype: Any, *args: Any, **options: Any) -> "TracedArray":
+    def astype(self, dtype: DTypeLike, *args: object, **options: Any) -> "TracedArray":
         """The array in a dtype: itself where it has that and need not be copied."""
         if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
             return _method(self, "astype", dtype, *args, **options)
         return self
 
-    def sort(self, axis: int = -1, **options: Any) -> None:
+    def sort(self, axis: int = -1, **options: object) -> None:
         """Sort in place."""
         self.memory.write(..., content_of(called(np.sort, (self, axis), options)))
 
-    def partition(self, kth: Any, axis: int = -1, **options: Any) -> None:
+    def partition(self, kth: object, axis: int = -1, **options: object) -> None:
         """Partition in place."""
         partitioned = called(np.partition, (self, kth, axis), options)
         self.memory.write(..., content_of(partitioned))
 
-    def put(self, indices: Any, values: Any) -> None:
+    def put(self, indices: object, values: object) -> None:
         """Write elements by their positions in the flat array."""
         self.flat[indices] = values
 
-    def fill(self, value: Any) -> None:
+    def fill(self, value: object) -> None:
         """Write one number everywhere."""
         self[...] = value
 
@@ -167,7 +168,7 @@ class TracedArray:
             return partial(self._by_method, name)
         return partial(_method, self, name)
 
-    def view(self, dtype: Any = None) -> "TracedArray":
+    def view(self, dtype: DTypeLike | None = None) -> "TracedArray":
         """A view of all elements; in another dtype there is none."""
         if dtype is not None and np.dtype(dtype) != self.content.dtype:
             problem = "the bytes of an array that is traced are in no memory"
@@ -191,7 +192,7 @@ class TracedArray:
         """A copy of the elements, one after the other."""
         return wrapped(content_of(self.ravel(order).copy()))
 
-    def _in_columns(self, name: str, order: str, shape: Any) -> "TracedArray":
+    def _in_columns(self, name: str, order: str, shape: ShapeLike) -> "TracedArray":
         if order != "F":
             hint = 'say order="C" or order="F"'
             raise graph_error(
@@ -203,7 +204,7 @@ class TracedArray:
         read = partial(_in_columns, sizes=sizes)
         return TracedArray(self.memory.reshaped(read, in_rows=False))
 
-    def _by_method(self, name: str, *args: Any, **options: Any) -> "TracedArray":
+    def _by_method(self, name: str, *args: object, **options: object) -> "TracedArray":
         arguments, named = content_of(args), content_of(options)
         asks = is_symbolic([*arguments, *named.values()])
 
@@ -229,10 +230,10 @@ class TracedArray:
         is_view = takes_view(index) and (part.ndim or _has_ellipsis(index))
         return TracedArray(self.memory.part(index)) if is_view else wrapped(part)
 
-    def __setitem__(self, index: Any, new: Any) -> None:
+    def __setitem__(self, index: object, new: object) -> None:
         self.memory.write(content_of(index), content_of(new))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter([self[i] for i, _ in enumerate(self.content)])
 
     def __contains__(self, item: Any) -> bool:
@@ -249,7 +250,7 @@ class TracedArray:
     def __format__(self, spec: str) -> str:
         return str(number_by(lambda content: format(content, spec), self.content))
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Any:
         content = self.content
         if is_symbolic(content):
             return number_by(lambda value: value.__array__(), content)
@@ -258,8 +259,8 @@ class TracedArray:
     # Functions and operators
 
     def __array_function__(
-        self, function: Any, _: Any, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> Any:
+        self, function: Any, _: object, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> object:
         return called(function, args, options)
 
     def __array_ufunc__(
@@ -277,7 +278,7 @@ class TracedArray:
             result = _selected(ufunc, where, result, out)
         return result if out is None else _written_to(out, result)
 
-    def updated(self, result: Any) -> Any:
+    def updated(self, result: object) -> Any:
         """The result of an operation in place; numbers are replaced, not changed."""
         if self.memory.fixed == NUMBER:
             return result
@@ -296,7 +297,7 @@ def _in_columns(content: Content, sizes: tuple[Any, ...]) -> Content:
     return array.T.reshape(sizes).T
 
 
-def _selected(ufunc: Any, where: Any, result: Any, out: Any) -> Any:
+def _selected(ufunc: Any, where: Any, result: Any, out: Any) -> object:
     """A result of a ufunc where a mask says so, and what `out` holds elsewhere."""
     if out is None or isinstance(result, tuple):
         problem = "the elements that `where` leaves out would be of no known number"
@@ -306,7 +307,7 @@ def _selected(ufunc: Any, where: Any, result: Any, out: Any) -> Any:
     return wrapped(F.where(mask, as_value(new), as_value(old)))
 
 
-def _has_ellipsis(index: Any) -> bool:
+def _has_ellipsis(index: object) -> bool:
     items = index if isinstance(index, tuple) else (index,)
     return any(item is Ellipsis for item in items)
 
@@ -324,7 +325,7 @@ def content_of(argument: Any) -> Any:
     return argument
 
 
-def holds_arrays(argument: Any) -> bool:
+def holds_arrays(argument: object) -> bool:
     """Whether there is a traced array in an argument, or in the lists it is made of."""
     if isinstance(argument, (list, tuple)):
         return any(map(holds_arrays, argument))
@@ -351,7 +352,7 @@ def argument(value: Value) -> TracedArray:
 
 
 def called(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., Any], args: tuple[object, ...], options: dict[str, object]
 ) -> Any:
     """The results of a function of NumPy."""
     name, first = function.__name__, args[0] if args else None
@@ -369,7 +370,7 @@ def called(
     return results_of(function, args, options)
 
 
-def _require_written(name: str, array: Any) -> None:
+def _require_written(name: str, array: object) -> None:
     """Raise GraphError unless a function can write into its first argument."""
     if type(array) is not TracedArray:
         raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=COPY)
@@ -388,7 +389,7 @@ def _may_share(
     return is_same and not copies and not options.get("ndmin")
 
 
-def _shared(name: str, array: TracedArray, options: dict[str, Any]) -> TracedArray:
+def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
     """The array itself, or a copy where its layout is not the one that is asked for."""
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
@@ -399,8 +400,8 @@ def _shared(name: str, array: TracedArray, options: dict[str, Any]) -> TracedArr
 
 
 def results_of(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
-) -> Any:
+    function: Callable[..., Any], args: tuple[object, ...], options: dict[str, object]
+) -> object:
     """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
     results = wrapped(computed(function, content_of(args), content_of(options)))
@@ -408,7 +409,7 @@ def results_of(
 
 
 def computed(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]
 ) -> Any:
     """The contents that a function of NumPy gives of contents."""
     if is_symbolic([*args, *options.values()]):
@@ -420,7 +421,7 @@ def _views(
     function: Callable[..., Any],
     array: TracedArray,
     args: tuple[Any, ...],
-    options: dict[str, Any],
+    options: dict[str, object],
 ) -> Any:
     """The view, or the list of views, that a function of NumPy gives of an array."""
     args, options = content_of(args), content_of(options)
@@ -449,7 +450,7 @@ def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
     return results if out is None else _written_to((out,), results)
 
 
-def _written_to(outs: tuple[Any, ...], one_or_more: Any) -> Any:
+def _written_to(outs: tuple[Any, ...], one_or_more: object) -> Any:
     """The arrays that `out=` names, with results written into them."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []

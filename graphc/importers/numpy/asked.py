@@ -34,7 +34,7 @@ def needing_numbers() -> Iterator[None]:
         _THREAD.refused = outer
 
 
-def number_by(computes: Callable[[Any], Any], content: Any) -> Any:
+def number_by(computes: Callable[..., object], content: object) -> Any:
     """The number of some content. Raises GraphError where it is symbolic."""
     try:
         return computes(content)
@@ -48,7 +48,7 @@ def refuse_number(value: Value, asking: str) -> None:
     _refuse(no_number(value, asking))
 
 
-def refuse_repeating(count: Value, sequence: Any) -> None:
+def refuse_repeating(count: Value, sequence: object) -> None:
     """Raise the GraphError of a sequence that a symbolic number is to repeat."""
     _refuse(no_repeating(count, sequence))
 
@@ -63,7 +63,7 @@ def _note(error: GraphError) -> None:
         _THREAD.refused.append(error)
 
 
-def is_number(content: Any) -> bool:
+def is_number(content: object) -> bool:
     """Whether content is one symbolic number."""
     return isinstance(content, Value) and not content.type.rank
 

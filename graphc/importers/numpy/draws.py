@@ -37,7 +37,7 @@ class _RefusedDraw:
     def __init__(self, plain: Any, name: str) -> None:
         self._plain, self._name = plain, name
 
-    def __call__(self, *_: Any, **__: Any) -> Any:
+    def __call__(self, *_: Any, **__: object) -> Any:
         raise graph_error(_PROBLEM, op=f"numpy.random.{self._name}", hint=HINT)
 
     def __instancecheck__(self, instance: Any) -> bool:
@@ -45,7 +45,7 @@ class _RefusedDraw:
 
 
 @contextmanager
-def no_draws(function: Callable[..., Any]) -> Iterator[None]:
+def no_draws(function: Callable[..., object]) -> Iterator[None]:
     """Within: generators that a function can reach are not drawn from.
 
     Raises GraphError afterwards where one was; it is then as it was before.
@@ -61,7 +61,7 @@ def no_draws(function: Callable[..., Any]) -> Iterator[None]:
         raise _error(function)
 
 
-def _error(function: Callable[..., Any]) -> GraphError:
+def _error(function: Callable[..., object]) -> GraphError:
     code = getattr(function, "__code__", None)
     if code is None:
         return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
@@ -69,7 +69,7 @@ def _error(function: Callable[..., Any]) -> GraphError:
         return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
 
 
-def _sources(function: Callable[..., Any]) -> Iterator[RandomSource]:
+def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:
     """The states of random numbers that a function and its helpers can name."""
     for item in (np.random.mtrand._rand, *reached(function)):
         if isinstance(item, np.random.Generator):

@@ -24,7 +24,7 @@ from graphc.runtime.save.export import Contents
 from graphc.transform.planning.forecast import asked, sizes_of_calls
 
 
-def numpy_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     """The types of the leaves, as NumPy has them."""
     told = [struct_spec(leaf) for leaf in call.leaves]
     pairs = zip(call.leaves, told, strict=True)

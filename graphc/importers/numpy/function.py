@@ -1,6 +1,6 @@
 """`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -27,7 +27,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
 
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, **named: object) -> Any:
         """The results for these arguments, as the function itself gives them.
 
         Where JAX traces the arguments, they are those of the program as plain JAX.
@@ -43,7 +43,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             hide(error)
             raise
 
-    def _results(self, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:
         """The results of a call that is compiled."""
         self._calls += 1
         call = self._arguments.call(args, named)

@@ -57,7 +57,7 @@ class Memory:
             raise graph_error(problem, op="index", got=got, hint=COPY)
         self._content = _kept(content)
 
-    def write(self, index: Any, new: Content) -> None:
+    def write(self, index: object, new: Content) -> None:
         """Write the elements at an index, cast to the dtype there is."""
         self.replace(_written(self.content, index, new))
 
@@ -136,7 +136,7 @@ def indexed(content: Content, index: Any) -> Content:
     return (as_value(content) if is_symbolic(index) else content)[index]
 
 
-def takes_view(index: Any) -> bool:
+def takes_view(index: object) -> bool:
     """Whether NumPy gives a view at an index: of slices and integers alone."""
     items = index if isinstance(index, tuple) else (index,)
     return all(
@@ -145,13 +145,13 @@ def takes_view(index: Any) -> bool:
     )
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     if isinstance(item, Value):
         return item.ndim == 0 and is_integer(item.dtype)
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
-def _written(content: Content, index: Any, new: Any) -> Content:
+def _written(content: Content, index: Any, new: object) -> Content:
     """An array with other elements at an index, cast as NumPy casts what is written."""
     if not is_symbolic([content, index, new]):
         changed = content.copy()
@@ -173,7 +173,7 @@ def _moved_back(old: Content, read: Rearrangement, new: Content) -> Content:
     return flat.reshape(old.shape)
 
 
-def _shape(content: Content) -> Any:
+def _shape(content: Content) -> object:
     return content.type.shape if isinstance(content, Value) else content.shape
 
 

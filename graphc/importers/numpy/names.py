@@ -126,7 +126,7 @@ def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
             yield name, member
 
 
-def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     """A function of NumPy that leaves values to ours.
 
     Arrays that users make have a memory of ours, since values may be written there.
@@ -135,7 +135,7 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
     makes_arrays = name_of(function) == "asarray"
 
     @wraps(function)
-    def asked(*args: Any, **options: Any) -> Any:
+    def asked(*args: object, **options: object) -> Any:
         if not _TRACING.depth:
             return function(*args, **options)
         if is_symbolic(content_of([*args, *options.values()])):
@@ -157,7 +157,7 @@ def _of_values(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def _written_later(result: Any, args: Any, options: Any, name: str) -> Any:
+def _written_later(result: object, args: Any, options: Any, name: str) -> object:
     """Results for code of the user: arrays as ours, since values may be written there.
 
     One that shares memory with an argument, which is from outside, is not written.
@@ -172,14 +172,14 @@ def _written_later(result: Any, args: Any, options: Any, name: str) -> Any:
     return TracedArray(Memory(result, fixed, ordered=name in ORDERED))
 
 
-def _with_arrays(items: Any) -> Any:
+def _with_arrays(items: object) -> object:
     """Nested lists in which numbers are arrays: these have dtypes in NumPy's lists."""
     if isinstance(items, (list, tuple)):
         return [_with_arrays(item) for item in items]
     return strong(as_value(items))
 
 
-def _nditer(*args: Any, **options: Any) -> Any:
+def _nditer(*args: Any, **options: Any) -> object:
     """`np.nditer`, of arrays that are not traced."""
     if holds_arrays([*args, *options.values()]):
         hint = "write an expression of whole arrays, or a loop over rows"

@@ -30,10 +30,10 @@ def _define_operators() -> None:
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
 
 
-def _repeating(computes: Callable[..., Any]) -> Callable[..., Any]:
+def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
     """A product, or the repetition of a list, which needs a number."""
 
-    def times(self: TracedArray, other: Any) -> Any:
+    def times(self: TracedArray, other: object) -> Any:
         if isinstance(other, SEQUENCES) and is_size(self.content):
             refuse_repeating(self.content, other)
         return computes(self, other)
@@ -41,23 +41,23 @@ def _repeating(computes: Callable[..., Any]) -> Callable[..., Any]:
     return times
 
 
-def _unary(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
+def _unary(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
     return lambda self: wrapped(computes(self.content))
 
 
-def _number(computes: Callable[[Any], Any]) -> Callable[[TracedArray], Any]:
+def _number(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
     return lambda self: number_by(computes, self.content)
 
 
-def _binary(computes: Callable[..., Any]) -> Callable[..., Any]:
+def _binary(computes: Callable[..., object]) -> Callable[..., object]:
     return lambda self, *other: wrapped(computes(self.content, *content_of(other)))
 
 
-def _reflected(computes: Callable[..., Any]) -> Callable[..., Any]:
+def _reflected(computes: Callable[..., object]) -> Callable[..., object]:
     return lambda self, other: wrapped(computes(content_of(other), self.content))
 
 
-def _in_place(computes: Callable[..., Any]) -> Callable[..., Any]:
+def _in_place(computes: Callable[..., object]) -> Callable[..., object]:
     return lambda self, other: self.updated(
         wrapped(computes(self.content, content_of(other)))
     )

@@ -38,8 +38,12 @@ def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
 
 
 def _along_axis(
-    function: Callable[..., Any], axis: int, array: Any, *args: Any, **named: Any
-) -> Any:
+    function: Callable[..., object],
+    axis: int,
+    array: object,
+    *args: object,
+    **named: object,
+) -> object:
     """The results of a function of vectors, for each along an axis."""
     content = as_value(content_of(array))
     if not -content.ndim <= axis < content.ndim:
@@ -64,7 +68,7 @@ def _along_axis(
     return wrapped(F.moveaxis(results, last, there))
 
 
-def _einsum(subscripts: Any, *operands: Any, **options: Any) -> Any:
+def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     """Products; of one array whose axes all stay, a view."""
     args = (subscripts, *operands)
     alone = operands[0] if len(operands) == 1 and not options else None
@@ -73,17 +77,17 @@ def _einsum(subscripts: Any, *operands: Any, **options: Any) -> Any:
     return results_of(np.einsum, args, options)
 
 
-def _keeps_axes(subscripts: Any) -> bool:
+def _keeps_axes(subscripts: object) -> bool:
     axes, arrow, results = str(subscripts).replace(" ", "").partition("->")
     return set(axes) == set(results) if arrow else len(set(axes)) == len(axes)
 
 
-def _reshape(array: Any, *shape: Any, order: str = "C", **options: Any) -> Any:
+def _reshape(array: Any, *shape: object, order: str = "C", **options: Any) -> Any:
     shape = shape or (options.pop("shape", options.pop("newshape", None)),)
     return _array(array).reshape(*shape, order=order)
 
 
-def _ravel(array: Any, order: str = "C") -> Any:
+def _ravel(array: object, order: str = "C") -> object:
     return _array(array).ravel(order)
 
 
@@ -93,20 +97,20 @@ def _array(argument: Any) -> TracedArray:
     )
 
 
-def _diag(array: Any, k: int = 0) -> Any:
+def _diag(array: object, k: int = 0) -> object:
     """A diagonal, which is a view that is not written, or a matrix that has one."""
     if isinstance(array, TracedArray) and array.content.ndim == 2:
         return np.diagonal(array, k)
     return results_of(np.diag, (array, k), {})
 
 
-def _real_if_close(array: Any, tol: float = 100) -> Any:
+def _real_if_close(array: object, tol: float = 100) -> object:
     if isinstance(array, TracedArray) and array.content.dtype.kind != "c":
         return array
     return results_of(np.real_if_close, (array, tol), {})
 
 
-def _broadcast_arrays(*arrays: Any, **options: Any) -> Any:
+def _broadcast_arrays(*arrays: object, **options: object) -> object:
     """Views, which are not written."""
     if options:
         raise graph_error("takes no options", op="broadcast_arrays", got=str(options))
@@ -115,7 +119,7 @@ def _broadcast_arrays(*arrays: Any, **options: Any) -> Any:
 
 
 def _put_along_axis(
-    array: TracedArray, indices: Any, values: Any, axis: int | None
+    array: TracedArray, indices: object, values: object, axis: int | None
 ) -> None:
     if axis is None:
         array.flat[indices] = values
@@ -125,11 +129,11 @@ def _put_along_axis(
     array.memory.write(..., put)
 
 
-def _place(array: TracedArray, mask: Any, new: Any) -> None:
+def _place(array: TracedArray, mask: object, new: object) -> None:
     array[mask] = new
 
 
-def _put_masked(array: TracedArray, mask: Any, new: Any) -> None:
+def _put_masked(array: TracedArray, mask: object, new: object) -> None:
     """`np.putmask`: of as many numbers as the array has elements, or of one."""
     numbers = F.asarray(content_of(new))
     if numbers.size != 1 and numbers.shape != array.content.shape:
@@ -140,7 +144,9 @@ def _put_masked(array: TracedArray, mask: Any, new: Any) -> None:
     array.updated(wrapped(chosen))
 
 
-def _nan_to_num(array: Any, copy: bool = True, *args: Any, **options: Any) -> Any:
+def _nan_to_num(
+    array: object, copy: bool = True, *args: object, **options: object
+) -> object:
     numbers = content_of((array, True, *args))
     result = wrapped(computed(np.nan_to_num, numbers, content_of(options)))
     if copy or not isinstance(array, TracedArray):

@@ -82,7 +82,7 @@ def inputs_of(
     return variables
 
 
-def _derivatives(how: Differentiated, tree: Any, args: Sequence[Any]) -> Any:
+def _derivatives(how: Differentiated, tree: Any, args: Sequence[object]) -> object:
     """A structure like that of the derivatives of results of a structure."""
     several = not isinstance(how.argnums, int)
     slopes = tuple(args[i] for i in how.argnums) if several else args[how.argnums]  # type: ignore[union-attr,index]

@@ -15,7 +15,16 @@ from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.params.kinds import KINDS, ParamKind, Text
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.types import DTYPES, DType, TensorType, dtype_of, is_integer, name_of
+from graphc.ir.types import (
+    DTYPES,
+    ConcreteArray,
+    DType,
+    NDArray,
+    TensorType,
+    dtype_of,
+    is_integer,
+    name_of,
+)
 
 SIZE = np.dtype("int64")
 Shape = tuple[Size, ...]
@@ -27,7 +36,7 @@ class Data:
 
     __slots__ = ("_hash", "array")
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    def __init__(self, array: NDArray) -> None:
         self.array = np.array(array, order="C")
         self.array.setflags(write=False)
         self._hash = hash((array.dtype, array.shape, self.array.tobytes()))
@@ -71,7 +80,7 @@ _input.rounding = _constant.rounding = _size.rounding = "stored"
 _input.range = lambda node: (node.params["name"].content, None, None)
 
 
-def _sizes_of_constant(*, data: Data, weak: bool) -> Any:
+def _sizes_of_constant(*, data: Data, weak: bool) -> NDArray:
     truths = data.array.dtype.kind == "b"
     return (data.array.astype("int8") if truths else data.array).astype(object)
 
@@ -154,7 +163,7 @@ def size_value(size: Size) -> "int | Value":
 enroll(size_value, "size_value")
 
 
-def literal_of(value: Value) -> "np.ndarray[Any, Any] | None":
+def literal_of(value: Value) -> NDArray | None:
     """The array of a constant, or None for any other value."""
     if value.node.primitive is CONSTANT:
         return value.node.params["data"].array
@@ -209,7 +218,7 @@ def _integer_dtype(x: int) -> "DType | None":
     return np.dtype("uint64") if 0 <= x < 2**64 else None
 
 
-def _holds_values(items: Sequence[Any], axes: int = 1) -> bool:
+def _holds_values(items: Sequence[ConcreteArray], axes: int = 1) -> bool:
     if axes > MOST_AXES:
         problem = f"lists are nested deeper than the {MOST_AXES} axes of arrays"
         raise graph_error(problem)
@@ -221,7 +230,7 @@ def _holds_values(items: Sequence[Any], axes: int = 1) -> bool:
     )
 
 
-def _literal_array(x: Any) -> np.ndarray[Any, Any]:
+def _literal_array(x: Any) -> NDArray:
     if _is_masked(x):
         raise graph_error(
             "a masked array would lose its mask",
@@ -243,7 +252,7 @@ def _literal_array(x: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _is_masked(x: Any) -> bool:
+def _is_masked(x: object) -> bool:
     if type(x) is np.ndarray or isinstance(x, np.generic):
         return False
     if isinstance(x, (list, tuple)):
@@ -251,7 +260,7 @@ def _is_masked(x: Any) -> bool:
     return bool(np.ma.is_masked(x))
 
 
-def as_size(x: Any, what: str = "a size") -> Size:
+def as_size(x: object, what: str = "a size") -> Size:
     """An integer, integer scalar value or dim, as a size (its sign unchecked)."""
     if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
         if not -(2**63) <= x < 2**63:
@@ -275,12 +284,12 @@ def as_size(x: Any, what: str = "a size") -> Size:
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
 
 
-def _shown(x: Any) -> str:
+def _shown(x: object) -> str:
     """A repr that is not deep."""
     return reprlib.repr(x) if isinstance(x, (list, tuple, dict)) else repr(x)
 
 
-def as_shape(x: Any) -> Shape:
+def as_shape(x: object) -> Shape:
     """A shape: one size, a sequence of sizes, or an integer vector value."""
     if isinstance(x, Value) and x.type.rank == 1:
         length = x.type.shape[0]
@@ -297,7 +306,7 @@ def as_shape(x: Any) -> Shape:
     return tuple(as_size(n) for n in x)
 
 
-def no_device(device: Any, op_name: str) -> None:
+def no_device(device: object, op_name: str) -> None:
     """The `device` of the Array API must be None, which is that of every value."""
     if device is not None:
         raise graph_error(
@@ -327,7 +336,7 @@ def shape_text(shape: Sequence[Size]) -> str:
     return f"({inside},)" if len(shape) == 1 else f"({inside})"
 
 
-def normal_axis(axis: Any, rank: int, op_name: str) -> int:
+def normal_axis(axis: object, rank: int, op_name: str) -> int:
     """One axis in 0..rank-1; raises GraphError when it is out of range."""
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         raise graph_error(
@@ -343,7 +352,7 @@ def normal_axis(axis: Any, rank: int, op_name: str) -> int:
     return int(axis) % rank
 
 
-def normal_axes(axis: Any, rank: int, op_name: str) -> tuple[int, ...]:
+def normal_axes(axis: object, rank: int, op_name: str) -> tuple[int, ...]:
     """Sorted, distinct axes; None stands for all."""
     if axis is None:
         return tuple(range(rank))
@@ -365,7 +374,7 @@ def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
     return F._convert(x, dtype=dtype, weak=weak)
 
 
-def _cast_literal(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+def _cast_literal(array: NDArray, dtype: DType) -> NDArray:
     if is_integer(dtype) and is_integer(array.dtype):
         limits = np.iinfo(dtype)
         number = int(array)

@@ -1,7 +1,7 @@
 """NumPy's functions of values: `np.sin(x)` is `gt.sin(x)`, or says what to use."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ METHODS = {  # of ufuncs
 
 
 def apply_ufunc(
-    ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+    ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, object]
 ) -> Any:
     """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
     name = ufunc.__name__
@@ -59,7 +59,7 @@ def apply_ufunc(
     return _as_arrays(_called(function, name, inputs, options))
 
 
-def _as_arrays(results: Any) -> Any:
+def _as_arrays(results: Any) -> object:
     """Results as NumPy's functions give them, whose numbers are no Python numbers."""
     if isinstance(results, tuple):
         return tuple(map(_as_arrays, results))
@@ -67,8 +67,8 @@ def _as_arrays(results: Any) -> Any:
 
 
 def _by_method(
-    name: str, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
-) -> Any:
+    name: str, method: str, inputs: tuple[object, ...], options: dict[str, object]
+) -> object:
     """A method of a ufunc; it goes along the first axis where none is said."""
     function_name = METHODS.get((name, method))
     if function_name is None:
@@ -78,7 +78,9 @@ def _by_method(
     )
 
 
-def _outer(function: Callable[..., Any], a: Any, b: Any, **options: Any) -> Any:
+def _outer(
+    function: Callable[..., object], a: Any, b: Any, **options: object
+) -> object:
     """A function of each element of one array with each of another."""
     a, b = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
     new = tuple(range(a.ndim, a.ndim + b.ndim))
@@ -86,7 +88,7 @@ def _outer(function: Callable[..., Any], a: Any, b: Any, **options: Any) -> Any:
 
 
 def apply_function(
-    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+    function: Any, args: tuple[object, ...], options: dict[str, object]
 ) -> Any:
     """The answer of `__array_function__`."""
     name = name_of(function)
@@ -96,7 +98,7 @@ def apply_function(
     return _called(ours, name, *_by_name(function, args, options))
 
 
-def name_of(function: Any) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """The name, here, of a function of NumPy or of a library that extends it."""
     space = SPACES.get(function.__module__, f"{function.__module__}.")
     name = space + function.__name__
@@ -104,7 +106,7 @@ def name_of(function: Any) -> str:
 
 
 def _by_name(
-    function: Any, args: tuple[Any, ...], options: dict[str, Any]
+    function: Callable[..., object], args: tuple[object, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Optional arguments as keywords: NumPy has some in between that we have not."""
     try:
@@ -120,11 +122,11 @@ def _by_name(
 
 
 def _called(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     name: str,
-    args: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Any:
+    args: tuple[object, ...],
+    options: Mapping[str, object],
+) -> object:
     signature = inspect.signature(function)
     args, options = _fitted(signature, args, options)
     try:
@@ -136,7 +138,9 @@ def _called(
 
 
 def _fitted(
-    signature: inspect.Signature, args: tuple[Any, ...], options: dict[str, Any]
+    signature: inspect.Signature,
+    args: tuple[object, ...],
+    options: Mapping[str, object],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments that are positional here by position; none about memory layout."""
     parameters = signature.parameters

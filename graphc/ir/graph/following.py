@@ -5,13 +5,13 @@ axes alone are followed through arithmetic of 32 bits too; a guard has the progr
 refuse shapes for which that would wrap around.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphc.ir.graph.nodes import Guard, Value, known_sizes
+from graphc.ir.graph.nodes import Guard, Params, Value, known_sizes
 from graphc.ir.params.exactness import limits, wrapped
 from graphc.ir.sizes.dims import Dim, Size, less_equal
 from graphc.ir.types import DType, TensorType
@@ -35,7 +35,7 @@ OPAQUE = Followed()
 def followed(
     primitive: Any,
     inputs: Sequence[Value],
-    params: Mapping[str, Any],
+    params: Params,
     type: TensorType,
 ) -> Followed:
     """The sizes that the first output of a node holds, if they can be followed."""

@@ -27,6 +27,7 @@ from graphc.errors import (
 )
 from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import in_forked_children
+from graphc.ir.graph.accepted import IndexLike
 from graphc.ir.graph.operators import Operators
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import (
@@ -41,11 +42,12 @@ from graphc.ir.namespace import (
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.types import DType, TensorType, is_integer
+from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
 if TYPE_CHECKING:
     from graphc.ir.functions.methods import Methods
     from graphc.ir.graph.op import Primitive
+    from graphc.ops.indexing.at import Updates
 else:
     Methods = object
 
@@ -179,7 +181,7 @@ def _gone(entry: ref[Node]) -> None:
 def intern_node(
     primitive: "Primitive",
     inputs: "tuple[Value, ...]",
-    params: dict[str, Any],
+    params: Params,
     types: tuple[TensorType, ...],
     guards: tuple[Guard, ...],
 ) -> Node:
@@ -222,7 +224,7 @@ def recording_shared() -> Iterator[set[Node]]:
         _RECORDING.records = outer
 
 
-def _interned(key: tuple[Any, ...], node: Node) -> Node:
+def _interned(key: tuple[object, ...], node: Node) -> Node:
     """A new node, or that of another thread which made it at the same time."""
     reference = _InternedNode(node, _gone)
     reference.key = key
@@ -293,7 +295,7 @@ class Value(Operators, Methods):
         return None
 
     @property
-    def at(self) -> Any:
+    def at(self) -> "Updates":
         """Functional updates: `x.at[index].set(v)`, `.add(v)` and so on."""
         return F.updates_of(self)
 
@@ -335,10 +337,10 @@ class Value(Operators, Methods):
     def __copy__(self) -> "Value":
         return self  # a value never changes, and there is one of each
 
-    def __deepcopy__(self, _: Any) -> "Value":
+    def __deepcopy__(self, _: object) -> "Value":
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         raise graph_error(
             "a value cannot be pickled: it stands for a graph of this process",
             op="pickle",
@@ -367,7 +369,7 @@ class Value(Operators, Methods):
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *METHODS})
 
-    def __getitem__(self, index: Any) -> "Value":
+    def __getitem__(self, index: IndexLike) -> "Value":
         return F.getitem(self, index)
 
     def __iter__(self) -> "Iterator[Value]":
@@ -379,10 +381,10 @@ class Value(Operators, Methods):
             raise no_items(self, problem, "iter", hint)
         return iter([self[i] for i in range(n)])
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         raise self._unchanged("write y = x.at[index].set(value)")
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: object) -> None:
         raise self._unchanged("write y = gt.delete(x, index)")
 
     def _unchanged(self, remedy: str) -> GraphError:
@@ -415,7 +417,7 @@ class Value(Operators, Methods):
     def __float__(self) -> float:
         raise no_number(self, "float")
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
+    def __array__(self, *_: object, **__: object) -> Any:
         raise no_number(self, "numpy.asarray", "use a function of graphc.tensor")
 
     def __str__(self) -> str:
@@ -434,7 +436,7 @@ class Value(Operators, Methods):
 
     @classmethod
     def __torch_function__(
-        cls, function: Any, _: Any, args: Any = (), options: Any = None
+        cls, function: type, _: object, args: Any = (), options: object = None
     ) -> Any:
         value = next(a for a in args if isinstance(a, Value))
         raise foreign(value, f"torch.{function.__name__}")
@@ -452,7 +454,7 @@ class Value(Operators, Methods):
             raise no_items(self, problem, op, hint)
 
 
-def known_sizes(value: Value) -> "np.ndarray[Any, Any] | None":
+def known_sizes(value: Value) -> NDArray | None:
     """The integers that `value` holds as sizes, or None where they are not known.
 
     An integer scalar is always known: if by no rule, then as its own symbol.

@@ -2,7 +2,7 @@
 
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -10,7 +10,7 @@ from graphc.errors import ErrorKind, GraphError, graph_error
 from graphc.ir.graph.following import followed
 from graphc.ir.graph.nodes import Guard, Node, Params, Value, intern_node
 from graphc.ir.namespace import user_op
-from graphc.ir.params.kinds import KINDS, ParamKind, ParamKinds
+from graphc.ir.params.kinds import KINDS, Param, ParamKind, ParamKinds
 from graphc.ir.primitives import REGISTRY
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size, equal, less_equal, may_be_one
@@ -36,7 +36,8 @@ class Printing(NamedTuple):
 
 
 Emit = Callable[[Printing], str]
-Vjp = Callable[..., "tuple[Value | None, ...]"]
+Cotangents = tuple[Value | None, ...]
+Vjp = Callable[..., Cotangents]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
@@ -167,7 +168,7 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
 
-    def __call__(self, *inputs: Value, **params: Any) -> Any:
+    def __call__(self, *inputs: Value, **params: Param) -> Any:
         """Build the node; its one value, or a tuple of several.
 
         Raises GraphError where the inputs do not fit, naming op and types.
@@ -327,7 +328,7 @@ _CURRENT = _Inference()
 
 
 def infer_types(
-    primitive: Primitive, inputs: tuple[Value, ...], params: Mapping[str, Any]
+    primitive: Primitive, inputs: tuple[Value, ...], params: Params
 ) -> tuple[tuple[TensorType, ...], tuple[Guard, ...]]:
     """Run the type rule: the types of the outputs, and the guards it needs."""
     outer = _CURRENT.now

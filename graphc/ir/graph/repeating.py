@@ -21,19 +21,19 @@ _TEXT = (str, bytes, bytearray)
 _NUMBERS = (bool, int, float, complex)
 
 
-def refuse_repeating(count: "Value", sequence: Any) -> None:
+def refuse_repeating(count: "Value", sequence: object) -> None:
     """Raise GraphError for a sequence times an integer, which may mean to repeat it."""
     if not count.type.rank and is_integer(count.dtype):
         raise no_repeating(count, sequence)
 
 
-def no_repeating(count: "Value", sequence: Any) -> GraphError:
+def no_repeating(count: "Value", sequence: object) -> GraphError:
     """The error of a sequence that is to be repeated by a symbolic number."""
     op = f"{type(sequence).__name__} *"
     return graph_error(NO_NUMBER, op=op, got=shown(count), hint=_hint(sequence))
 
 
-def _hint(sequence: Any) -> str:
+def _hint(sequence: object) -> str:
     """Code for both that may be meant, in the words of the user's line."""
     if isinstance(sequence, _TEXT):
         return "text has a length that is known when the graph is built"
@@ -55,7 +55,7 @@ def _repeated(sequence: Any, items: str, number: str) -> str:
     return f'gt.full({number}, {item!r}, "{dtype}")'
 
 
-def _rank(items: Any) -> int:
+def _rank(items: object) -> int:
     """The rank of the array of some items."""
     if not isinstance(items, (list, tuple)):
         return int(getattr(items, "ndim", 0))

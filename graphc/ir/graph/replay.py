@@ -163,10 +163,10 @@ def _size_of(integer: Value) -> Size:
     return number if isinstance(number, int) else symbol_dim(integer.symbol)
 
 
-def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, Any]:
+def resized(params: Params, resize: Callable[[Size], Size]) -> dict[str, object]:
     """Params with `resize` of the sizes in them."""
 
-    def one(param: Any) -> Any:
+    def one(param: object) -> Any:
         if isinstance(param, tuple):
             items = map(one, param)
             return type(param)(*items) if is_record(param) else tuple(items)

@@ -8,7 +8,7 @@ set, and what people write freely is `Text`, which goes into no string by itself
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import (
@@ -73,6 +73,7 @@ class AxisOf:
     new: bool = False
 
 
+Param = Hashable  # of a node: nodes are equal where their params are
 AxisParam = Annotated[int, AxisOf()]
 AxesParam = tuple[AxisParam, ...]
 NewAxisParam = Annotated[int, AxisOf(new=True)]
@@ -88,23 +89,23 @@ class ParamKind:
     record: Any = None  # the named tuple that it is of, in texts a tuple
 
 
-def _is_integer(x: Any) -> bool:
+def _is_integer(x: object) -> bool:
     return type(x) is int and -LARGEST <= x < LARGEST
 
 
-def _is_axis(x: Any) -> bool:
+def _is_axis(x: object) -> bool:
     return type(x) is int and 0 <= x < MOST_AXES
 
 
-def _is_number(x: Any) -> bool:
+def _is_number(x: object) -> bool:
     return type(x) is float or _is_integer(x)
 
 
-def _is_dtype(x: Any) -> bool:
+def _is_dtype(x: object) -> bool:
     return isinstance(x, np.dtype) and x in _SUPPORTED
 
 
-def _is_text(x: Any) -> bool:
+def _is_text(x: object) -> bool:
     return type(x) is Text and type(x.content) is str
 
 
@@ -121,7 +122,7 @@ KINDS: dict[Any, ParamKind] = {  # by annotation
 }
 
 
-def kind_of(annotation: Any) -> ParamKind:
+def kind_of(annotation: object) -> ParamKind:
     """The kind that an annotation stands for. Raises TypeError where it has none."""
     known = KINDS.get(annotation) if annotation is not Any else None
     if known is not None:
@@ -149,7 +150,7 @@ def kind_of(annotation: Any) -> ParamKind:
     raise TypeError(f"{annotation!r} is no kind of param")
 
 
-def _axis_of(annotation: Any) -> AxisOf | None:
+def _axis_of(annotation: object) -> AxisOf | None:
     """Whose axes the params of an annotation are."""
     args = get_args(annotation)
     if get_origin(annotation) is tuple:
@@ -158,14 +159,14 @@ def _axis_of(annotation: Any) -> AxisOf | None:
     return next((m for m in marks if isinstance(m, AxisOf)), None)
 
 
-def _with_sizes(args: tuple[Any, ...]) -> list[Any]:
+def _with_sizes(args: tuple[object, ...]) -> list[object]:
     """The parts of a union, an integer or a symbolic size as one."""
     if not {int, Dim} <= set(args):
         return list(args)
     return [int | Dim, *(a for a in args if a not in (int, Dim))]
 
 
-def _words(words: tuple[Any, ...]) -> ParamKind:
+def _words(words: tuple[object, ...]) -> ParamKind:
     for word in words:
         if type(word) is not str or not _WORD.fullmatch(word):
             raise TypeError(f"{word!r} is no word")
@@ -202,7 +203,7 @@ def _exactly(items: list[ParamKind]) -> ParamKind:
     return ParamKind(f"a tuple of {' and '.join(kind.text for kind in items)}", allows)
 
 
-def is_record(x: Any) -> bool:
+def is_record(x: object) -> bool:
     """Whether an object, or a class, is a named tuple, the form of several params."""
     return hasattr(x, "_fields")
 
@@ -223,7 +224,7 @@ def _record(cls: Any) -> ParamKind:
     """A data class of params: the fields are checked one by one."""
     parts = [(f.name, kind_of(f.type).allows) for f in fields(cls)]
 
-    def allows(x: Any) -> bool:
+    def allows(x: object) -> bool:
         return type(x) is cls and all(check(getattr(x, n)) for n, check in parts)
 
     return ParamKind(f"a {cls.__name__}", allows)
@@ -232,7 +233,7 @@ def _record(cls: Any) -> ParamKind:
 class ParamKinds:
     """The params that an op has, and the check of those that a node is to have."""
 
-    def __init__(self, op: str, rule: Callable[..., Any]) -> None:
+    def __init__(self, op: str, rule: Callable[..., object]) -> None:
         """Raises TypeError where a param of the rule is of no kind."""
         self._op = op
         self._kinds: dict[str, ParamKind] = {}
@@ -247,7 +248,7 @@ class ParamKinds:
                 optional = parameter.default is not parameter.empty
                 self.declare(parameter.name, parameter.annotation, optional=optional)
 
-    def declare(self, name: str, annotation: Any, *, optional: bool = False) -> None:
+    def declare(self, name: str, annotation: object, *, optional: bool = False) -> None:
         """Let there be a param of the kind that an annotation says."""
         try:
             kind = kind_of(annotation)
@@ -280,13 +281,13 @@ class ParamKinds:
                 self._require_axes(name, params[name], axis, inputs[axis.input])
         return params
 
-    def _require_axes(self, name: str, value: Any, axis: AxisOf, x: Any) -> None:
+    def _require_axes(self, name: str, value: object, axis: AxisOf, x: Any) -> None:
         axes = value if type(value) is tuple else (value,)
         limit = x.type.rank + (len(axes) if axis.new else 0)
         if axes and max(axes) >= limit:
             self._refuse(name, value, f"an axis below {limit}, of {x.type}")
 
-    def _in_order(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _in_order(self, params: Mapping[str, Any]) -> dict[str, object]:
         for name in params:
             if name not in self._kinds:
                 has = f"only {', '.join(self.names)}" if self.names else "nor any other"
@@ -304,11 +305,11 @@ class ParamKinds:
         problem = f"the param {name} is {got}, and must be {expected}"
         raise graph_error(problem, op=self._op)
 
-    def read(self, params: dict[str, Any]) -> dict[str, Any]:
+    def read(self, params: Mapping[str, Any]) -> dict[str, object]:
         """The params of a text, where free texts are words, and records are tuples."""
         return {name: self._read(name, value) for name, value in params.items()}
 
-    def _read(self, name: str, value: Any) -> Any:
+    def _read(self, name: str, value: object) -> object:
         kind = self._kinds.get(name)
         if type(value) is str and kind is KINDS[Text]:
             return Text(value)
@@ -316,7 +317,7 @@ class ParamKinds:
         return value if record is None or type(value) is not tuple else record(*value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value of any kind in a message: on one line, and not long."""
     if type(value) is int and abs(value) >= LARGEST:
         return f"an integer of {value.bit_length()} bits"

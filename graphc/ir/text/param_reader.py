@@ -91,23 +91,23 @@ class ParamReader(Tokens):
         """A number or an expression of sizes."""
         return self.as_size(self.param())
 
-    def as_size(self, param: Any) -> Size:
+    def as_size(self, param: object) -> Size:
         """`param`, which must be a size."""
         if isinstance(param, bool) or not isinstance(param, (int, Dim)):
             self.fail("expected a size", self.at - 1)
         return param
 
-    def param(self) -> Any:
+    def param(self) -> object:
         """Any param; sums and products are those of sizes."""
         return self.chain(self.product, _SUMS)
 
-    def product(self) -> Any:
+    def product(self) -> object:
         """A factor, or several."""
         return self.chain(self.factor, _PRODUCTS)
 
     def chain(
-        self, read: Callable[[], Any], signs: dict[str, Callable[[Any, Any], Size]]
-    ) -> Any:
+        self, read: Callable[[], object], signs: dict[str, Callable[[Any, Any], Size]]
+    ) -> object:
         """Operands with signs between them, from left to right."""
         left = read()
         while self.peek() in signs:
@@ -154,7 +154,7 @@ class ParamReader(Tokens):
             return self.nested(lambda: self.call(name))
         return self.symbol(name)
 
-    def group(self) -> Any:
+    def group(self) -> object:
         """A size in parentheses, or a tuple."""
         self.expect("(")
         if self.accept(")"):
@@ -228,7 +228,7 @@ class ParamReader(Tokens):
             self.fail(f"{name} is no body", self.at - 1)
         return self.scope.bodies[name]
 
-    def dtype_or_more(self) -> Any:
+    def dtype_or_more(self) -> object:
         """A dtype, a type with its sizes, or an array with its elements."""
         at = self.at
         dtype = self.dtype()

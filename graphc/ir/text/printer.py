@@ -38,7 +38,7 @@ from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Dim, Symbol, axis, expression, symbol_dim
 from graphc.ir.sizes.text import shared_parts
-from graphc.ir.types import DTYPES, DType, TensorType
+from graphc.ir.types import DTYPES, DType, NDArray, TensorType
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 RESERVED = {
@@ -253,7 +253,7 @@ class Writer:
         sizes = ", ".join(map(self._param, type.shape))
         return f"{'weak ' if type.weak else ''}{type.dtype.name}[{sizes}]"
 
-    def _param(self, param: Any) -> str:
+    def _param(self, param: object) -> str:
         """A param as text. Raises GraphError where its kind has none."""
         match param:
             case Dim():
@@ -278,7 +278,7 @@ class Writer:
         kind = type(param).__name__
         raise graph_error(f"a param of type {kind} has no text", op="to_text")
 
-    def _opaque(self, name: str, content: Any) -> str:
+    def _opaque(self, name: str, content: object) -> str:
         """A graph by its name, after its lines; a node of this graph; else the name."""
         called = json.dumps(name)
         if isinstance(content, Node):  # which is a remark that may be left out
@@ -361,7 +361,7 @@ def _sizes(nodes: Iterable[Node]) -> Iterator[Dim]:
             yield from (n for n in sizes if isinstance(n, Dim))
 
 
-def data_text(array: np.ndarray[Any, Any]) -> str:
+def data_text(array: NDArray) -> str:
     """An array as text: numbers, or its bytes where it is long or they say more.
 
     A complex number is written as two.
@@ -382,7 +382,7 @@ def part_of(dtype: DType) -> DType:
     return np.dtype(f"float{dtype.itemsize * 4}") if dtype.kind == "c" else dtype
 
 
-def from_texts(texts: Sequence[str], dtype: DType) -> np.ndarray[Any, Any]:
+def from_texts(texts: Sequence[str], dtype: DType) -> NDArray:
     """A vector of the numbers that are written as `texts`; ValueError if none."""
     part = part_of(dtype)
     if part.kind == "b" and not {"True", "False"}.issuperset(texts):

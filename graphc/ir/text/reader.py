@@ -10,7 +10,7 @@ from typing import Any
 from graphc.errors import GraphError, SourceLocation, graph_error, label
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.build import SIZE_OP, at_least, body_input, size_value, variable
-from graphc.ir.graph.nodes import SERIALS, Graph, Node, Value
+from graphc.ir.graph.nodes import SERIALS, Graph, Node, Params, Value
 from graphc.ir.graph.op import PRIMITIVES, Opaque, Primitive
 from graphc.ir.graph.verify import verify_closed
 from graphc.ir.sizes import dims
@@ -167,14 +167,14 @@ class _Statements(ParamReader):
             params[name] = param
         return inputs, params
 
-    def named_param(self) -> tuple[str, Any]:
+    def named_param(self) -> tuple[str, object]:
         """`axis=1`."""
         name = self.take("name", "the name of a param")
         self.expect("=")
         return name, self.param()
 
     def build(
-        self, name: str, inputs: list[Value], params: dict[str, Any], at: int
+        self, name: str, inputs: list[Value], params: Params, at: int
     ) -> tuple[Value, ...]:
         """The values of a node. The rule of the op checks inputs and params."""
         primitive = PRIMITIVES.get(name)

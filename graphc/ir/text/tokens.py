@@ -84,7 +84,7 @@ class Tokens:
         except ValueError:
             self.fail("this quoted text has no meaning", self.at - 1)
 
-    def several(self, read: Callable[[], Any], end: str) -> list[Any]:
+    def several(self, read: Callable[[], object], end: str) -> list[Any]:
         """Items with commas between, perhaps one after the last, up to `end`."""
         items: list[Any] = []
         while not self.accept(end):
@@ -94,7 +94,7 @@ class Tokens:
                 break
         return items
 
-    def nested(self, read: Callable[[], Any]) -> Any:
+    def nested(self, read: Callable[[], object]) -> Any:
         """The result of `read` one level deeper; the number of levels is limited."""
         self._depth += 1
         if self._depth > _DEEPEST:

@@ -1,11 +1,11 @@
 """Arrays from sizes and numbers."""
 
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -21,7 +21,7 @@ from graphc.ir.graph.build import (
     strong,
 )
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Array, op, require_at_most, type_error
+from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -66,13 +66,17 @@ def _(pad: Padding, value: PaddedValue, *, shape: Shape) -> PaddedValue:
     return pad.result(_full(value.value, shape=shape), fill)
 
 
-def _dtype_or(dtype: Any, default: DType) -> DType:
+def _dtype_or(dtype: DTypeLike | None, default: DType) -> DType:
     return default if dtype is None else dtype_of(dtype)
 
 
 @public()
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """An array of this shape with `fill_value` everywhere (broadcast to it)."""
     no_device(device, "full")
@@ -85,14 +89,18 @@ def full(
 
 
 @public()
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def zeros(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: None = None
+) -> Value:
     """Zeros; the default float where no dtype is given."""
     no_device(device, "zeros")
     return full(shape, 0, _dtype_or(dtype, config.float))
 
 
 @public()
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def ones(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: None = None
+) -> Value:
     """Ones; the default float where no dtype is given."""
     no_device(device, "ones")
     return full(shape, 1, _dtype_or(dtype, config.float))
@@ -103,13 +111,13 @@ enroll(zeros, "empty")
 
 @public()
 def full_like(
-    x: Any,
+    x: ArrayLike,
     /,
-    fill_value: Any,
-    dtype: Any = None,
-    shape: Any = None,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
     *,
-    device: Any = None,
+    device: None = None,
 ) -> Value:
     """`fill_value` everywhere; dtype and shape are those of `x` where not given."""
     no_device(device, "full_like")
@@ -120,7 +128,12 @@ def full_like(
 
 @public()
 def zeros_like(
-    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """Zeros; dtype and shape are those of `x` where not given."""
     no_device(device, "zeros_like")
@@ -129,7 +142,12 @@ def zeros_like(
 
 @public()
 def ones_like(
-    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """Ones; dtype and shape are those of `x` where not given."""
     no_device(device, "ones_like")
@@ -143,7 +161,7 @@ def _iota(*, start: Size, step: Size, length: Size, dtype: DType) -> TensorType:
     return TensorType(dtype, (length,))
 
 
-def _print_iota(p: Any) -> str:
+def _print_iota(p: Printing) -> str:
     params = p.node.params
     start, step, length = params["start"], params["step"], params["length"]
     dtype = p.code(params["dtype"])
@@ -177,13 +195,13 @@ def _(pad: Padding, *, start: Size, step: Size, length: Size, dtype: DType) -> V
 
 @public()
 def arange(
-    start: Any,
+    start: ArrayLike,
     /,
-    stop: Any = None,
-    step: Any = 1,
-    dtype: Any = None,
+    stop: ArrayLike | None = None,
+    step: ArrayLike = 1,
+    dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: None = None,
 ) -> Value:
     """Numbers from `start` up to `stop`, without it, by `step`, as `numpy.arange`.
 
@@ -219,7 +237,7 @@ def _integer_range(start: Size, stop: Size, step: Size, dtype: DType) -> Value:
     return cast(_iota(start=start, step=step, length=length, dtype=to_int), dtype)
 
 
-def _float_range(values: list[Value], dtype: Any) -> Value:
+def _float_range(values: list[Value], dtype: DTypeLike | None) -> Value:
     start, stop, step = values
     to = _dtype_or(dtype, strong(as_value(common_weak(values))).dtype)
     steps = F.ceil((stop - start) / step)
@@ -243,7 +261,13 @@ def common_weak(values: list[Value]) -> Value:
 
 @public()
 def eye(
-    N: Any, M: Any = None, /, k: Any = 0, dtype: Any = None, *, device: Any = None
+    N: SizeLike,
+    M: SizeLike | None = None,
+    /,
+    k: SizeLike = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """Ones on diagonal `k` of an N x M matrix, zeros elsewhere."""
     no_device(device, "eye")
@@ -263,7 +287,12 @@ enroll(eye, "identity")
 
 
 @public()
-def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
+def tri(
+    N: SizeLike,
+    M: SizeLike | None = None,
+    k: SizeLike = 0,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
@@ -273,7 +302,7 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = None) -> Value:
     return cast(below, result_dtype)
 
 
-def _triangle(x: Any, k: Any, upper: bool, op_name: str) -> Value:
+def _triangle(x: ArrayLike, k: SizeLike, upper: bool, op_name: str) -> Value:
     value = strong(as_value(x))
     if value.type.rank < 2:
         raise graph_error("needs a matrix", op=op_name, got=str(value.type))
@@ -284,20 +313,25 @@ def _triangle(x: Any, k: Any, upper: bool, op_name: str) -> Value:
 
 
 @public()
-def tril(x: Any, /, k: Any = 0) -> Value:
+def tril(x: ArrayLike, /, k: SizeLike = 0) -> Value:
     """The lower triangle, zeros above diagonal `k`."""
     return _triangle(x, k, False, "tril")
 
 
 @public()
-def triu(x: Any, /, k: Any = 0) -> Value:
+def triu(x: ArrayLike, /, k: SizeLike = 0) -> Value:
     """The upper triangle, zeros below diagonal `k`."""
     return _triangle(x, k, True, "triu")
 
 
 @public()
 def asarray(
-    x: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    *,
+    device: None = None,
+    copy: bool | None = None,
 ) -> Value:
     """Numbers, arrays or nested lists of values as one value.
 
@@ -310,7 +344,7 @@ def asarray(
     return strong(value) if dtype is None else cast(value, dtype_of(dtype))
 
 
-def _plain_numbers(x: Any) -> bool:
+def _plain_numbers(x: ArrayLike) -> bool:
     """Whether nested lists hold Python numbers only, which have no dtype of theirs."""
     if isinstance(x, (list, tuple)):
         return all(map(_plain_numbers, x))

@@ -1,10 +1,12 @@
 """Copies of arrays with elements left out, put in between, or written over."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
@@ -19,17 +21,17 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, less_equal
-from graphc.ir.types import BOOL, INT64, is_integer
+from graphc.ir.types import BOOL, INT64, NDArray, is_integer
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
 FULL = slice(None)
 
 
-def _strong(x: Any) -> Value:
+def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _on_axis(x: Any, axis: int | None, name: str) -> tuple[Value, int]:
+def _on_axis(x: ArrayLike, axis: int | None, name: str) -> tuple[Value, int]:
     """The array, flattened where no axis is named, and the axis."""
     value = _strong(x)
     if axis is None:
@@ -37,11 +39,11 @@ def _on_axis(x: Any, axis: int | None, name: str) -> tuple[Value, int]:
     return value, normal_axis(axis, value.type.rank, name)
 
 
-def _is_number(index: Any) -> bool:
+def _is_number(index: object) -> TypeGuard[int]:
     return isinstance(index, (int, np.integer)) and not isinstance(index, bool)
 
 
-def _place(index: Any, name: str) -> Value:
+def _place(index: ArrayLike, name: str) -> Value:
     """Positions or a mask, as a scalar or vector value."""
     if isinstance(index, (list, tuple)) and not len(index):
         index = np.zeros(0, "int64")
@@ -54,7 +56,7 @@ def _place(index: Any, name: str) -> Value:
 
 
 @public()
-def delete(x: Any, obj: Any, axis: int | None = None) -> Value:
+def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Value:
     """Without the elements at `obj`: a position, several, a mask or a slice.
 
     Flattened where no axis is named. The remaining elements are counted when the
@@ -84,7 +86,7 @@ def delete(x: Any, obj: Any, axis: int | None = None) -> Value:
     return value[(*before, stays)]
 
 
-def _remaining_positions(n: int, removed: Any) -> Any:
+def _remaining_positions(n: int, removed: NDArray) -> NDArray:
     try:
         return np.delete(np.arange(n), removed)
     except IndexError as error:
@@ -102,7 +104,7 @@ def _without_number(value: Value, axis: int, index: int) -> Value:
     return F.specify_shape(F.concatenate([head, tail], axis=axis), tuple(shape))
 
 
-def _inside(value: Value, axis: int, positions: Any) -> None:
+def _inside(value: Value, axis: int, positions: Sequence[int] | NDArray) -> None:
     """Raise for constant positions that are known to be outside."""
     n = value.type.shape[axis]
     for index in (min(positions), max(positions)):
@@ -119,7 +121,7 @@ def _without_one(value: Value, axis: int, index: Value) -> Value:
     return F.take(value, positions + F.greater_equal(positions, place), axis=axis)
 
 
-def _without_known(value: Value, axis: int, removed: Any) -> Value:
+def _without_known(value: Value, axis: int, removed: NDArray) -> Value:
     """Constant positions, all from the front or all from the back."""
     n = value.type.shape[axis]
     least = int(removed[-1]) + 1 if removed[0] >= 0 else -int(removed[0])
@@ -138,7 +140,9 @@ def _without_sorted(value: Value, axis: int, removed: Value) -> Value:
 
 
 @public()
-def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
+def insert(
+    x: ArrayLike, obj: ArrayLike | slice, values: ArrayLike, axis: int | None = None
+) -> Value:
     """With `values` put before the position or positions `obj` along `axis`.
 
     Flattened where no axis is named. `obj` is an integer, several, a slice or a mask;
@@ -186,7 +190,7 @@ def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:
     return F.concatenate([head, new, tail], axis=axis)
 
 
-def _reaching(value: Value, axis: int, places: Any) -> Value:
+def _reaching(value: Value, axis: int, places: NDArray) -> Value:
     """The array, with a check that constant positions are not after its end."""
     if not places.size:
         return value
@@ -211,13 +215,13 @@ def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
 
 
 @public()
-def append(x: Any, values: Any, axis: int | None = None) -> Value:
+def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Value:
     """`x` followed by `values` along `axis`; flattened by default."""
     return F.concatenate(promoted_as_arrays(x, values), axis=axis)
 
 
 @public()
-def resize(x: Any, new_shape: Any) -> Value:
+def resize(x: ArrayLike, new_shape: ShapeLike) -> Value:
     """The elements repeated in order to fill a new shape; zeros if there are none."""
     value = F.ravel(x)
     shape = check_shape(as_shape(new_shape), "resize")
@@ -232,7 +236,7 @@ def resize(x: Any, new_shape: Any) -> Value:
 
 
 @public()
-def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Value:
+def fill_diagonal(x: ArrayLike, val: ArrayLike, wrap: bool = False) -> Value:
     """A copy whose main diagonal holds `val`, whose elements repeat as needed.
 
     With more than two axes, which must be equal, it goes through all of them. `wrap`
@@ -255,7 +259,7 @@ def fill_diagonal(x: Any, val: Any, wrap: bool = False) -> Value:
     return array.at[(i,) * rank].set(_cycled(val, i, array))
 
 
-def _cycled(new: Any, places: Value, array: Value) -> Value:
+def _cycled(new: ArrayLike, places: Value, array: Value) -> Value:
     """One number for all places, or numbers in turn."""
     numbers = cast(as_value(new), array.dtype)
     return resize(numbers, places.type.shape) if numbers.type.rank else numbers

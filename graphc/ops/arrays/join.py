@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
@@ -27,13 +29,13 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.types import JaxArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import repeated
 from graphc.ops.common.padded_reads import is_known, number, read
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 Shape = tuple[Size, ...]
 
@@ -57,7 +59,7 @@ def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
 _concatenate.rounding = "none"
 
 
-def joined(jax: Any, arrays: Any, axis: int) -> Any:
+def joined(jax: ModuleType, arrays: JaxArray, axis: int) -> JaxArray:
     """Printed into JAX programs: the arrays one after another, but for empty ones.
 
     XLA ends the process where an empty slice begins at one of these.
@@ -96,7 +98,7 @@ def _(n: Size, batched: Batched, *arrays: Value, axis: int) -> Value:
 
 
 @_concatenate.padding
-def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Any:
+def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Rebuilt:
     joined: Value = _concatenate(*(a.value for a in arrays), axis=axis)
     if not any(a.ragged((axis,)) for a in arrays[:-1]):
         last = arrays[-1].fill
@@ -116,7 +118,7 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Any:
 
 
 @public()
-def concatenate(arrays: Sequence[Any], /, axis: int | None = 0) -> Value:
+def concatenate(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Value:
     """The arrays one after another along an existing axis (None: flattened)."""
     values = promoted(*arrays) if len(arrays) else []
     if not values:
@@ -183,7 +185,7 @@ def _(pad: Padding, *arrays: PaddedValue, axis: int) -> Value:
 
 
 @public()
-def stack(arrays: Sequence[Any], /, axis: int = 0) -> Value:
+def stack(arrays: Sequence[ArrayLike], /, axis: int = 0) -> Value:
     """The arrays along a new axis."""
     values = promoted(*arrays) if len(arrays) else []
     if not values:
@@ -192,7 +194,7 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Value:
 
 
 @public()
-def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def split(x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0) -> list[Value]:
     """Pieces along `axis`: a number of equal ones, or cut before given positions.
 
     Positions may be integer scalars, or one integer vector of static length.
@@ -209,17 +211,17 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     return [value[(*before, slice(a, b))] for a, b in pairwise(bounds)]
 
 
-def _items(positions: Any) -> list[Any]:
+def _items(positions: Any) -> list[object]:
     if isinstance(positions, Value):
         return list(positions)
     return list(positions)
 
 
-def _as_bound(position: Any) -> Any:
+def _as_bound(position: Any) -> int | Value:
     return position if isinstance(position, Value) else int(position)
 
 
-def _equal_cuts(value: Value, axis: int, sections: int) -> list[Any]:
+def _equal_cuts(value: Value, axis: int, sections: int) -> list[ArrayLike]:
     size = value.type.shape[axis]
     if sections < 1:
         raise graph_error(f"cannot split into {sections} parts", op="split")
@@ -278,7 +280,7 @@ def _(pad: Padding, x: PaddedValue, *, reps: Shape) -> Value:
 
 
 @public()
-def tile(x: Any, reps: Any, /) -> Value:
+def tile(x: ArrayLike, reps: ShapeLike, /) -> Value:
     """Repeated as a whole along each axis, as `numpy.tile`."""
     value = strong(as_value(x))
     times = as_shape(reps)
@@ -402,7 +404,7 @@ def _one_per_element(counts: Value, n: Size) -> Value:
 
 
 @public(method=True)
-def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
+def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Value:
     """Each element repeated: one number for all, or a vector of counts.
 
     A vector of one element stands for all.
@@ -432,7 +434,9 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Value:
 
 
 @public()
-def roll(x: Any, /, shift: Any, axis: int | tuple[int, ...] | None = None) -> Value:
+def roll(
+    x: ArrayLike, /, shift: ArrayLike, axis: int | tuple[int, ...] | None = None
+) -> Value:
     """Shifted around along `axis` (the flattened array by default), as `numpy.roll`.
 
     The shifts may be traced integers: they change no shape. Several axes take one
@@ -448,13 +452,14 @@ def roll(x: Any, /, shift: Any, axis: int | tuple[int, ...] | None = None) -> Va
         got = f"{len(shifts)} shifts for {len(axes)} axes"
         raise graph_error("needs a shift per axis", op="roll", got=got)
     count = max(len(axes), len(shifts))
-    axes, shifts = (v * count if len(v) == 1 else v for v in (axes, shifts))
+    axes = axes * count if len(axes) == 1 else axes
+    shifts = shifts * count if len(shifts) == 1 else shifts
     for by, along in zip(shifts, axes, strict=True):
         value = _rolled(value, by, normal_axis(along, value.type.rank, "roll"))
     return value
 
 
-def _rolled(value: Value, shift: Any, axis: int) -> Value:
+def _rolled(value: Value, shift: ArrayLike, axis: int) -> Value:
     if as_value(shift).type.rank or not is_integer(as_value(shift).dtype):
         got = str(as_value(shift).type)
         raise graph_error("a shift must be an integer", op="roll", got=got)

@@ -1,11 +1,13 @@
 """Elements put around an array, by all modes of `numpy.pad`."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -15,11 +17,11 @@ from graphc.ir.graph.build import (
     size_value,
     strong,
 )
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size, equal, less_equal, maximum, minimum
-from graphc.ir.types import BOOL, TensorType, is_integer
+from graphc.ir.types import BOOL, ConcreteArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.known import KnownSizes, is_symbolic
@@ -80,7 +82,9 @@ def _sizes_around(
     return np.pad(x, widths, constant_values=fill[()])
 
 
-def pad_or_crop(xp: Any, x: Any, widths: Any, fill: Any) -> Any:
+def pad_or_crop(
+    xp: ModuleType, x: ConcreteArray, widths: ConcreteArray, fill: ConcreteArray
+) -> ConcreteArray:
     """Printed into programs: as `pad`, and then cut where a width is negative."""
     around = [(max(a, 0), max(b, 0)) for a, b in widths]
     x = xp.pad(x, around, constant_values=fill)
@@ -102,7 +106,9 @@ def _around(x: Value, low: Shape, high: Shape) -> Value:
 
 
 @_pad.vjp
-def _(g: Value, x: Value, fill: Value, *, low: Shape, high: Shape) -> Any:
+def _(
+    g: Value, x: Value, fill: Value, *, low: Shape, high: Shape
+) -> tuple[Value | None, ...]:
     middle = g
     if _may_crop(low + high):
         low_, high_ = (tuple(-n for n in widths) for widths in (low, high))
@@ -271,7 +277,7 @@ OPTIONS = {
 
 
 @public()
-def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value:
+def pad(x: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) -> Value:
     """With elements around, as `numpy.pad`; widths may be symbolic.
 
     All modes but functions, with `constant_values`, `end_values`, `stat_length` and
@@ -298,7 +304,7 @@ def pad(x: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Value
     return _pad_from(value, low=low, high=high, mode=mode, odd=odd)
 
 
-def _check_options(mode: Any, options: dict[str, Any]) -> None:
+def _check_options(mode: object, options: Params) -> None:
     if callable(mode):
         hint = "name a mode, or build the parts and use gt.concatenate"
         problem = "a function cannot be a mode: it writes into its argument"
@@ -313,7 +319,7 @@ def _check_options(mode: Any, options: dict[str, Any]) -> None:
         raise graph_error("reflect_type must be 'even' or 'odd'", op="pad")
 
 
-def _widths(widths: Any, rank: int) -> list[tuple[Size, Size]]:
+def _widths(widths: Value, rank: int) -> list[tuple[Size, Size]]:
     """The sizes before and after each axis, from any form that NumPy takes."""
     if isinstance(widths, dict):
         axis_widths: list[Any] = [(0, 0)] * rank
@@ -333,7 +339,7 @@ def _refuse_negative(mode: str, widths: Shape) -> None:
             raise graph_error(problem, op="pad", hint=hint)
 
 
-def _listed(x: Any) -> Any:
+def _listed(x: ArrayLike) -> object:
     """Nested lists of numbers or values; a symbolic vector as a list of its items."""
     if isinstance(x, np.ndarray):
         return x.tolist()
@@ -342,7 +348,7 @@ def _listed(x: Any) -> Any:
     return [_listed(item) for item in x] if isinstance(x, (list, tuple)) else x
 
 
-def _pairs(widths: Any, rank: int, what: str) -> list[WidthPair]:
+def _pairs(widths: ArrayLike, rank: int, what: str) -> list[WidthPair]:
     """One pair per axis, from NumPy's forms: a number, a pair, or a pair per axis."""
     items = _listed(widths)
     if not isinstance(items, list):
@@ -357,7 +363,7 @@ def _pairs(widths: Any, rank: int, what: str) -> list[WidthPair]:
     return pairs * rank if len(rows) == 1 else pairs
 
 
-def _with_constants(value: Value, low: Shape, high: Shape, constants: Any) -> Value:
+def _with_constants(value: Value, low: Shape, high: Shape, constants: Value) -> Value:
     pairs = _pairs(constants, value.type.rank, "a constant")
     fills = [tuple(cast(as_value(c), value.dtype) for c in pair) for pair in pairs]
     for fill in (fill for pair in fills for fill in pair):
@@ -405,7 +411,7 @@ def _slice(value: Value, axis: int, part: slice) -> Value:
 
 
 def _with_ramps(
-    value: Value, pairs: list[tuple[Size, Size]], end_values: Any
+    value: Value, pairs: list[tuple[Size, Size]], end_values: ArrayLike
 ) -> Value:
     ends = _pairs(end_values, value.type.rank, "an end value")
 
@@ -420,7 +426,7 @@ def _with_ramps(
 
 
 def _ramp(
-    edge: Value, axis: int, end: Any, width: Size, backwards: bool = False
+    edge: Value, axis: int, end: ArrayLike, width: Size, backwards: bool = False
 ) -> Value | None:
     """`width` elements from `end` towards the edge, or from the edge to `end`."""
     if _is_nothing(width):

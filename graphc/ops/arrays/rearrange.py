@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs
@@ -53,38 +54,38 @@ def _(pad: Padding, *arrays: PaddedValue) -> tuple[Value, ...]:
 
 
 @public()
-def broadcast_arrays(*arrays: Any) -> list[Value]:
+def broadcast_arrays(*arrays: ArrayLike) -> list[Value]:
     """All arrays stretched to their common shape, each with its own dtype."""
     values = [_strong(a) for a in arrays]
     return list(_broadcast_arrays.bind(tuple(values), {}).outputs) if values else []
 
 
-def _strong(x: Any) -> Value:
+def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _at_least(x: Any, rank: int) -> Value:
+def _at_least(x: ArrayLike, rank: int) -> Value:
     value = _strong(x)
     missing = rank - value.type.rank
     return F.expand_dims(value, tuple(range(missing))) if missing > 0 else value
 
 
 @public()
-def atleast_1d(*arrays: Any) -> Any:
+def atleast_1d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 1 or more; one array alone is returned as it is."""
     results = [_at_least(a, 1) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
-def atleast_2d(*arrays: Any) -> Any:
+def atleast_2d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 2 or more: new axes come first."""
     results = [_at_least(a, 2) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
-def atleast_3d(*arrays: Any) -> Any:
+def atleast_3d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 3 or more: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
     results = [_three(_strong(a)) for a in arrays]
     return results[0] if len(results) == 1 else results
@@ -96,7 +97,7 @@ def _three(value: Value) -> Value:
 
 
 @public()
-def hstack(arrays: Sequence[Any]) -> Value:
+def hstack(arrays: Sequence[ArrayLike]) -> Value:
     """Side by side: along axis 1, vectors along axis 0."""
     values = [_at_least(a, 1) for a in promoted_as_arrays(*arrays)]
     vectors = all(v.type.rank == 1 for v in values[:1])
@@ -104,20 +105,20 @@ def hstack(arrays: Sequence[Any]) -> Value:
 
 
 @public()
-def vstack(arrays: Sequence[Any]) -> Value:
+def vstack(arrays: Sequence[ArrayLike]) -> Value:
     """On top of each other: along axis 0, vectors as rows."""
     values = [_at_least(a, 2) for a in promoted_as_arrays(*arrays)]
     return F.concatenate(values, axis=0)
 
 
 @public()
-def dstack(arrays: Sequence[Any]) -> Value:
+def dstack(arrays: Sequence[ArrayLike]) -> Value:
     """Behind each other: along axis 2."""
     return F.concatenate(list(map(_three, promoted_as_arrays(*arrays))), axis=2)
 
 
 @public()
-def column_stack(arrays: Sequence[Any]) -> Value:
+def column_stack(arrays: Sequence[ArrayLike]) -> Value:
     """Side by side, vectors as columns."""
     return F.concatenate(list(map(_column, promoted_as_arrays(*arrays))), axis=1)
 
@@ -127,7 +128,9 @@ def _column(value: Value) -> Value:
 
 
 @public()
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def array_split(
+    x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0
+) -> list[Value]:
     """As `split`, but parts may differ in size by one."""
     if not isinstance(indices_or_sections, (int, np.integer)):
         return F.split(x, indices_or_sections, axis)
@@ -143,7 +146,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
 def _split_along(name: str, axis: int) -> None:
     least = 1 if name == "hsplit" else axis + 1 + (name == "vsplit")
 
-    def function(x: Any, indices_or_sections: Any) -> list[Value]:
+    def function(x: ArrayLike, indices_or_sections: ShapeLike) -> list[Value]:
         value = _strong(x)
         if value.type.rank < least:
             problem = f"needs at least {least} axes"
@@ -162,7 +165,7 @@ _split_along("dsplit", 2)
 
 
 @public()
-def unstack(x: Any, /, axis: int = 0) -> tuple[Value, ...]:
+def unstack(x: ArrayLike, /, axis: int = 0) -> tuple[Value, ...]:
     """The slices along an axis of static size."""
     value = _strong(x)
     at = normal_axis(axis, value.type.rank, "unstack")
@@ -176,7 +179,7 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[Value, ...]:
 
 
 @public()
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
+def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
     """Rotated by `k` quarter turns from the first axis towards the second."""
     value = _strong(x)
     a, b = (normal_axis(i, value.type.rank, "rot90") for i in axes)
@@ -191,26 +194,26 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
 
 
 @public()
-def flipud(x: Any) -> Value:
+def flipud(x: ArrayLike) -> Value:
     """Rows in reverse order."""
     return F.flip(x, 0)
 
 
 @public()
-def fliplr(x: Any) -> Value:
+def fliplr(x: ArrayLike) -> Value:
     """Columns in reverse order."""
     return F.flip(x, 1)
 
 
 @public()
-def block(arrays: Any) -> Value:
+def block(arrays: ArrayLike) -> Value:
     """A matrix of blocks from nested lists, innermost along the last axis."""
     depth = _depth(arrays)
     blocks = iter(promoted_as_arrays(*_leaves(arrays)))
     return _block(arrays, depth, max(depth, _deepest(arrays)), blocks)
 
 
-def _depth(item: Any) -> int:
+def _depth(item: ArrayLike) -> int:
     """How deep the lists are nested; raises GraphError where they do not agree."""
     if isinstance(item, tuple):
         raise graph_error("blocks are nested in lists, not tuples", op="block")
@@ -223,18 +226,18 @@ def _depth(item: Any) -> int:
     return depths.pop() + 1
 
 
-def _deepest(item: Any) -> int:
+def _deepest(item: ArrayLike) -> int:
     return max(map(_deepest, item)) if isinstance(item, list) else _strong(item).ndim
 
 
-def _leaves(item: Any) -> list[Any]:
+def _leaves(item: ArrayLike) -> list[ArrayLike]:
     """The blocks in nested lists, in order."""
     if not isinstance(item, list):
         return [item]
     return [leaf for part in item for leaf in _leaves(part)]
 
 
-def _block(item: Any, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
+def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
     """The next `blocks`, nested as `item`, put together."""
     if not isinstance(item, list):
         return _at_least(next(blocks), rank)
@@ -243,7 +246,7 @@ def _block(item: Any, depth: int, rank: int, blocks: Iterator[Value]) -> Value:
 
 
 @public(method=True)
-def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """The diagonal of two axes, as a last axis."""
     value = F.moveaxis(_strong(x), (axis1, axis2), (-2, -1))
     rows, columns = value.shape[-2:]
@@ -255,7 +258,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
 
 
 @public()
-def diag(x: Any, k: int = 0) -> Value:
+def diag(x: ArrayLike, k: int = 0) -> Value:
     """A vector as the diagonal `k` of a matrix, or the diagonal of a matrix."""
     value = _strong(x)
     if value.type.rank == 2:
@@ -269,6 +272,6 @@ def diag(x: Any, k: int = 0) -> Value:
 
 
 @public()
-def diagflat(x: Any, k: int = 0) -> Value:
+def diagflat(x: ArrayLike, k: int = 0) -> Value:
     """The flattened array as the diagonal `k` of a matrix."""
     return diag(F.ravel(x), k)

@@ -1,12 +1,14 @@
 """Ops that move elements about without computing: reshape, transpose, broadcast."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import ErrorKind, graph_error
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -38,7 +40,7 @@ from graphc.ops.common.broadcasting import (
     summed_to,
 )
 from graphc.ops.common.padded_reads import at_flat_places, flat_places, places, read
-from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, constant_fill
 
 NEGATIVE = "a size must not be negative; -1 is worked out in a constant or a vector"
 
@@ -86,7 +88,7 @@ _reshape.batch(lambda n, batched, x, *, shape: _reshape(x, shape=(n, *shape)))
 
 
 @_reshape.padding
-def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Any:
+def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> Rebuilt:
     """Elements that stay in front of their padding are reshaped with it.
 
     Others are gathered from where they are.
@@ -165,7 +167,7 @@ def _reshape_to_ones(x: Value, shape: Shape, same: int, end: int) -> Value:
 
 
 @public()
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Value:
+def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> Value:
     """The same elements in row-major order; one size may be -1 and is worked out.
 
     Sizes may be integers, integer scalars, or one integer vector of static length. The
@@ -219,7 +221,7 @@ enroll_method(_method_reshape, "reshape")
 
 
 @public(method=True)
-def ravel(x: Any) -> Value:
+def ravel(x: ArrayLike) -> Value:
     """All elements in one axis, in row-major order."""
     return reshape(x, -1) if as_value(x).type.rank != 1 else as_value(x)
 
@@ -257,7 +259,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 
 
 @public()
-def transpose(x: Any, axes: Any = None) -> Value:
+def transpose(x: ArrayLike, axes: Any = None) -> Value:
     """The axes in the order `axes`, reversed by default."""
     value = strong(as_value(x))
     rank = value.type.rank
@@ -274,7 +276,7 @@ def transpose(x: Any, axes: Any = None) -> Value:
     return _transpose(value, axes=order)
 
 
-def _method_transpose(x: Value, *axes: Any) -> Value:
+def _method_transpose(x: Value, *axes: int | Sequence[int]) -> Value:
     """`x.transpose(1, 0)` or `x.transpose((1, 0))`."""
     if not axes or axes[0] is None:
         return transpose(x)
@@ -285,13 +287,13 @@ enroll_method(_method_transpose, "transpose")
 
 
 @public(name="permute_dims")
-def permute_dims(x: Any, /, axes: Any) -> Value:
+def permute_dims(x: ArrayLike, /, axes: AxesLike) -> Value:
     """The Array API's name for `transpose`."""
     return transpose(x, axes)
 
 
 @public(method=True)
-def swapaxes(x: Any, axis1: int, axis2: int) -> Value:
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Value:
     """Two axes exchanged."""
     value = as_value(x)
     order = list(range(value.type.rank))
@@ -302,7 +304,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Value:
 
 
 @public()
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Value:
+def moveaxis(x: ArrayLike, source: AxesLike, destination: AxesLike, /) -> Value:
     """Axes moved to new positions, the others kept in order."""
     value = as_value(x)
     rank = value.type.rank
@@ -344,7 +346,7 @@ def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...]) -> PaddedValue:
 
 
 @public()
-def expand_dims(x: Any, /, axis: Any) -> Value:
+def expand_dims(x: ArrayLike, /, axis: AxesLike) -> Value:
     """A new axis of size 1 at each of `axis` (positions in the result)."""
     value = strong(as_value(x))
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -383,7 +385,7 @@ def _(g: Value, x: Value, *, axes: tuple[int, ...]) -> tuple[Value]:
 
 
 @public(method=True)
-def squeeze(x: Any, /, axis: Any = None) -> Value:
+def squeeze(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
     """Without axes of size 1: those named, or all whose size is statically 1."""
     value = strong(as_value(x))
     if axis is None:
@@ -433,7 +435,7 @@ def _(pad: Padding, x: PaddedValue, *, shape: Shape) -> PaddedValue:
 
 
 @public()
-def broadcast_to(x: Any, /, shape: Any) -> Value:
+def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Value:
     """Stretched to `shape`, as `numpy.broadcast_to`."""
     value = strong(as_value(x))
     target = check_shape(as_shape(shape), "broadcast_to")
@@ -445,7 +447,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Value:
 
 
 @public()
-def flip(x: Any, /, axis: Any = None) -> Value:
+def flip(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
     """The elements in reverse order along `axis` (all axes by default)."""
     value = strong(as_value(x))
     axes = normal_axes(axis, value.type.rank, "flip")

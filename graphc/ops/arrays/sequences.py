@@ -7,6 +7,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
@@ -25,13 +26,13 @@ from graphc.ir.types import BOOL, INT64, dtype_of, is_inexact, is_integer
 from graphc.ops.common.broadcasting import common_dtype
 
 
-def _strong(x: Any) -> Value:
+def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
 @public()
 def meshgrid(
-    *arrays: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+    *arrays: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Value]:
     """Coordinate arrays of a grid; "xy" swaps the first two axes, "ij" does not.
 
@@ -55,7 +56,9 @@ def meshgrid(
 
 
 @public()
-def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Any:
+def indices(
+    dimensions: ShapeLike, dtype: DTypeLike = "int64", sparse: bool = False
+) -> Any:
     """The position of every element: one grid per axis, stacked first.
 
     With `sparse`, a tuple of grids with their own axis only.
@@ -69,7 +72,13 @@ def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Any:
 
 
 @public()
-def fromfunction(function: Any, shape: Any, *, dtype: Any = None, **kwargs: Any) -> Any:
+def fromfunction(
+    function: Callable[..., object],
+    shape: ShapeLike,
+    *,
+    dtype: DTypeLike | None = None,
+    **kwargs: object,
+) -> Any:
     """`function` of the index arrays, as `numpy.fromfunction`.
 
     The indices are of the default float where no dtype is given.
@@ -80,7 +89,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = None, **kwargs: Any)
 
 
 @public()
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Value:
+def vander(x: ArrayLike, N: SizeLike | None = None, increasing: bool = False) -> Value:
     """Powers of a vector as `N` columns, highest first unless `increasing`.
 
     Integers become int64; floating point keeps its precision, as in JAX, where
@@ -102,7 +111,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Value:
 def _window(name: str, shape: Callable[[Value, Any], Value]) -> None:
     """`shape(i, last)` at i = 1 - n, 3 - n, ... n - 1, where last is n - 1."""
 
-    def function(M: Any) -> Value:
+    def function(M: SizeLike) -> Value:
         return _filled_window(M, shape)
 
     function.__name__ = function.__qualname__ = name
@@ -112,7 +121,7 @@ def _window(name: str, shape: Callable[[Value, Any], Value]) -> None:
     enroll(function, name)
 
 
-def _filled_window(n: Any, shape: Callable[[Value, Any], Value]) -> Value:
+def _filled_window(n: SizeLike, shape: Callable[[Value, Any], Value]) -> Value:
     last = size_value(as_size(n, "the number of points") - 1)
     i = cast(2 * F.arange(last + 1) - last, config.float)
     if isinstance(last, int):
@@ -134,18 +143,18 @@ _window(
 
 
 @public()
-def kaiser(M: Any, beta: Any) -> Value:
+def kaiser(M: SizeLike, beta: ArrayLike) -> Value:
     """The Kaiser window of `M` points, as `numpy.kaiser`, in the default float."""
     width = cast(as_value(beta), config.float)
 
-    def shape(i: Value, last: Any) -> Value:
+    def shape(i: Value, last: Value) -> Value:
         inner = width * F.sqrt(1 - F.square(i / last))
         return F.special.i0(inner) / F.special.i0(width)
 
     return _filled_window(M, shape)
 
 
-def _spaced(values: Sequence[Any], to: Any = None) -> list[Value]:
+def _spaced(values: Sequence[ArrayLike], to: DTypeLike | None = None) -> list[Value]:
     """Numbers as strong floating point of one dtype.
 
     Python numbers alone are of the dtype `to` that is wanted in the end, where it is
@@ -163,16 +172,16 @@ def _spaced(values: Sequence[Any], to: Any = None) -> list[Value]:
 
 @public()
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     /,
-    num: Any = 50,
+    num: SizeLike = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: None = None,
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, as `numpy.linspace`.
 
@@ -215,12 +224,12 @@ def _counted(count: Size) -> Value:
 
 @public()
 def logspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SizeLike = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Value:
     """`num` powers of `base` with evenly spaced exponents, as `numpy.logspace`."""
@@ -234,11 +243,11 @@ def logspace(
 
 @public()
 def geomspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SizeLike = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Value:
     """`num` numbers in geometric progression between two of the same sign.

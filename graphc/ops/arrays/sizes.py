@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import (
     INPUT,
     as_size,
@@ -21,7 +22,7 @@ Known = int | Dim | tuple["Known", ...]
 
 
 @public()
-def shape(x: Any) -> "tuple[int | Value, ...]":
+def shape(x: ArrayLike) -> "tuple[int | Value, ...]":
     """The sizes of the axes, as `x.shape`: ints where static, else symbolic integers.
 
     >>> import graphc.tensor as gt
@@ -32,7 +33,7 @@ def shape(x: Any) -> "tuple[int | Value, ...]":
 
 
 @public()
-def size(x: Any, axis: int | tuple[int, ...] | None = None) -> "int | Value":
+def size(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> "int | Value":
     """The number of elements, of the whole or along some axes, as `numpy.size`."""
     sizes = as_value(x).type.shape
     axes = normal_axes(axis, len(sizes), "size")
@@ -40,13 +41,13 @@ def size(x: Any, axis: int | tuple[int, ...] | None = None) -> "int | Value":
 
 
 @public()
-def ndim(x: Any) -> int:
+def ndim(x: ArrayLike) -> int:
     """The number of axes; it is always known when the graph is built."""
     return as_value(x).type.rank
 
 
 @public()
-def known(x: Any) -> Known | None:
+def known(x: ArrayLike) -> Known | None:
     """The integer that `x` is, as far as it can be told while the graph is built.
 
     An int where it is a constant; a `graphc.Dim` where it is arithmetic with sizes of
@@ -93,7 +94,7 @@ def _is_argument(value: Value) -> bool:
 
 
 @public()
-def same_size(a: Any, b: Any) -> bool | None:
+def same_size(a: ArrayLike, b: ArrayLike) -> bool | None:
     """Whether two sizes are equal: True or False where that is proved, else None.
 
     Sizes are ints, symbolic integers or `graphc.Dim`s. True and False hold whatever the

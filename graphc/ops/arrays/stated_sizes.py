@@ -1,12 +1,12 @@
 """Sizes that are stated for an array, and checked where they cannot be proved."""
 
-from typing import Any
-
 from graphc.errors import ErrorKind
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.namespace import enroll, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, TensorType, same_size
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -48,17 +48,17 @@ _specify_shape.batch(
 
 
 @_specify_shape.padding
-def _(pad: Padding, x: PaddedValue, **_: Any) -> PaddedValue:
+def _(pad: Padding, x: PaddedValue, **_: Param) -> PaddedValue:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
 @public()
-def specify_shape(x: Any, shape: Any) -> Value:
+def specify_shape(x: ArrayLike, shape: ShapeLike) -> Value:
     """State sizes (None: says nothing); checked when the function is called."""
     return sized(x, shape, "stated")
 
 
-def sized(x: Any, shape: Any, kind: ErrorKind = "shape") -> Value:
+def sized(x: ArrayLike, shape: ShapeLike, kind: ErrorKind = "shape") -> Value:
     """As `specify_shape`; the error of a call is of `kind`."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     stated = tuple(None if n is None else as_size(n) for n in sizes)

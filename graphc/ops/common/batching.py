@@ -7,6 +7,7 @@ from typing import Any
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 
 Batched = Sequence[bool]
@@ -51,7 +52,7 @@ def batch_with_axes(primitive: Primitive, *names: str) -> None:
     """Define the rule of an op of one input whose axes are the params `names`."""
 
     @primitive.batch
-    def _(n: Size, batched: Batched, x: Value, **params: Any) -> Any:
+    def _(n: Size, batched: Batched, x: Value, **params: Param) -> Value:
         moved = {name: shifted(params[name]) for name in names}
         return primitive(x, **(params | moved))
 
@@ -63,6 +64,6 @@ def batch_behind(primitive: Primitive) -> None:
     """
 
     @primitive.batch
-    def _(n: Size, batched: Batched, *inputs: Value, **params: Any) -> Any:
+    def _(n: Size, batched: Batched, *inputs: Value, **params: Param) -> Value:
         spread_out = map(spread, [n] * len(inputs), batched, inputs)
         return primitive(*spread_out, **params)

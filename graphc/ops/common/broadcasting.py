@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal
@@ -167,14 +168,14 @@ def weak_key(value: Value) -> LoopKey:
     return WEAK_KEYS.get(dtype.kind, dtype) if value.type.weak else dtype
 
 
-def promoted(*args: Any) -> list[Value]:
+def promoted(*args: ArrayLike) -> list[Value]:
     """The arguments as strong values of their common dtype (NEP 50)."""
     values = [as_value(a) for a in args]
     dtype = common_dtype(values)
     return [cast(v, dtype) for v in values]
 
 
-def promoted_as_arrays(*args: Any) -> list[Value]:
+def promoted_as_arrays(*args: ArrayLike) -> list[Value]:
     """The arguments as values of the dtype that they have in common as arrays.
 
     Python numbers count as arrays of their own dtype, and are rounded once only.

@@ -8,18 +8,19 @@ message.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from graphc.errors import ErrorKind
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import INT32, TensorType, is_integer
 
-Conditions = Callable[[Node], list[tuple[Any, str]]]  # with messages
+Conditions = Callable[[Node], list[tuple[Value, str]]]  # with messages
 
 
 class BoundsRule(NamedTuple):
@@ -38,7 +39,7 @@ def tells(type: TensorType) -> bool:
     return is_integer(type.dtype) and isinstance(count, int) and count > 0
 
 
-def telling(wrong: Value, index: Value, *sizes: Any) -> Value:
+def telling(wrong: Value, index: Value, *sizes: ArrayLike) -> Value:
     """A condition that fails where an element is `wrong`, and says what it found.
 
     It is a vector: whether something is wrong, then the largest wrong index and the

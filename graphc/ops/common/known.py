@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.nodes import Value
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 
 KnownSizes = Any  # an object array of sizes, or a single one
 
 
-def each(function: Callable[..., Any], count: int) -> Callable[..., KnownSizes]:
+def each(function: Callable[..., object], count: int) -> Callable[..., KnownSizes]:
     """The rule that applies a function of `count` sizes element by element."""
     return np.frompyfunc(function, count, 1)
 
@@ -31,10 +34,10 @@ def numbers(sizes: KnownSizes) -> Any:
     return array.astype("int64")
 
 
-def of_numbers(function: Callable[..., Any]) -> Callable[..., KnownSizes]:
+def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
     """The rule that is a function of NumPy where all sizes are numbers."""
 
-    def rule(*sizes: KnownSizes, **params: Any) -> KnownSizes:
+    def rule(*sizes: KnownSizes, **params: Param) -> KnownSizes:
         arrays = [numbers(n) for n in sizes]
         if any(n is None for n in arrays):
             return None
@@ -75,7 +78,7 @@ def _places(
 
 
 def taken(
-    x: KnownSizes, *indices: KnownSizes, axes: Sequence[int], inside: Any
+    x: KnownSizes, *indices: KnownSizes, axes: Sequence[int], inside: ArrayLike
 ) -> KnownSizes:
     """The rule of a read at known positions."""
     places = _places(x, indices, axes)
@@ -96,7 +99,7 @@ def written(
     *indices: KnownSizes,
     axes: Sequence[int],
     how: str,
-    inside: Any,
+    inside: Value,
 ) -> KnownSizes:
     """The rule of a write at known positions."""
     places = _places(x, indices, axes)
@@ -107,6 +110,6 @@ def written(
     return new
 
 
-def is_symbolic(items: Sequence[Any]) -> bool:
+def is_symbolic(items: Sequence[object]) -> bool:
     """Whether a bound of a slice is a formula."""
     return any(isinstance(bound, dims.Dim) for bound in items)

@@ -5,36 +5,38 @@ element, loops combine slice by slice, tiles combine tile by tile.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from graphc.ir.graph.nodes import Value
 from graphc.ir.rules import RuleTable
-from graphc.ir.types import BOOL, DType, is_integer
+from graphc.ir.types import BOOL, DType, NDArray, is_integer
+
+Element = complex | np.generic | NDArray  # also a bool, an integer, a float
 
 
-def zero(dtype: DType) -> Any:
+def zero(dtype: DType) -> Element:
     """The neutral element of sums, and of `any`."""
     return False if dtype.kind == "b" else 0
 
 
-def one(dtype: DType) -> Any:
+def one(dtype: DType) -> Element:
     """The neutral element of products, and of `all`."""
     return True if dtype.kind == "b" else 1
 
 
-def least(dtype: DType) -> Any:
+def least(dtype: DType) -> Element:
     """The neutral element of maxima."""
     return _limit(dtype, low=True)
 
 
-def most(dtype: DType) -> Any:
+def most(dtype: DType) -> Element:
     """The neutral element of minima."""
     return _limit(dtype, low=False)
 
 
-def _limit(dtype: DType, low: bool) -> Any:
+def _limit(dtype: DType, low: bool) -> Element:
     if dtype == BOOL:
         return not low
     if is_integer(dtype):
@@ -59,7 +61,7 @@ class Monoid(NamedTuple):
     """
 
     join: str
-    neutral: Callable[[DType], Any]
+    neutral: Callable[[DType], Element]
     widened: bool = False
     ordered: bool = False
     of_one: Callable[[Value], Value] = itself

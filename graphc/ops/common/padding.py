@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import as_value, cast, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size
@@ -25,12 +27,13 @@ from graphc.ir.sizes.ranges import SizeRange
 from graphc.ir.types import (
     INT32,
     DType,
+    NDArray,
     TensorType,
     is_inexact,
 )
-from graphc.ops.common.monoids import most
+from graphc.ops.common.monoids import Element, most
 
-Fill = Mapping[int, Any]  # by axis: what all of its padding holds
+Fill = Mapping[int, Element]  # by axis: what all of its padding holds
 CapacityOf = Callable[[Size], Size]
 # An element of a result, from an element of each input: what padding becomes.
 ELEMENTS: RuleTable[Callable[..., Any]] = RuleTable("elements on the host")
@@ -53,6 +56,9 @@ class PaddedValue:
     def ragged(self, axes: Iterable[int]) -> list[int]:
         """The padded ones of `axes`."""
         return [a for a in axes if a in self.axes]
+
+
+Rebuilt = Value | PaddedValue | tuple[Value | PaddedValue, ...] | None
 
 
 class NotPadded(Exception):
@@ -124,7 +130,7 @@ class Padding:
         inside = self.positions(size) < cast(self.length(size), INT32)
         return F.expand_dims(inside, tuple(a for a in range(rank) if a != axis))
 
-    def filled(self, x: PaddedValue, axes: Iterable[int], number: Any) -> Value:
+    def filled(self, x: PaddedValue, axes: Iterable[int], number: ArrayLike) -> Value:
         """The value with `number` in the padding of these axes."""
         fill = np.asarray(number).astype(x.value.dtype)
         wrong = [a for a in x.ragged(axes) if not _holds(x.fill.get(a), fill)]
@@ -152,7 +158,7 @@ class Padding:
         return PaddedValue(value, self.node.outputs[index].type, fill=dict(fill))
 
 
-def _holds(padding: Any, fill: "np.ndarray[Any, Any]") -> bool:
+def _holds(padding: Element | None, fill: NDArray) -> bool:
     """Whether padding holds this very number, bit by bit, the sign of zeros aside."""
     if padding is None:
         return False
@@ -161,7 +167,7 @@ def _holds(padding: Any, fill: "np.ndarray[Any, Any]") -> bool:
     return np.asarray(padding).astype(fill.dtype).tobytes() == fill.tobytes()
 
 
-def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Any]:
+def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element]:
     """The fill by axis of the result, where `axes` are reduced."""
     order = sorted(set(fill) - set(axes))
     if keepdims:
@@ -193,7 +199,7 @@ def _fill_at(x: PaddedValue, axis: int) -> Any:
     return x.fill.get(axis + x.type.rank)
 
 
-def _computed(node: Node, numbers: list[Any]) -> Any:
+def _computed(node: Node, numbers: Sequence[object]) -> Any:
     """The element that a node computes from the padding, None where it is not known."""
     dtype = node.outputs[0].dtype
     if node.primitive.chooses and numbers[0] is not None:
@@ -210,7 +216,7 @@ def _computed(node: Node, numbers: list[Any]) -> Any:
     return dtype.type(element)
 
 
-def constant_fill(x: Value, rank: int) -> dict[int, Any]:
+def constant_fill(x: Value, rank: int) -> dict[int, Element]:
     """The fill of a scalar that is broadcast to `rank` axes, where it is known."""
     literal = literal_of(x)
     if literal is None or literal.ndim:
@@ -227,7 +233,7 @@ def last(dtype: DType) -> Any:
 
 
 def first_values(
-    pad: Padding, *values: PaddedValue, count: int, **params: Any
+    pad: Padding, *values: PaddedValue, count: int, **params: Param
 ) -> tuple[PaddedValue, ...]:
     """The rule of an op whose results are its first inputs."""
     first = enumerate(values[:count])

@@ -4,6 +4,7 @@ import builtins
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.op import (
@@ -15,9 +16,9 @@ from graphc.ir.graph.op import (
     views_of_inputs,
 )
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.params.kinds import Text
+from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Size, equal, less_equal
-from graphc.ir.types import BOOL, TensorType
+from graphc.ir.types import BOOL, ConcreteArray, TensorType
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.conditions import first_failure, tells
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -56,23 +57,21 @@ _assert_.linear = True
 
 @_assert_.vjp
 def _(
-    g: Value, x: Value, condition: Value, **params: Any
+    g: Value, x: Value, condition: Value, **params: Param
 ) -> tuple[Value | None, ...]:
     """The derivative is checked too: where the condition fails, there is none."""
     return _assert_(g, condition, **params), None
 
 
 @_assert_.batch
-def _(
-    n: Size, batched: Batched, x: Value, condition: Value, **params: Any
-) -> Value:
+def _(n: Size, batched: Batched, x: Value, condition: Value, **params: Param) -> Value:
     test = first_failure(condition) if batched[1] else condition
     return _assert_(spread(n, batched[0], x), test, **params)
 
 
 @_assert_.padding
 def _(
-    pad: Padding, x: PaddedValue, condition: PaddedValue, **params: Any
+    pad: Padding, x: PaddedValue, condition: PaddedValue, **params: Param
 ) -> PaddedValue:
     return pad.result(_assert_(x.value, condition.value, **params), x.fill)
 
@@ -89,9 +88,9 @@ enroll(asserted, "_assert")
 
 @public(name="assert_")
 def assert_(
-    condition: Any,
+    condition: ArrayLike,
     message: str,
-    value: Any,
+    value: ArrayLike,
     error: type[Exception] = CallError,
 ) -> Value:
     """`value`, provided that all of `condition` holds; else the call raises.
@@ -122,7 +121,7 @@ def assert_(
     return checked_value
 
 
-def _named(error: Any, message: str) -> str:
+def _named(error: object, message: str) -> str:
     """The name under which an exception class is found when the check fails.
 
     Raises GraphError where it cannot be raised with a message alone.
@@ -162,13 +161,13 @@ _at_most_.batch(lambda n, batched, x, **params: _at_most_(x, **params))
 
 
 @_at_most_.padding
-def _(pad: Padding, x: PaddedValue, **params: Any) -> PaddedValue:
+def _(pad: Padding, x: PaddedValue, **params: Param) -> PaddedValue:
     return pad.result(x.value, x.fill)  # that it holds is checked before
 
 
 def at_most(
-    low: Any,
-    high: Any,
+    low: ArrayLike,
+    high: ArrayLike,
     reason: str,
     value: Value,
     asking: str,
@@ -194,7 +193,7 @@ def _debug_print(x: Array, *, text: Text) -> TensorType:
     return x.type.like()
 
 
-def shown(x: Any, text: Any, show: Any) -> Any:
+def shown(x: ConcreteArray, text: str, show: Any) -> object:
     """Printed into programs: pass `x` on after showing it."""
     show(text, x)
     return x
@@ -217,7 +216,7 @@ _debug_print.no_padding("it shows arrays as they are")
 
 
 @public()
-def debug_print(text: str, value: Any) -> Value:
+def debug_print(text: str, value: ArrayLike) -> Value:
     """`value`, which is printed by `text.format(value)` whenever it is computed.
 
     >>> import graphc, graphc.tensor as gt

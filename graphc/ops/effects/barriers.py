@@ -1,12 +1,13 @@
 """Identity ops that a transformation sees: no gradient passes, or no sharing."""
 
-from typing import Any
+from types import ModuleType
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
 from graphc.ir.namespace import enroll, public
-from graphc.ir.types import TensorType
+from graphc.ir.types import JaxArray, TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
@@ -25,7 +26,7 @@ _stop_gradient.elementwise = True
 
 
 @public()
-def stop_gradient(x: Any) -> Value:
+def stop_gradient(x: ArrayLike) -> Value:
     """`x`, which counts as a constant in derivatives."""
     return _stop_gradient(strong(as_value(x)))
 
@@ -51,7 +52,7 @@ def _(g: Value, x: Value, *after: Value) -> tuple[Value | None, ...]:
 
 
 @_barrier.batch
-def _(n: Any, batched: Any, x: Value, *after: Value) -> Value:
+def _(n: int | Value, batched: ArrayLike, x: Value, *after: Value) -> Value:
     return _barrier(x, *after)
 
 
@@ -70,14 +71,14 @@ def _pinned(x: Array) -> TensorType:
     return x.type
 
 
-def pinned(jax: Any, x: Any) -> Any:
+def pinned(jax: ModuleType, x: JaxArray) -> JaxArray:
     """Printed into JAX programs.
 
     On CPUs, some versions of XLA drop barriers before they fuse loops. They keep calls
     that are not to be inlined.
     """
 
-    def on_cpu(x: Any) -> Any:
+    def on_cpu(x: JaxArray) -> JaxArray:
         with jax.experimental.xla_metadata.set_xla_metadata(inlineable="false"):
             return jax.jit(jax.lax.optimization_barrier)(x)
 

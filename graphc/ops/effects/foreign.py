@@ -3,14 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import DType, TensorType, is_inexact
+from graphc.ir.types import ConcreteArray, DType, NDArray, TensorType, is_inexact
 from graphc.ops.common.batching import Batched
 
 
@@ -26,11 +25,15 @@ class ForeignFunction(ABC):
     ranks: tuple[int, ...]
 
     @abstractmethod
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> Sequence[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> Sequence[ConcreteArray]:
         """The results, where the sizes that it depends on are these."""
 
     @abstractmethod
-    def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> Sequence[Any]:
+    def on_host(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> Sequence[NDArray]:
         """The results as arrays of NumPy."""
 
     @abstractmethod
@@ -87,7 +90,7 @@ _foreign.no_padding("it runs at true sizes")
 
 @_foreign.vjp
 def _(
-    g: Any,
+    g: Value | tuple[Value | None, ...],
     *values: Value,
     function: Opaque,
     shapes: tuple[Size, ...],

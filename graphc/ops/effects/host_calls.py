@@ -14,9 +14,9 @@ import numpy as np
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
-from graphc.ir.params.kinds import Text
+from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Dim, Size
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType, JaxArray, NDArray, TensorType
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.effects.foreign import FOREIGN
 
@@ -45,7 +45,7 @@ class HostCall:
     taken: SizePlaces
     results: SizePlaces
 
-    def on_host(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def on_host(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[NDArray]:
         """The results at these shapes, one after another; sizes are the last array."""
         arrays = [*map(np.asarray, arrays)]
         sizes = arrays.pop().tolist() if self._vary else []
@@ -56,11 +56,11 @@ class HostCall:
         parts = zip(results, stored, self.results, strict=True)
         return [_stored(x, to, _true(to, at, sizes)) for x, to, at in parts]
 
-    def run(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(self, shapes: Sequence[int], arrays: Sequence[JaxArray]) -> list[JaxArray]:
         """The results, in a program that JAX compiles."""
         jax = import_module("jax")
 
-        def called(*arrays: Any) -> list[Any]:
+        def called(*arrays: NDArray) -> list[NDArray]:
             return self.on_host(shapes, arrays)
 
         pairs = zip(self._apart(shapes), self.function.dtypes, strict=True)
@@ -86,11 +86,11 @@ def _true(
     return tuple(n if place is None else sizes[place] for n, place in pairs)
 
 
-def _cut(array: Any, shape: tuple[int, ...]) -> Any:
+def _cut(array: NDArray, shape: tuple[int, ...]) -> NDArray:
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 
 
-def _stored(array: Any, stored: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def _stored(array: NDArray, stored: tuple[int, ...], shape: tuple[int, ...]) -> NDArray:
     """A result of this shape, as it is stored."""
     if array.shape != shape:
         raise ValueError(f"a result must be of shape {shape}; got {array.shape}")
@@ -132,7 +132,7 @@ _host_call.no_gradient("JAX has none of functions that it calls on the host")
 
 
 @_host_call.padding
-def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Value, ...]:
+def _(pad: Padding, *values: PaddedValue, **params: Param) -> tuple[Value, ...]:
     return _host_call.bind(tuple(x.value for x in values), params).outputs
 
 

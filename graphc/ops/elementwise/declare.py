@@ -13,13 +13,14 @@ negative integer powers of integers: those that are data raise in NumPy, on JAX 
 with `check=True`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import (
     CONSTANT,
     NUMBERS,
@@ -150,7 +151,7 @@ def apply(primitive: Primitive, ufunc: Ufunc, args: tuple[Any, ...]) -> Value:
     )
 
 
-def _own_dtype(args: tuple[Any, ...]) -> DType | None:
+def _own_dtype(args: tuple[object, ...]) -> DType | None:
     """The dtype of arguments that are all values of it, and none a Python number."""
     common = None
     for arg in args:
@@ -173,7 +174,7 @@ def _apply_weak(primitive: Primitive, ufunc: Ufunc, values: list[Value]) -> Valu
     return primitive(*values) if size is None else as_value(size_value(size))
 
 
-def _no_loop(primitive: Primitive, values: list[Any]) -> Exception:
+def _no_loop(primitive: Primitive, values: Sequence[Value]) -> Exception:
     got = ", ".join(str(as_value(v).type) for v in values)
     return graph_error("no loop for these dtypes", op=primitive.name, got=got)
 
@@ -227,12 +228,12 @@ def elementwise(
 
     if ufunc.nin == 1:
 
-        def function(x: Any, /) -> Value:
+        def function(x: ArrayLike, /) -> Value:
             return apply(primitive, ufunc, (x,))
     else:
         compares = traits.get("compares")
 
-        def function(x: Any, y: Any, /) -> Value:  # type: ignore[misc]
+        def function(x: ArrayLike, y: ArrayLike, /) -> Value:  # type: ignore[misc]
             known = None if compares is None else _beyond(compares, x, y)
             return apply(primitive, ufunc, (x, y)) if known is None else known
 
@@ -242,7 +243,9 @@ def elementwise(
     return enroll(function, name, method)
 
 
-def _beyond(compares: Callable[[int, int], bool], x: Any, y: Any) -> Value | None:
+def _beyond(
+    compares: Callable[[int, int], bool], x: ArrayLike, y: ArrayLike
+) -> Value | None:
     """The comparison of integers with a number that their dtype has not.
 
     They are all on the side of it where 0 is.
@@ -308,7 +311,9 @@ enroll(_converted, "_convert")
 
 
 @public(method=True)
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
+def astype(
+    x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: None = None
+) -> Value:
     """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no meaning."""
     no_device(device, "astype")
     return cast(as_value(x), dtype_of(dtype))
@@ -339,7 +344,9 @@ _where.emit("{xp}.where({condition}, {x}, {y})")
 
 
 @public()
-def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
+def where(
+    condition: ArrayLike, /, x: ArrayLike | None = None, y: ArrayLike | None = None
+) -> Any:
     """`x` where `condition`, else `y`; with one argument, `nonzero(condition)`."""
     if x is None and y is None:
         return F.nonzero(condition)
@@ -350,7 +357,9 @@ def where(condition: Any, /, x: Any = None, y: Any = None) -> Any:
 
 
 @public(method=True)
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Value:
+def clip(
+    x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None
+) -> Value:
     """Limit the elements to `min`..`max`; None leaves that side open."""
     out = as_value(x)
     if min is not None:
@@ -359,20 +368,20 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Value:
 
 
 @public()
-def sigmoid(x: Any) -> Value:
+def sigmoid(x: ArrayLike) -> Value:
     """The logistic function 1 / (1 + exp(-x)), in its tanh form: never overflows."""
     half = F.multiply(0.5, x)
     return F.add(0.5, F.multiply(0.5, F.tanh(half)))
 
 
 @public(name="divmod")
-def divmod_(x: Any, y: Any) -> tuple[Value, Value]:
+def divmod_(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
     """`(x // y, x % y)`."""
     return F.floor_divide(x, y), F.remainder(x, y)
 
 
 @public(name="round", method=True)
-def round_(x: Any, decimals: int = 0) -> Value:
+def round_(x: ArrayLike, decimals: int = 0) -> Value:
     """Round to `decimals` places, halves to even, as `numpy.round`."""
     value = as_value(x)
     if is_integer(value.dtype) and decimals >= 0:

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, HasDLPack, ShapeLike
 from graphc.ir.graph.build import as_value, default_dtype, no_device, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
@@ -26,7 +27,7 @@ KINDS: dict[str, Callable[[DType], bool]] = {
 }
 
 
-def _dtype(x: Any) -> DType:
+def _dtype(x: ArrayLike | DTypeLike) -> DType:
     """The dtype of an array, or one that is given as such."""
     if isinstance(x, ARRAYS):
         return dtype_of(x.dtype)
@@ -34,7 +35,7 @@ def _dtype(x: Any) -> DType:
 
 
 @public()
-def result_type(*arrays_and_dtypes: Any) -> DType:
+def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> DType:
     """The dtype of arithmetic with these arrays, dtypes and Python numbers."""
     if not arrays_and_dtypes:
         raise graph_error("needs at least one array or dtype", op="result_type")
@@ -46,13 +47,17 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 @public()
-def can_cast(from_: Any, to: Any, /, casting: str = "safe") -> bool:
+def can_cast(
+    from_: ArrayLike | DTypeLike, to: DTypeLike, /, casting: str = "safe"
+) -> bool:
     """Whether a dtype, or that of an array, can be cast to another by a rule."""
     return np.can_cast(_dtype(from_), _dtype(to), casting)  # type: ignore[arg-type]
 
 
 @public()
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(
+    dtype: DTypeLike, kind: str | DTypeLike | tuple[str | DTypeLike, ...]
+) -> bool:
     """Whether a dtype is another, or of a kind, or one of a tuple of both.
 
     Kinds: "bool", "signed integer", "unsigned integer", "integral", "real floating",
@@ -69,7 +74,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 @public()
-def finfo(type: Any, /) -> Any:
+def finfo(type: ArrayLike | DTypeLike, /) -> Any:
     """The limits of a floating-point dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_float(dtype) and dtype.kind != "c":
@@ -80,7 +85,7 @@ def finfo(type: Any, /) -> Any:
 
 
 @public()
-def iinfo(type: Any, /) -> Any:
+def iinfo(type: ArrayLike | DTypeLike, /) -> Any:
     """The limits of an integer dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_integer(dtype):
@@ -90,7 +95,12 @@ def iinfo(type: Any, /) -> Any:
 
 @public()
 def empty_like(
-    x: Any, /, dtype: Any = None, shape: Any = None, *, device: Any = None
+    x: ArrayLike,
+    /,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: None = None,
 ) -> Value:
     """As `zeros_like`: there is no memory to leave as it is."""
     no_device(device, "empty_like")
@@ -98,7 +108,9 @@ def empty_like(
 
 
 @public()
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
+def from_dlpack(
+    x: HasDLPack, /, *, device: None = None, copy: bool | None = None
+) -> Value:
     """An array of any library that speaks DLPack, as a constant.
 
     It is copied whatever `copy` says.
@@ -108,7 +120,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> V
 
 
 @public()
-def matrix_transpose(x: Any, /) -> Value:
+def matrix_transpose(x: ArrayLike, /) -> Value:
     """The last two axes swapped."""
     value = strong(as_value(x))
     if value.type.rank < 2:
@@ -119,7 +131,7 @@ def matrix_transpose(x: Any, /) -> Value:
 class NamespaceInfo:
     """The answers to the Array API about its namespace."""
 
-    def capabilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, object]:
         """Boolean indexing and sizes from data are there; ranks are limited to 64."""
         return {
             "boolean indexing": True,
@@ -135,7 +147,7 @@ class NamespaceInfo:
         """No device is named in a graph."""
         return [None]
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: None = None) -> dict[str, DType]:
         """The dtypes that Python numbers become."""
         return {
             "real floating": config.float,
@@ -144,7 +156,7 @@ class NamespaceInfo:
             "indexing": dtype_of("int64"),
         }
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+    def dtypes(self, *, device: None = None, kind: Any = None) -> dict[str, DType]:
         """The dtypes by name, all or of a kind."""
         return {n: d for n, d in DTYPES.items() if kind is None or isdtype(d, kind)}
 

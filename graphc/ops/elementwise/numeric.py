@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
@@ -14,6 +15,7 @@ from graphc.ir.types import (
     BOOL,
     DTYPES,
     DType,
+    NDArray,
     TensorType,
     is_float,
     is_inexact,
@@ -63,21 +65,21 @@ def _(g: Value, x: Value) -> tuple[Value]:
 
 
 @public()
-def real(x: Any) -> Value:
+def real(x: ArrayLike) -> Value:
     """The real part; a real array is its own."""
     value = strong(as_value(x))
     return _real(value) if value.dtype.kind == "c" else value
 
 
 @public()
-def imag(x: Any) -> Value:
+def imag(x: ArrayLike) -> Value:
     """The imaginary part; zeros for a real array."""
     value = strong(as_value(x))
     return _imag(value) if value.dtype.kind == "c" else F.zeros_like(value)
 
 
 @public()
-def angle(x: Any, deg: bool = False) -> Value:
+def angle(x: ArrayLike, deg: bool = False) -> Value:
     """The argument of complex numbers, in radians unless `deg`."""
     value = strong(as_value(x))
     part = imag(value) if value.dtype.kind == "c" else 0
@@ -94,7 +96,7 @@ def _from_parts(x: Array, y: Array) -> TensorType:
     return TensorType(dtype, broadcast(x.type.shape, y.type.shape))
 
 
-def complex_numpy(x: Any, y: Any) -> Any:
+def complex_numpy(x: NDArray, y: NDArray) -> NDArray:
     """Printed into NumPy programs."""
     dtype = np.result_type(x, np.complex64)
     out = np.empty(np.broadcast_shapes(np.shape(x), np.shape(y)), dtype)
@@ -141,12 +143,12 @@ def _(g: tuple[Value | None, None], x: Value) -> tuple[Value | None]:
 
 
 @public()
-def frexp(x: Any) -> tuple[Value, Value]:
+def frexp(x: ArrayLike) -> tuple[Value, Value]:
     """Mantissas and exponents with `x = mantissa * 2**exponent`."""
     return _frexp(_floating(x, np.frexp))
 
 
-def _floating(x: Any, ufunc: Any) -> Value:
+def _floating(x: ArrayLike, ufunc: np.ufunc) -> Value:
     """`x` as a strong real float: in the dtype of the ufunc's loop for it."""
     value = strong(as_value(x))
     loop = loop_dtypes(ufunc, (value.dtype,))
@@ -175,7 +177,7 @@ def _(g: Value, x: Value, exponent: Value) -> tuple[Value, None]:
 
 
 @public()
-def ldexp(x: Any, exponent: Any) -> Value:
+def ldexp(x: ArrayLike, exponent: ArrayLike) -> Value:
     """`x * 2**exponent` with integer exponents, as `numpy.ldexp`."""
     value, power = strong(as_value(x)), strong(as_value(exponent))
     loop = loop_dtypes(np.ldexp, (value.dtype, power.dtype))
@@ -186,7 +188,7 @@ def ldexp(x: Any, exponent: Any) -> Value:
 
 
 @public()
-def modf(x: Any) -> tuple[Value, Value]:
+def modf(x: ArrayLike) -> tuple[Value, Value]:
     """Fractional and integral parts, both with the sign of `x`."""
     value = _floating(x, np.modf)
     whole = F.trunc(value)
@@ -196,19 +198,19 @@ def modf(x: Any) -> tuple[Value, Value]:
 
 
 @public()
-def fix(x: Any) -> Value:
+def fix(x: ArrayLike) -> Value:
     """Rounded towards zero."""
     return F.trunc(x)
 
 
 @public()
-def fabs(x: Any) -> Value:
+def fabs(x: ArrayLike) -> Value:
     """The absolute value as floating point."""
     return F.absolute(_floating(x, np.fabs))
 
 
 @public()
-def float_power(x: Any, y: Any) -> Value:
+def float_power(x: ArrayLike, y: ArrayLike) -> Value:
     """`x ** y` in at least float64."""
     values = promoted(x, y)
     complex_ = any(v.dtype.kind == "c" for v in values)
@@ -217,7 +219,7 @@ def float_power(x: Any, y: Any) -> Value:
 
 
 @public()
-def spacing(x: Any) -> Value:
+def spacing(x: ArrayLike) -> Value:
     """How far the next number away from zero is, with the sign of `x`.
 
     As in NumPy, for float16 it is the next one upwards.
@@ -232,36 +234,36 @@ def spacing(x: Any) -> Value:
 
 
 @public()
-def isposinf(x: Any) -> Value:
+def isposinf(x: ArrayLike) -> Value:
     """Where `x` is positive infinity."""
     return F.logical_and(F.isinf(x), F.logical_not(F.signbit(x)))
 
 
 @public()
-def isneginf(x: Any) -> Value:
+def isneginf(x: ArrayLike) -> Value:
     """Where `x` is negative infinity."""
     return F.logical_and(F.isinf(x), F.signbit(x))
 
 
 @public()
-def isreal(x: Any) -> Value:
+def isreal(x: ArrayLike) -> Value:
     """Where the imaginary part is zero."""
     return F.equal(imag(x), 0)
 
 
 @public()
-def iscomplex(x: Any) -> Value:
+def iscomplex(x: ArrayLike) -> Value:
     """Where the imaginary part is not zero."""
     return F.not_equal(imag(x), 0)
 
 
 @public()
 def nan_to_num(
-    x: Any,
+    x: ArrayLike,
     copy: bool = True,
-    nan: Any = 0.0,
-    posinf: Any = None,
-    neginf: Any = None,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
 ) -> Value:
     """NaN replaced by `nan`, infinities by the largest finite numbers or as given.
 
@@ -291,7 +293,11 @@ def _largest(dtype: DType) -> float:
 
 @public()
 def isclose(
-    x: Any, y: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+    x: ArrayLike,
+    y: ArrayLike,
+    rtol: ArrayLike = 1e-5,
+    atol: ArrayLike = 1e-8,
+    equal_nan: bool = False,
 ) -> Value:
     """Where `abs(x - y) <= atol + rtol * abs(y)`; infinities equal themselves."""
     a, b = as_value(x), as_value(y)
@@ -308,14 +314,18 @@ def isclose(
 
 @public()
 def allclose(
-    x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    x: ArrayLike,
+    y: ArrayLike,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
 ) -> Value:
     """Whether all elements are close, as `isclose`."""
     return F.all(isclose(x, y, rtol, atol, equal_nan))
 
 
 @public()
-def array_equal(x: Any, y: Any, equal_nan: bool = False) -> Value:
+def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Value:
     """Whether shapes and all elements are equal; False where the shapes differ."""
     a, b = strong(as_value(x)), strong(as_value(y))
     sizes = list(zip(a.type.shape, b.type.shape, strict=False))
@@ -335,7 +345,7 @@ def array_equal(x: Any, y: Any, equal_nan: bool = False) -> Value:
 
 
 @public()
-def sinc(x: Any) -> Value:
+def sinc(x: ArrayLike) -> Value:
     """`sin(pi x) / (pi x)`, 1 at 0."""
     value = strong(as_value(x))
     value = cast(value, common_dtype([value, as_value(1.0)]))
@@ -367,13 +377,13 @@ _bitwise_count.no_gradient("its result is of integers")
 
 
 @public()
-def i0(x: Any) -> Value:
+def i0(x: ArrayLike) -> Value:
     """The modified Bessel function of the first kind of order 0."""
     return F.special.i0(x)
 
 
 @public()
-def bitwise_count(x: Any) -> Value:
+def bitwise_count(x: ArrayLike) -> Value:
     """How many bits of the absolute value are set, as uint8."""
     value = strong(as_value(x))
     return _bitwise_count(cast(value, DTYPES["int8"]) if value.dtype == BOOL else value)

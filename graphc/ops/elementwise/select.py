@@ -1,26 +1,27 @@
 """Choices per element: by conditions, by numbers, and along a line of points."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, op, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, INT64, TensorType, is_inexact, is_integer
+from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import broadcast, promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
-def _strong(x: Any) -> Value:
+def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _floats(x: Any) -> Value:
+def _floats(x: ArrayLike) -> Value:
     """`x` as strong floating point; integers become float64."""
     value = _strong(x)
     return value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
@@ -36,7 +37,9 @@ def _need_bools(conditions: list[Value], name: str) -> list[Value]:
 
 @public()
 def select(
-    condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0
+    condlist: Sequence[ArrayLike],
+    choicelist: Sequence[ArrayLike],
+    default: ArrayLike = 0,
 ) -> Value:
     """Per element, the choice of the first true condition, as `numpy.select`."""
     if len(condlist) != len(choicelist) or not len(condlist):
@@ -51,7 +54,11 @@ def select(
 
 @public()
 def piecewise(
-    x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any
+    x: ArrayLike,
+    condlist: ArrayLike,
+    funclist: Sequence[ArrayLike | Callable[..., ArrayLike]],
+    *args: object,
+    **kw: object,
 ) -> Value:
     """Per element, the function (or number) of the last true condition.
 
@@ -60,8 +67,7 @@ def piecewise(
     dtype of `x`, as in NumPy.
     """
     value = strong(as_value(x))
-    single = not isinstance(condlist, (list, tuple))
-    condition_list = [condlist] if single else condlist
+    condition_list = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     conditions = [cast(strong(as_value(c)), BOOL) for c in condition_list]
     extra = len(funclist) - len(conditions)
     if extra not in (0, 1):
@@ -79,12 +85,12 @@ def piecewise(
 
 @public()
 def interp(
-    x: Any,
-    xp: Any,
-    fp: Any,
-    left: Any = None,
-    right: Any = None,
-    period: Any = None,
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | None = None,
+    right: ArrayLike | None = None,
+    period: ArrayLike | None = None,
 ) -> Value:
     """Piecewise linear interpolation of the points (xp, fp), `xp` ascending.
 
@@ -119,7 +125,7 @@ def _line(at: Value, knots: Value, values: Value, i: Value, j: Value) -> Value:
     return F.where(F.equal(at, x0), y0, on)
 
 
-def _periodic(at: Value, knots: Value, values: Value, period: Any) -> list[Value]:
+def _periodic(at: Value, knots: Value, values: Value, period: ArrayLike) -> list[Value]:
     """The points of one period, in order, with a neighbour on either side."""
     at, knots = at % period, knots % period
     order = F.argsort(knots)
@@ -162,7 +168,7 @@ def _(
     return (None, *(F.where(F.equal(chosen, k), g, zero) for k in range(count)))
 
 
-def _choose_checks(node: Node) -> list[tuple[Any, str]]:
+def _choose_checks(node: Node) -> list[tuple[Value, str]]:
     index, count = node.inputs[0], len(node.inputs) - 1
     if node.params["mode"] != "clip":
         return []
@@ -175,7 +181,9 @@ MOST_CHOICES = 63  # NumPy takes no more
 
 
 @public(method=True)
-def choose(index: Any, choices: Any, mode: str = "raise") -> Value:
+def choose(
+    index: ArrayLike, choices: Sequence[ArrayLike] | Value, mode: str = "raise"
+) -> Value:
     """Per element, the choice of that number, as `numpy.choose`.
 
     Numbers out of range wrap around with `mode="wrap"`, else mean the nearest
@@ -198,5 +206,5 @@ def choose(index: Any, choices: Any, mode: str = "raise") -> Value:
     return _choose(which, *values, mode="wrap" if mode == "wrap" else "clip")
 
 
-def _outside(numbers: Any, count: int) -> bool:
+def _outside(numbers: NDArray, count: int) -> bool:
     return bool(np.any((numbers < 0) | (numbers >= count)))

@@ -8,6 +8,7 @@ those of `logaddexp` are 1/2 where both sides are the same infinity.
 import math
 import operator
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
     PRIMITIVES,
     Array,
+    Cotangents,
     Emit,
     Printing,
     Rounding,
@@ -37,7 +39,7 @@ from graphc.ir.sizes.truths import (
     same,
     truth,
 )
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.types import JaxArray, TensorType, is_integer
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
@@ -78,7 +80,7 @@ def _power_rule(x: Array, y: Array) -> TensorType:
     return result_type
 
 
-def floor_divide_jax(jnp: Any, x: Any, y: Any) -> Any:
+def floor_divide_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
     """Printed into JAX programs: by zero, integers give 0 as in NumPy."""
     return jnp.where(y == 0, 0, x // y)
 
@@ -91,7 +93,7 @@ def _print_floor_divide(p: Printing) -> str:
     return f"{p.helper(floor_divide_jax)}(jnp, {', '.join(p.inputs)})"
 
 
-def power_jax(jnp: Any, x: Any, y: Any) -> Any:
+def power_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
     """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
     return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
 
@@ -109,11 +111,11 @@ def _print_reciprocal(p: Printing) -> str:
     return f"jnp.reciprocal({x})"
 
 
-def gcd_jax(jax: Any, x: Any, y: Any) -> Any:
+def gcd_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
     """Printed into JAX programs: it ends for the smallest integer too."""
     jnp = jax.numpy
 
-    def step(pair: Any) -> Any:
+    def step(pair: tuple[JaxArray, JaxArray]) -> tuple[JaxArray, JaxArray]:
         a, b = pair
         rest = jax.lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b))
         return jnp.where(b == 0, a, b), jnp.where(b == 0, b, rest)
@@ -122,7 +124,9 @@ def gcd_jax(jax: Any, x: Any, y: Any) -> Any:
     return jnp.abs(jax.lax.while_loop(lambda p: jnp.any(p[1] != 0), step, pair)[0])
 
 
-def lcm_jax(jax: Any, gcd: Any, x: Any, y: Any) -> Any:
+def lcm_jax(
+    jax: ModuleType, gcd: Callable[..., JaxArray], x: JaxArray, y: JaxArray
+) -> JaxArray:
     """Printed into JAX programs."""
     jnp = jax.numpy
     x, y = jnp.broadcast_arrays(x, y)
@@ -141,15 +145,14 @@ def _print_lcm(p: Printing) -> str:
 
 
 MOST_POWER = 8  # of a size, that is written as a product
-Cotangents = tuple[Value | None, ...]
 
 
-def _scaled(derivative: Callable[[Value], Any]) -> Vjp:
+def _scaled(derivative: Callable[[Value], Value]) -> Vjp:
     """The rule of a function of one number: the cotangent times its derivative."""
     return lambda g, x: (g * derivative(x),)
 
 
-def _divided(divisor: Callable[[Value], Any]) -> Vjp:
+def _divided(divisor: Callable[[Value], Value]) -> Vjp:
     """The same, where the derivative is one over something."""
     return lambda g, x: (g / divisor(x),)
 

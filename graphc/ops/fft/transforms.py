@@ -5,21 +5,18 @@ integers and bools in double. Sizes may be symbolic. A transform of no points ra
 at the call where the size is not known before.
 """
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
     as_size,
     as_value,
     cast,
-    no_device,
-    normal_axes,
     normal_axis,
     size_value,
     strong,
@@ -29,11 +26,9 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Dim, Size, equal, minimum
-from graphc.ir.types import DType, TensorType, dtype_of, is_float, is_inexact, same_size
+from graphc.ir.types import TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import require_room
-from graphc.ops.common.padded_reads import number, places, read
-from graphc.ops.common.padding import PaddedValue, Padding
 
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -144,7 +139,7 @@ def _own_sizes(shape: Shape, axes: tuple[int, ...], kind: str) -> list[Size]:
     return sizes
 
 
-def _workable(x: Any) -> Value:
+def _workable(x: ArrayLike) -> Value:
     """The array in the precision in which it is transformed."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
@@ -153,7 +148,7 @@ def _workable(x: Any) -> Value:
     return cast(value, dtype_of("float32")) if half else value
 
 
-def _normal(norm: Any, op_name: str) -> Norm:
+def _normal(norm: Norm, op_name: str) -> Norm:
     """The name of a normalisation; None is "backward"."""
     if norm is not None and norm not in _DUALS:
         expected = '"backward", "ortho" or "forward"'
@@ -163,20 +158,23 @@ def _normal(norm: Any, op_name: str) -> Norm:
     return None if norm == "backward" else norm
 
 
-def _points(n: Any, op_name: str) -> Size:
+def points(n: SizeLike, op_name: str) -> Size:
+    """The points of a transform along one axis: one or more."""
     size = as_size(n, "a number of points")
     if isinstance(size, int) and size < 1:
         raise graph_error(f"{size} points", op=op_name, expected="at least one")
     return size
 
 
-def _one_axis(kind: str, name: str, x: Any, n: Any, axis: int, norm: Any) -> Value:
+def _one_axis(
+    kind: str, name: str, x: ArrayLike, n: SizeLike | None, axis: int, norm: Any
+) -> Value:
     """A transform along one axis; `irfft` of float16 is float16 again in NumPy."""
     value = _workable(x)
     op_name = f"fft.{name}"
     axes = (normal_axis(axis, value.type.rank, op_name),)
     axis_sizes = _own_sizes(value.type.shape, axes, kind)
-    sizes = tuple(axis_sizes) if n is None else (_points(n, op_name),)
+    sizes = tuple(axis_sizes) if n is None else (points(n, op_name),)
     spectrum = _fft(
         value, kind=kind, sizes=sizes, axes=axes, norm=_normal(norm, op_name)
     )
@@ -184,7 +182,14 @@ def _one_axis(kind: str, name: str, x: Any, n: Any, axis: int, norm: Any) -> Val
     return cast(spectrum, FLOAT16) if half else spectrum
 
 
-def _several(kind: str, name: str, x: Any, s: Any, axes: Any, norm: Any) -> Value:
+def _several(
+    kind: str,
+    name: str,
+    x: ArrayLike,
+    s: ShapeLike | None,
+    axes: AxesLike | None,
+    norm: Norm,
+) -> Value:
     """A transform along several axes, one of them twice if it is named twice."""
     value, op_name = _workable(x), f"fft.{name}"
     s = None if s is None else _shape(s, op_name)
@@ -214,7 +219,9 @@ def _one_by_one(
     return value
 
 
-def _chosen_axes(s: Any, axes: Any, rank: int, op_name: str) -> tuple[int, ...]:
+def _chosen_axes(
+    s: Any, axes: AxesLike | None, rank: int, op_name: str
+) -> tuple[int, ...]:
     if axes is None:
         count = rank if s is None else len(s)
         axes = range(-count, 0) if s is not None else range(rank)
@@ -223,7 +230,7 @@ def _chosen_axes(s: Any, axes: Any, rank: int, op_name: str) -> tuple[int, ...]:
     return tuple(normal_axis(a, rank, op_name) for a in axes)
 
 
-def _of_no_axes(kind: str, x: Any, op_name: str) -> Value:
+def _of_no_axes(kind: str, x: ArrayLike, op_name: str) -> Value:
     if "r" in kind:
         raise graph_error("needs at least one axis", op=op_name)
     return strong(as_value(x))
@@ -240,12 +247,12 @@ def _sizes(
         problem = f"{len(s)} sizes for {len(axes)} axes"
         raise graph_error(problem, op=op_name, got=str(value.type))
     return tuple(
-        value.type.shape[axis] if _is_minus_one(n) else _points(n, op_name)
+        value.type.shape[axis] if _is_minus_one(n) else points(n, op_name)
         for n, axis in zip(s, axes, strict=True)
     )
 
 
-def _shape(s: Any, op_name: str) -> Shape:
+def _shape(s: ShapeLike, op_name: str) -> Shape:
     if isinstance(s, (int, np.integer, Dim)):
         problem = "s must be a list of sizes, one per axis"
         raise graph_error(problem, op=op_name, got=repr(s))
@@ -257,50 +264,68 @@ def _is_minus_one(n: Size) -> bool:
 
 
 @public(name="fft.fft")
-def fft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def fft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The Fourier transform along `axis`, of `n` points (all by default): complex."""
     return _one_axis("fft", "fft", x, n, axis, norm)
 
 
 @public(name="fft.ifft")
-def ifft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ifft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The inverse of `fft`: complex."""
     return _one_axis("ifft", "ifft", x, n, axis, norm)
 
 
 @public(name="fft.rfft")
-def rfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def rfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The first n//2 + 1 elements of the transform of `n` real numbers: complex."""
     return _one_axis("rfft", "rfft", x, n, axis, norm)
 
 
 @public(name="fft.irfft")
-def irfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def irfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default."""
     return _one_axis("irfft", "irfft", x, n, axis, norm)
 
 
 @public(name="fft.hfft")
-def hfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def hfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The real transform of a signal that is Hermitian, of which half is given."""
     dual = _DUALS[_normal(norm, "fft.hfft")]
     return _one_axis("irfft", "hfft", _conjugate(x), n, axis, dual)
 
 
 @public(name="fft.ihfft")
-def ihfft(x: Any, /, n: Any = None, axis: int = -1, norm: Norm = None) -> Value:
+def ihfft(
+    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+) -> Value:
     """The inverse of `hfft`: half of a Hermitian signal, from real numbers."""
     dual = _DUALS[_normal(norm, "fft.ihfft")]
     return _conjugate(_one_axis("rfft", "ihfft", x, n, axis, dual))
 
 
-def _conjugate(x: Any) -> Value:
+def _conjugate(x: ArrayLike) -> Value:
     value = strong(as_value(x))
     return F.conjugate(value) if value.dtype.kind == "c" else value
 
 
 @public(name="fft.fftn")
-def fftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def fftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """The transform over `axes` (all by default), of `s` points each: complex.
 
     In `s`, -1 stands for the size of the axis. No axes leave the array as it is.
@@ -309,134 +334,80 @@ def fftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value
 
 
 @public(name="fft.ifftn")
-def ifftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def ifftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """The inverse of `fftn`: complex."""
     return _several("ifft", "ifftn", x, s, axes, norm)
 
 
 @public(name="fft.rfftn")
-def rfftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def rfftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """`fftn` of real numbers, with half of the last of `axes`: complex."""
     return _several("rfft", "rfftn", x, s, axes, norm)
 
 
 @public(name="fft.irfftn")
-def irfftn(x: Any, /, s: Any = None, axes: Any = None, norm: Norm = None) -> Value:
+def irfftn(
+    x: ArrayLike,
+    /,
+    s: ShapeLike | None = None,
+    axes: AxesLike | None = None,
+    norm: Norm = None,
+) -> Value:
     """The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default."""
     return _several("irfft", "irfftn", x, s, axes, norm)
 
 
 @public(name="fft.fft2")
-def fft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def fft2(
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
+) -> Value:
     """`fftn` over the last two axes."""
     return _several("fft", "fft2", x, s, axes, norm)
 
 
 @public(name="fft.ifft2")
-def ifft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def ifft2(
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
+) -> Value:
     """`ifftn` over the last two axes."""
     return _several("ifft", "ifft2", x, s, axes, norm)
 
 
 @public(name="fft.rfft2")
-def rfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def rfft2(
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
+) -> Value:
     """`rfftn` over the last two axes."""
     return _several("rfft", "rfft2", x, s, axes, norm)
 
 
 @public(name="fft.irfft2")
-def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: Norm = None) -> Value:
+def irfft2(
+    x: ArrayLike,
+    s: ShapeLike | None = None,
+    axes: AxesLike = (-2, -1),
+    norm: Norm = None,
+) -> Value:
     """`irfftn` over the last two axes."""
     return _several("irfft", "irfft2", x, s, axes, norm)
-
-
-@op()
-def _fftshift(x: Array, *, axes: AxesParam, back: bool) -> TensorType:
-    """The halves of the axes exchanged, `back` undoes it."""
-    return x.type.like()
-
-
-def _print_shift(p: Printing) -> str:
-    name = "ifftshift" if p.node.params["back"] else "fftshift"
-    return f"{p.xp}.fft.{name}({p.inputs[0]}, axes={p.node.params['axes']})"
-
-
-_fftshift.emit(_print_shift)
-_fftshift.linear = True
-_fftshift.vjp(
-    lambda g, x, *, axes, back: (_fftshift(g, axes=axes, back=not back),)
-)
-batch_with_axes(_fftshift, "axes")
-
-
-@_fftshift.padding
-def _(pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], back: bool) -> Value:
-    known = tuple(a for a in axes if a not in x.axes)
-    value = _fftshift(x.value, axes=known, back=back) if known else x.value
-    for axis in x.ragged(axes):
-        n = F.maximum(number(pad, x.type.shape[axis]), 1)
-        by = n // 2 if back else n - n // 2
-        at = places(pad.stored(x.type.shape[axis])) + by
-        value = read(value, axis, at % n)
-    return value
-
-
-def _shifted(x: Any, axes: Any, back: bool) -> Value:
-    value = strong(as_value(x))
-    name = "fft.ifftshift" if back else "fft.fftshift"
-    if not value.type.rank:
-        raise graph_error("needs at least one axis", op=name, got=str(value.type))
-    chosen = normal_axes(axes, value.type.rank, name)
-    return _fftshift(value, axes=chosen, back=back) if chosen else value
-
-
-@public(name="fft.fftshift")
-def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Value:
-    """The zero frequency moved to the centre of `axes` (all by default)."""
-    return _shifted(x, axes, back=False)
-
-
-@public(name="fft.ifftshift")
-def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Value:
-    """The inverse of `fftshift`: they differ where a size is odd."""
-    return _shifted(x, axes, back=True)
-
-
-def _frequencies(numbers: Value, n: Size, d: Any, dtype: Any) -> Value:
-    spacing = as_value(d)
-    if spacing.type.rank:
-        got = str(spacing.type)
-        raise graph_error("the spacing must be a scalar", op="fft.fftfreq", got=got)
-    to = _float_dtype(spacing) if dtype is None else dtype_of(dtype)
-    return cast(numbers, to) / (cast(as_value(size_value(n)), to) * cast(spacing, to))
-
-
-def _float_dtype(spacing: Value) -> DType:
-    if spacing.type.weak:
-        return config.float
-    return spacing.dtype if is_float(spacing.dtype) else dtype_of("float64")
-
-
-@public(name="fft.fftfreq")
-def fftfreq(
-    n: Any, /, d: Any = 1.0, dtype: Any = None, *, device: Any = None
-) -> Value:
-    """The frequencies of `fft` with `n` points at a distance of `d`.
-
-    The dtype is that of `d`, the default float where `d` is a Python number.
-    """
-    no_device(device, "fft.fftfreq")
-    size = _points(n, "fft.fftfreq")
-    half = size // 2
-    numbers = F.arange(size_value(-half), size_value(size - half))
-    return _frequencies(ifftshift(numbers), size, d, dtype)
-
-
-@public(name="fft.rfftfreq")
-def rfftfreq(
-    n: Any, /, d: Any = 1.0, dtype: Any = None, *, device: Any = None
-) -> Value:
-    """The frequencies of `rfft` with `n` points at a distance of `d`."""
-    no_device(device, "fft.rfftfreq")
-    size = _points(n, "fft.rfftfreq")
-    return _frequencies(F.arange(size_value(size // 2 + 1)), size, d, dtype)

@@ -1,8 +1,9 @@
 """`x.at[index].set(v)` and its like: from an index as it is written to an update."""
 
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from graphc.errors import GraphError, graph_error
+from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.operators import Operators
@@ -19,6 +20,8 @@ from graphc.ops.indexing.gather import (
 from graphc.ops.indexing.parse import FULL_ITEM, Index, as_item, is_mask, parse_index
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
+ClassT = TypeVar("ClassT")
+
 
 def _unfinished(x: Value) -> GraphError:
     """The error of a use of `x.at` or `x.at[index]` as if it were an array."""
@@ -31,14 +34,14 @@ def _unfinished(x: Value) -> GraphError:
     )
 
 
-def _not_an_array(self: "Updates | Update", *_: Any, **__: Any) -> Any:
+def _not_an_array(self: "Updates | Update", *_: object, **__: object) -> NoReturn:
     raise _unfinished(self._x)
 
 
 _OPERATORS = [n for n, f in vars(Operators).items() if callable(f) and n != "__hash__"]
 
 
-def _as_no_array(cls: type) -> type:
+def _as_no_array(cls: type[ClassT]) -> type[ClassT]:
     """Class decorator: operators, calls and conversions say what the object is."""
     for name in (*_OPERATORS, "__array__", "__jax_array__", "__iter__", "__call__"):
         setattr(cls, name, _not_an_array)
@@ -52,12 +55,16 @@ class Updates:
     def __init__(self, x: Value) -> None:
         self._x = x
 
-    def __getattr__(self, name: str) -> Any:
-        if name in UPDATES:
-            raise _unfinished(self._x)
-        raise AttributeError(f"x.at has no attribute {name!r}; write x.at[i].set(v)")
+    if not TYPE_CHECKING:  # which knows all attributes
 
-    def __getitem__(self, index: Any) -> "Update":
+        def __getattr__(self, name: str) -> NoReturn:
+            if name in UPDATES:
+                raise _unfinished(self._x)
+            raise AttributeError(
+                f"x.at has no attribute {name!r}; write x.at[i].set(v)"
+            )
+
+    def __getitem__(self, index: IndexLike) -> "Update":
         return Update(self._x, index)
 
 
@@ -68,35 +75,39 @@ class Update:
     Values are cast to the dtype of `x`, as in NumPy's assignment.
     """
 
-    def __init__(self, x: Value, index: Any) -> None:
+    def __init__(self, x: Value, index: IndexLike) -> None:
         self._x = x
         self._index = index
 
-    def __getattr__(self, name: str) -> Any:
-        known = ", ".join(UPDATES)
-        raise AttributeError(f"x.at[index] has no attribute {name!r}; it has {known}")
+    if not TYPE_CHECKING:  # which knows all attributes
 
-    def set(self, value: Any) -> Value:
+        def __getattr__(self, name: str) -> NoReturn:
+            known = ", ".join(UPDATES)
+            raise AttributeError(
+                f"x.at[index] has no attribute {name!r}; it has {known}"
+            )
+
+    def set(self, value: ArrayLike) -> Value:
         """The elements replaced; which one wins at a repeated index is not said."""
         return self._update("set", value)
 
-    def add(self, value: Any) -> Value:
+    def add(self, value: ArrayLike) -> Value:
         """The values added; at a repeated index, all of them (`numpy.add.at`)."""
         return self._update("add", value)
 
-    def multiply(self, value: Any) -> Value:
+    def multiply(self, value: ArrayLike) -> Value:
         """Multiplied by the values; at a repeated index, by all of them."""
         return self._update("multiply", value)
 
-    def min(self, value: Any) -> Value:
+    def min(self, value: ArrayLike) -> Value:
         """The smaller of element and value."""
         return self._update("min", value)
 
-    def max(self, value: Any) -> Value:
+    def max(self, value: ArrayLike) -> Value:
         """The larger of element and value."""
         return self._update("max", value)
 
-    def _update(self, how: str, update: Any) -> Value:
+    def _update(self, how: str, update: ArrayLike) -> Value:
         x = strong(as_value(self._x))
         value = cast(as_value(update), x.dtype)
         masked = _whole_mask(x, self._index, value.type.rank)
@@ -109,7 +120,7 @@ class Update:
         return _write(x, value, parsed, how)
 
 
-def _whole_mask(x: Value, index: Any, rank: int) -> Value | None:
+def _whole_mask(x: Value, index: IndexLike, rank: int) -> Value | None:
     """A single bool mask, broadcast along later axes: `x.at[mask].set(v)` is a where.
 
     It is so where `v`, of this rank, is the same for all that the mask chooses.

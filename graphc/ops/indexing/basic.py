@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from graphc.ir.graph.build import as_value, cast, size_value
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
 from graphc.ir.namespace import F, enroll
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched
@@ -74,7 +75,7 @@ _basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
 _basic_index.views = _views
 
 
-def static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
+def static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[int | slice | None, ...]:
     """The same items for an object array of sizes: all bounds are numbers."""
     numeric_items: list[Any] = []
     for kind, start, stop, step in items:
@@ -120,7 +121,7 @@ def _told(number: Value) -> Value:
 
 
 @_basic_index.vjp
-def _(g: Value, x: Value, **items: Any) -> tuple[Value]:
+def _(g: Value, x: Value, **items: Param) -> tuple[Value]:
     parts = list(zip(*items.values(), strict=True))
     if not all(map(_is_whole, parts)):
         return (F._slice_update(F.zeros_like(x), g, how="add", **items),)
@@ -130,7 +131,7 @@ def _(g: Value, x: Value, **items: Any) -> tuple[Value]:
 
 
 @_basic_index.batch
-def _(n: Size, batched: Batched, x: Value, **items: Any) -> Value:
+def _(n: Size, batched: Batched, x: Value, **items: Param) -> Value:
     return _basic_index(x, **behind_batch(items))
 
 
@@ -141,7 +142,7 @@ def _is_whole(item: BasicItem) -> bool:
     return kind == "n" or (start is stop is None and (step is None or turned))
 
 
-def behind_batch(items: dict[str, Any]) -> dict[str, Any]:
+def behind_batch(items: Params) -> dict[str, object]:
     """The items of a basic index after a slice that takes the whole batch."""
     first: dict[str, Any] = {"kinds": "s"}
     return {name: first.get(name, (None,)) + item for name, item in items.items()}

@@ -12,10 +12,12 @@ of any sign: they are static arguments of compiled segments, and a step of 0 rai
 """
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.build import (
     INPUT,
     as_size,
@@ -36,7 +38,15 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxesParam, AxisParam
 from graphc.ir.sizes.dims import Size, less_equal
-from graphc.ir.types import INT32, INT64, TensorType, is_integer
+from graphc.ir.types import (
+    INT32,
+    INT64,
+    ConcreteArray,
+    JaxArray,
+    NDArray,
+    TensorType,
+    is_integer,
+)
 from graphc.ops.common.batching import Batched, lined_up
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
@@ -70,7 +80,9 @@ def _dynamic_slice(
     return x.type.like(shape)
 
 
-def dynamic_slice_numpy(x: Any, start: Any, length: Any, axis: Any) -> Any:
+def dynamic_slice_numpy(
+    x: NDArray, start: int | NDArray, length: int, axis: int
+) -> NDArray:
     """Printed into NumPy programs."""
     n, start = x.shape[axis], int(start)
     start = min(max(start + n if start < 0 else start, 0), n - length)
@@ -106,7 +118,7 @@ def _widened(index: Value) -> Value:
     return cast(index, INT64)
 
 
-def _slice_checks(node: Node) -> list[tuple[Any, str]]:
+def _slice_checks(node: Node) -> list[tuple[Value, str]]:
     x, start = node.inputs
     axis, length = node.params["axis"], node.params["length"]
     if from_arguments(start):
@@ -209,7 +221,7 @@ def advanced_items(p: Printing, indices: tuple[str, ...]) -> str:
     return ", ".join(items)
 
 
-def clamp(index: Any, size: Any) -> Any:
+def clamp(index: ConcreteArray, size: int) -> ConcreteArray:
     """Printed into programs."""
     return index.clip(0 if index.dtype.kind == "u" else -size, size - 1)
 
@@ -243,7 +255,7 @@ def axes_maybe_empty(node: Node) -> list[int]:
     return [axis for axis in node.params["axes"] if not less_equal(1, shape[axis])]
 
 
-def not_empty(jnp: Any, x: Any, *axes: Any) -> Any:
+def not_empty(jnp: ModuleType, x: JaxArray, *axes: int) -> JaxArray:
     """Printed into JAX bodies: a body that reads where nothing is can still be traced.
 
     It is not run then.
@@ -273,13 +285,13 @@ _gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
 _gather.views = _gather_views
 
 
-def contained(index: Value, n: Any) -> Value:
+def contained(index: Value, n: int | Value) -> Value:
     """Element by element, whether indices are within an axis of `n`."""
     least = 0 if index.dtype.kind == "u" else -n
     return F.logical_and(index >= least, index < n)
 
 
-def stray_checks(node: Node) -> list[tuple[Any, str]]:
+def stray_checks(node: Node) -> list[tuple[Value, str]]:
     """Conditions that no index array leaves its axis, each with a message."""
     x, params = node.inputs[0], node.params
     indices = node.inputs[len(node.inputs) - len(params["axes"]) :]
@@ -318,7 +330,7 @@ def _(
     return of_x, *[None] * len(indices)
 
 
-def _within(index: Value, n: Any) -> Value:
+def _within(index: Value, n: int | Value) -> Value:
     """Indices clamped to an axis of `n`."""
     return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
 
@@ -378,7 +390,7 @@ def rows_and(
 
 
 @public()
-def getitem(x: Any, index: Any) -> Value:
+def getitem(x: ArrayLike, index: IndexLike) -> Value:
     """`x[index]`, with all of NumPy's basic and advanced forms."""
     value = strong(as_value(x))
     parsed = parse_index(value, index)

@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import nonempty, number, read
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
 from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, clip_down, slice_length
@@ -105,7 +106,7 @@ def _is_count(stop: Size | None) -> bool:
     return isinstance(stop, int) and stop >= 0
 
 
-def _items(items: Sequence[BasicItem]) -> dict[str, Any]:
+def _items(items: Sequence[BasicItem]) -> dict[str, object]:
     kinds, starts, stops, steps = zip(*items, strict=True) if items else ((),) * 4
     return {"kinds": "".join(kinds), "starts": starts, "stops": stops, "steps": steps}
 
@@ -124,7 +125,7 @@ def _places(
     return _first(pad, part.item, n) + _step(pad, step) * pad.positions(length)
 
 
-def _step(pad: Padding, step: Size | None) -> Any:
+def _step(pad: Padding, step: Size | None) -> int | Value:
     """The step of a slice: a number, or a value of int32."""
     if isinstance(step, Dim):
         return number(pad, step)
@@ -166,7 +167,7 @@ def _bound(
 
 
 @BASIC_INDEX.padding
-def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
+def _(pad: Padding, x: PaddedValue, **params: Param) -> Rebuilt:
     items, special = _sorted_out(pad, x)
     elements = basic(x.value, tuple(items))
     fill = {}
@@ -194,7 +195,7 @@ def _(pad: Padding, x: PaddedValue, **params: Any) -> Any:
 
 
 @SLICE_UPDATE.padding
-def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Any) -> Any:
+def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> Rebuilt:
     items, special = _sorted_out(pad, x, writes=True)
     region = BASIC_INDEX(pad.node.inputs[0], **_items(_true_items(pad))).type
     if not special:

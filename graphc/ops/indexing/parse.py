@@ -1,11 +1,13 @@
 """A user's index sorted out: basic items, index arrays, and dynamic starts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.build import as_size, as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most
@@ -15,7 +17,7 @@ from graphc.ir.params.kinds import Letters
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size
-from graphc.ir.types import BOOL, INT32, is_integer
+from graphc.ir.types import BOOL, INT32, NDArray, is_integer
 
 SliceBound = Size | None
 Bounds = tuple[SliceBound, ...]
@@ -46,12 +48,12 @@ class Index:
     divider: int | None = None
 
 
-def is_mask(item: Any) -> bool:
+def is_mask(item: object) -> TypeGuard[Value]:
     """Whether an item of an index is a bool array."""
     return isinstance(item, Value) and item.dtype == BOOL
 
 
-def _as_items(index: Any) -> list[Any]:
+def _as_items(index: IndexLike) -> list[object]:
     """The index as a list, arrays as values, without the ellipsis resolved."""
     items = list(index) if isinstance(index, tuple) else [index]
     return [as_item(item) for item in items]
@@ -77,7 +79,7 @@ def as_item(item: Any) -> Any:
     return value
 
 
-def _consumed(item: Any) -> int:
+def _consumed(item: object) -> int:
     if item is None or item is Ellipsis:
         return 0
     return item.type.rank if is_mask(item) else 1
@@ -99,7 +101,7 @@ def _expanded(x: Value, items: list[Any]) -> list[Any]:
     return items[:at] + between + items[at + 1 :]
 
 
-def _divides(before: list[Any], after: list[Any]) -> bool:
+def _divides(before: Sequence[object], after: Sequence[object]) -> bool:
     """Whether an ellipsis of no axes stands between index arrays.
 
     NumPy puts their axes first then, as where a slice is between them.
@@ -109,11 +111,11 @@ def _divides(before: list[Any], after: list[Any]) -> bool:
     return bool(first and last and arrays)
 
 
-def _keeps_axis(item: Any) -> bool:
+def _keeps_axis(item: object) -> bool:
     return item is None or isinstance(item, slice)
 
 
-def _host_size(item: Any) -> Size | None:
+def _host_size(item: object) -> Size | None:
     """A scalar index that is known from shapes alone, as a size."""
     if isinstance(item, int):
         return item
@@ -124,7 +126,7 @@ def _host_size(item: Any) -> Size | None:
     return None
 
 
-def parse_index(x: Value, index: Any) -> Index:
+def parse_index(x: Value, index: IndexLike) -> Index:
     """Sort out an index for `x`; raises GraphError where NumPy would.
 
     Integers known from shapes are basic items, unless arrays stand beside them.
@@ -179,11 +181,11 @@ def parse_index(x: Value, index: Any) -> Index:
     )
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: object) -> TypeGuard[Value]:
     return isinstance(item, Value) and (item.type.rank > 0 or item.dtype == BOOL)
 
 
-def _within_int64(bound: Any) -> Any:
+def _within_int64(bound: object) -> Any:
     """A number beyond all axes as one that is so, too: slices are cut to their axis."""
     return max(min(bound, 2**63 - 1), -(2**63)) if type(bound) is int else bound
 
@@ -216,7 +218,7 @@ def _length(item: slice, start: Size, stop: Size) -> Size:
     return after - before if first is last and first is not None else stop - start
 
 
-def _moved(bound: Any) -> tuple[Value | None, Size]:
+def _moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
     """A value and the constants that have been added to it."""
     value, moved = bound if isinstance(bound, Value) else None, 0
     while value is not None and value.node.primitive in (OP.add, OP.subtract):
@@ -231,7 +233,7 @@ def _moved(bound: Any) -> tuple[Value | None, Size]:
     return value, moved
 
 
-def _whole_or_nothing(x: Value, mask: Value, items: list[Any]) -> Value:
+def _whole_or_nothing(x: Value, mask: Value, items: Sequence[object]) -> Value:
     """The positions that a mask of rank 0 keeps of a new axis: one or none."""
     literal = literal_of(mask)
     if literal is not None:
@@ -293,7 +295,7 @@ def _check_array(value: Value, n: Size, x: Value) -> bool:
     return True
 
 
-def extremes(literal: Any) -> tuple[int, ...]:
+def extremes(literal: NDArray) -> tuple[int, ...]:
     """The least and the largest of literal indices, if there are any."""
     return (int(literal.min()), int(literal.max())) if literal.size else ()
 

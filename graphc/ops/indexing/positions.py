@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from graphc.errors import GraphError, graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -19,12 +20,12 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, is_integer, product
+from graphc.ir.types import BOOL, INT64, NDArray, is_integer, product
 
 Layout = Literal["C", "F"]
 
 
-def _integers(x: Any, name: str) -> Value:
+def _integers(x: ArrayLike, name: str) -> Value:
     value = strong(as_value(x))
     if not is_integer(value.dtype):
         raise graph_error("needs integers", op=name, got=str(value.type))
@@ -44,7 +45,7 @@ def _outside(name: str, size: Size) -> GraphError:
     return graph_error("a position is out of range", op=name, hint=hint)
 
 
-def _axes_from_last(rank: int, order: Any, name: str) -> Sequence[int]:
+def _axes_from_last(rank: int, order: str, name: str) -> Sequence[int]:
     """The axes of a shape, the one first along which neighbours are next to another."""
     if order not in ("C", "F"):
         expected = "'C' or 'F'"
@@ -53,7 +54,9 @@ def _axes_from_last(rank: int, order: Any, name: str) -> Sequence[int]:
 
 
 @public()
-def unravel_index(indices: Any, shape: Any, order: Layout = "C") -> tuple[Value, ...]:
+def unravel_index(
+    indices: ArrayLike, shape: ShapeLike, order: Layout = "C"
+) -> tuple[Value, ...]:
     """The position per axis of each flat position, as `numpy.unravel_index`.
 
     A constant that is out of range is refused. Other flat positions are not checked:
@@ -73,15 +76,15 @@ def unravel_index(indices: Any, shape: Any, order: Layout = "C") -> tuple[Value,
     return tuple(coordinates)
 
 
-def _shape(shape: Any, name: str) -> Shape:
+def _shape(shape: ShapeLike, name: str) -> Shape:
     return check_shape(as_shape(shape), name)
 
 
 @public()
 def ravel_multi_index(
-    multi_index: Any,
-    dims: Any,
-    mode: Any = "raise",
+    multi_index: Sequence[ArrayLike] | Value | NDArray,
+    dims: ShapeLike,
+    mode: str | Sequence[str] = "raise",
     order: Layout = "C",
 ) -> Value:
     """The flat position of positions per axis, as `numpy.ravel_multi_index`.
@@ -104,7 +107,7 @@ def ravel_multi_index(
     return cast(flat, INT64)
 
 
-def _inside(place: Value, n: Size, mode: Any, name: str) -> Value:
+def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
     """Positions within an axis of size `n`."""
     size = size_value(n)
     if mode == "wrap":
@@ -123,14 +126,14 @@ def _inside(place: Value, n: Size, mode: Any, name: str) -> Value:
 
 
 @public()
-def diag_indices(n: Any, ndim: int = 2) -> tuple[Value, ...]:
+def diag_indices(n: SizeLike, ndim: int = 2) -> tuple[Value, ...]:
     """The positions of the main diagonal of an array with `ndim` axes of size `n`."""
     (size,) = _shape(n, "diag_indices")
     return (F.arange(size_value(size)),) * ndim
 
 
 @public()
-def diag_indices_from(arr: Any) -> tuple[Value, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
     """The positions of the main diagonal of an array, whose axes are of one size."""
     value = as_value(arr)
     if value.type.rank < 2:
@@ -145,7 +148,7 @@ def diag_indices_from(arr: Any) -> tuple[Value, ...]:
 
 
 @public()
-def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
+def tril_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
     """The positions at and below diagonal `k` of an n x m matrix, row by row.
 
     `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
@@ -157,7 +160,7 @@ def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
 
 
 @public()
-def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
+def triu_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
     """The positions at and above diagonal `k` of an n x m matrix, row by row.
 
     `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
@@ -169,27 +172,27 @@ def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Value, Value]:
 
 
 @public()
-def tril_indices_from(arr: Any, k: Any = 0) -> tuple[Value, Value]:
+def tril_indices_from(arr: ArrayLike, k: SizeLike = 0) -> tuple[Value, Value]:
     """The positions at and below diagonal `k` of a matrix, row by row."""
     rows, columns = _matrix_shape(arr, "tril_indices_from")
     return tril_indices(rows, k, columns)
 
 
 @public()
-def triu_indices_from(arr: Any, k: Any = 0) -> tuple[Value, Value]:
+def triu_indices_from(arr: ArrayLike, k: SizeLike = 0) -> tuple[Value, Value]:
     """The positions at and above diagonal `k` of a matrix, row by row."""
     rows, columns = _matrix_shape(arr, "triu_indices_from")
     return triu_indices(rows, k, columns)
 
 
-def _matrix_shape(arr: Any, name: str) -> tuple[Any, ...]:
+def _matrix_shape(arr: ArrayLike, name: str) -> tuple[object, ...]:
     value = as_value(arr)
     if value.type.rank != 2:
         raise graph_error("needs a matrix", op=name, got=str(value.type))
     return tuple(value.shape)
 
 
-def _of_matrix(n: Any, k: Any, m: Any, name: str) -> tuple[Size, Size, Size]:
+def _of_matrix(n: SizeLike, k: SizeLike, m: Any, name: str) -> tuple[Size, Size, Size]:
     """Rows, columns and diagonal as sizes."""
     rows, columns = _shape((n, n if m is None else m), name)
     return rows, columns, as_size(k, "the diagonal")
@@ -216,7 +219,7 @@ def _positions(first: Value, ends: Value, count: Size) -> tuple[Value, Value]:
 
 
 @public(name="ix_")
-def ix_(*args: Any) -> tuple[Value, ...]:
+def ix_(*args: ArrayLike) -> tuple[Value, ...]:
     """An open mesh of vectors of positions, or of masks, as `numpy.ix_`."""
     mesh = []
     for axis, positions in enumerate(args):

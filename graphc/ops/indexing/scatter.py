@@ -4,18 +4,20 @@ An update out of bounds writes nothing, on both backends, unless the function is
 compiled with `check=True`, which raises.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import INPUT, as_value, cast, is_body_input, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, enroll
-from graphc.ir.params.kinds import AxesParam
+from graphc.ir.params.kinds import AxesParam, Param
 from graphc.ir.sizes.dims import Size, equal
-from graphc.ir.types import TensorType, product
+from graphc.ir.types import JaxArray, NDArray, TensorType, product
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
@@ -69,7 +71,9 @@ def _fits(v: Value, shape: tuple[Size, ...], x: Value) -> None:
         require_stretchable(n, room, "the update does not fit")
 
 
-def scatter_numpy(x: Any, v: Any, indices: Any, axes: Any, how: Any) -> Any:
+def scatter_numpy(
+    x: NDArray, v: NDArray, indices: Sequence[NDArray], axes: Sequence[int], how: str
+) -> NDArray:
     """Printed into NumPy programs. Updates out of bounds are dropped."""
     y = x.copy()
     indices = np.broadcast_arrays(*indices)
@@ -164,7 +168,7 @@ class _Written:
         """The elements of `x` where something is written."""
         return GATHER(x, *self.indices, axes=self.axes, inside=self.inside)
 
-    def write(self, x: Value, v: Any, how: str) -> Value:
+    def write(self, x: Value, v: ArrayLike, how: str) -> Value:
         """`x` with `v` written."""
         new = cast(as_value(v), x.dtype)
         params = {"axes": self.axes, "how": how, "inside": self.inside}
@@ -307,7 +311,7 @@ def _slice_update(
     return x.type.like()
 
 
-def slice_update_numpy(x: Any, v: Any, items: Any, how: Any) -> Any:
+def slice_update_numpy(x: NDArray, v: NDArray, items: Any, how: str) -> NDArray:
     """Printed into NumPy programs."""
     y = np.array(x)  # of a NumPy scalar, an array that can be written to
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
@@ -334,7 +338,9 @@ def _sizes_of_update(
 _slice_update.sizes = _sizes_of_update
 
 
-def slice_update_jax(jnp: Any, x: Any, v: Any, items: Any, how: Any) -> Any:
+def slice_update_jax(
+    jnp: ModuleType, x: JaxArray, v: JaxArray, items: object, how: str
+) -> JaxArray:
     """Printed into JAX programs for writes that may be to all of an array.
 
     XLA aborts where such a scatter into one number, repeated, is reversed.
@@ -370,7 +376,7 @@ SLICE_UPDATE = enroll(_slice_update, "_slice_update")
 
 
 @_slice_update.vjp
-def _(g: Value, x: Value, v: Value, *, how: str, **items: Any) -> IndexPair:
+def _(g: Value, x: Value, v: Value, *, how: str, **items: Param) -> IndexPair:
     def write(to: Value, part: Value, by: str) -> Value:
         return _slice_update(to, part, how=by, **items)
 
@@ -396,7 +402,7 @@ def _shared(how: str, share: Value, old: Value, v: Value) -> IndexPair:
 
 @_slice_update.batch
 def _(
-    n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Any
+    n: Size, batched: Batched, x: Value, v: Value, *, how: str, **items: Param
 ) -> Value:
     many, later = spread(n, batched[0], x), behind_batch(items)
     if batched[1]:

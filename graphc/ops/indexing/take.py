@@ -3,6 +3,7 @@
 from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike
 from graphc.ir.graph.build import as_shape, as_value, normal_axis, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -10,7 +11,7 @@ from graphc.ops.indexing.parse import FULL
 
 
 @public(method=True)
-def take(x: Any, indices: Any, /, axis: int | None = None) -> Value:
+def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None) -> Value:
     """The elements at integer positions along `axis`, as `numpy.take`."""
     value = strong(as_value(x))
     if axis is None:
@@ -21,7 +22,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Value:
 
 
 @public()
-def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Value:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: int = -1) -> Value:
     """One element per row along `axis`, as `numpy.take_along_axis`."""
     value, index = strong(as_value(x)), strong(as_value(indices))
     if value.type.rank != index.type.rank:
@@ -42,7 +43,9 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Value:
 
 
 @public()
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Value:
+def sliding_window_view(
+    x: ArrayLike, window_shape: ShapeLike, axis: AxesLike | None = None
+) -> Value:
     """All windows of a size that slide over the axes: these come last, one per window.
 
     As `numpy.lib.stride_tricks.sliding_window_view`, with copies of the elements. The

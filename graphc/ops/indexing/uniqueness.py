@@ -1,7 +1,7 @@
 """Whether index arrays name an element twice, as far as their making tells."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value, known_sizes
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, less_equal, may_be_one
+from graphc.ir.types import NDArray
 
 AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
 
@@ -133,7 +134,7 @@ def _moves(node: Node) -> bool:
     return node.primitive in (*moving, OP.convert, OP.dynamic_slice)
 
 
-def _of_literal(array: "np.ndarray[Any, Any]") -> _Spread | None:
+def _of_literal(array: NDArray) -> _Spread | None:
     flat = array.ravel()
     if not flat.size or np.unique(flat).size < flat.size:
         return None

@@ -17,14 +17,16 @@ from typing import Any, Literal, NamedTuple, NoReturn, get_args
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal
+from graphc.ir.graph.op import Array, Cotangents, Primitive, Printing, op, require_equal
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
     DType,
+    NDArray,
     TensorType,
     dtype_of,
     is_float,
@@ -35,7 +37,7 @@ from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padded_svd, padding
 
-Checks = list[tuple[Any, str]]
+Checks = list[tuple[Value, str]]
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -48,7 +50,9 @@ def complex_dtype(dtype: DType) -> DType:
     return dtype if dtype.kind == "c" else dtype_of(f"complex{dtype.itemsize * 16}")
 
 
-def matrices(op_name: str, *args: Any, ranks: tuple[int, ...] = (2,)) -> list[Value]:
+def matrices(
+    op_name: str, *args: ArrayLike, ranks: tuple[int, ...] = (2,)
+) -> list[Value]:
     """The arguments in the one dtype in which NumPy's linear algebra takes them.
 
     `ranks` are the least ranks, the last one for all further arguments.
@@ -63,7 +67,7 @@ def matrices(op_name: str, *args: Any, ranks: tuple[int, ...] = (2,)) -> list[Va
     return [cast(v, dtype) for v in values]
 
 
-def need_matrix(x: Any, op_name: str) -> Value:
+def need_matrix(x: ArrayLike, op_name: str) -> Value:
     """The argument as a value of at least two axes, in its own dtype."""
     value = strong(as_value(x))
     if value.type.rank < 2:
@@ -101,7 +105,7 @@ def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
     BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
 
 
-def nan_unless_solved(function: Any, x: Any, triangular: bool = False) -> Any:
+def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> object:
     """Printed into NumPy programs: NaN in place of an exception, matrix by matrix."""
     try:
         return function(x)
@@ -149,7 +153,7 @@ padding.by_unit(_cholesky)
 
 
 @public(name="linalg.cholesky")
-def cholesky(a: Any, /, upper: bool = False) -> Value:
+def cholesky(a: ArrayLike, /, upper: bool = False) -> Value:
     """The triangular L with a = L L^H, or U with a = U^H U, zeros beside it.
 
     Only that triangle of `a` is read. Where the matrix is not positive definite the
@@ -189,7 +193,6 @@ _qr.emit(
 )
 batch_behind(_qr)
 _qr.padding(partial(padding.qr, _qr))
-Cotangents = tuple[Value | None, ...]
 
 
 @_qr.vjp
@@ -211,7 +214,7 @@ def _refuse(x: Value, op_name: str, of: str, instead: str) -> NoReturn:
 
 
 @public(name="linalg.qr")
-def qr(a: Any, /, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, /, mode: str = "reduced") -> Any:
     """An orthonormal Q and an upper triangular R with a = Q R.
 
     Q has min(m, n) columns, or m in mode "complete". Mode "r" gives R alone, mode
@@ -298,7 +301,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 
 @public(name="linalg.svd")
 def svd(
-    a: Any,
+    a: ArrayLike,
     /,
     full_matrices: bool = True,
     compute_uv: bool = True,
@@ -318,7 +321,7 @@ def svd(
     return SVDResult(*_svd(x, full_matrices=full_matrices))
 
 
-def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
+def _hermitian_svd(x: Value, compute_uv: bool) -> object:
     """By eigenvalues, the sign of a negative one moved into Vh."""
     if not compute_uv:
         return F.flip(F.sort(F.absolute(_eigvalsh(x, lower=True)), axis=-1), -1)
@@ -332,7 +335,7 @@ def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
 
 
 @public(name="linalg.svdvals")
-def svdvals(x: Any, /) -> Value:
+def svdvals(x: ArrayLike, /) -> Value:
     """The singular values, largest first."""
     return _svdvals(*matrices("linalg.svdvals", x))
 
@@ -411,7 +414,7 @@ def _eigvals(x: Array) -> TensorType:
     return x.type.like(x.type.shape[:-1], complex_dtype(x.dtype))
 
 
-def complex_eig(x: Any, dtype: Any) -> Any:
+def complex_eig(x: NDArray, dtype: str) -> tuple[NDArray, NDArray]:
     """Printed into NumPy programs: complex also where all eigenvalues are real."""
     values, vectors = np.linalg.eig(x)
     return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
@@ -450,7 +453,7 @@ def _(g: Value, x: Value) -> tuple[Value]:
 
 
 @public(name="linalg.eig")
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors of any square matrices; always complex.
 
     JAX has it on CPUs, and on GPUs from some of its versions on.
@@ -459,7 +462,7 @@ def eig(a: Any) -> EigResult:
 
 
 @public(name="linalg.eigvals")
-def eigvals(a: Any) -> Value:
+def eigvals(a: ArrayLike) -> Value:
     """The eigenvalues of any square matrices; always complex.
 
     JAX has it on CPUs, and on GPUs from some of its versions on.

@@ -5,12 +5,14 @@ have as well: it is right there too (JAX gives zeros for some of them).
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op
 from graphc.ir.namespace import F, public
-from graphc.ir.types import TensorType
+from graphc.ir.types import ConcreteArray, TensorType
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
@@ -64,7 +66,7 @@ def _cofactors(x: Array) -> TensorType:
     return x.type.like()
 
 
-def cofactors(xp: Any, x: Any) -> Any:
+def cofactors(xp: ModuleType, x: ConcreteArray) -> ConcreteArray:
     """Printed into programs: by singular values, of which some may be 0."""
     u, s, vh = xp.linalg.svd(x)
     ones = xp.ones_like(s[..., :1])
@@ -101,13 +103,13 @@ class SlogdetResult(NamedTuple):
 
 
 @public(name="linalg.det")
-def det(a: Any, /) -> Value:
+def det(a: ArrayLike, /) -> Value:
     """The determinant; 1 of matrices without rows."""
     return _det(*matrices("linalg.det", a))
 
 
 @public(name="linalg.slogdet")
-def slogdet(a: Any, /) -> SlogdetResult:
+def slogdet(a: ArrayLike, /) -> SlogdetResult:
     """The determinant as its sign (or phase) and the logarithm of its magnitude.
 
     A singular matrix has 0 and -inf; the sign of NaN is not said.

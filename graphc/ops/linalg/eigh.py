@@ -1,14 +1,16 @@
 """Linear algebra: eigenvalues of Hermitian matrices and of pairs; Schur's form."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
-from graphc.ir.types import DType, TensorType
+from graphc.ir.types import DType, NDArray, TensorType
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.linalg import gradients as rules
@@ -29,19 +31,21 @@ class EighResult(NamedTuple):
     eigenvectors: Value
 
 
-def _is_lower(part: Any, op_name: str) -> bool:
+def _is_lower(part: str, op_name: str) -> bool:
     if not isinstance(part, str) or part.upper() not in ("L", "U"):
         raise graph_error(f"UPLO must be 'L' or 'U', not {part!r}", op=op_name)
     return part.upper() == "L"
 
 
-def _second(b: Any, UPLO: str) -> tuple[Any, str]:
+def _second(b: ArrayLike | str | None, UPLO: str) -> tuple[ArrayLike | None, str]:
     """The second argument is the matrix in SciPy, and the triangle in NumPy."""
     return (None, b) if isinstance(b, str) else (b, UPLO)
 
 
 @public(name="linalg.eigh")
-def eigh(a: Any, /, b: Any = None, UPLO: str = "L") -> EighResult:
+def eigh(
+    a: ArrayLike, /, b: ArrayLike | str | None = None, UPLO: str = "L"
+) -> EighResult:
     """Eigenvalues, smallest first, and eigenvectors of Hermitian matrices.
 
     Of `a` alone, the vectors v are orthonormal. With `b`, which is positive definite,
@@ -63,7 +67,9 @@ def eigh(a: Any, /, b: Any = None, UPLO: str = "L") -> EighResult:
 
 
 @public(name="linalg.eigvalsh")
-def eigvalsh(a: Any, /, b: Any = None, UPLO: str = "L") -> Value:
+def eigvalsh(
+    a: ArrayLike, /, b: ArrayLike | str | None = None, UPLO: str = "L"
+) -> Value:
     """The eigenvalues of Hermitian matrices, or of pairs, smallest first; see `eigh`.
 
     Of a matrix with NaN they are undefined: NumPy's LAPACK may give numbers.
@@ -76,7 +82,9 @@ def eigvalsh(a: Any, /, b: Any = None, UPLO: str = "L") -> Value:
     return _eigvalsh(_reduced(a, b, lower, "linalg.eigvalsh")[0], lower=True)
 
 
-def _reduced(a: Any, b: Any, lower: bool, op_name: str) -> tuple[Value, Value]:
+def _reduced(
+    a: ArrayLike, b: ArrayLike, lower: bool, op_name: str
+) -> tuple[Value, Value]:
     """L^-1 a L^-H and L, of b = L L^H; both whole matrices of one batch."""
     x, metric = matrices(op_name, a, b)
     batch = broadcast(x.type.shape[:-2], metric.type.shape[:-2])
@@ -106,7 +114,9 @@ def _schur(x: Array, *, dtype: DType) -> tuple[TensorType, ...]:
     return x.type.like(dtype=dtype), x.type.like(dtype=dtype)
 
 
-def schur_numpy(function: Any, x: Any, dtype: Any) -> Any:
+def schur_numpy(
+    function: Callable[..., NDArray], x: NDArray, dtype: str
+) -> tuple[NDArray, NDArray]:
     """Printed into NumPy programs."""
     x = x.astype(dtype)
     t, z = np.empty_like(x), np.empty_like(x)
@@ -133,7 +143,7 @@ _schur.no_gradient("the factors are not unique: take linalg.eig, linalg.eigh or 
 
 
 @public(name="linalg.schur")
-def schur(a: Any, /, output: str = "real") -> SchurResult:
+def schur(a: ArrayLike, /, output: str = "real") -> SchurResult:
     """The Schur form a = Z T Z^H: Z is unitary, T upper triangular.
 
     Of real matrices, T has 2 x 2 blocks on its diagonal for pairs of complex

@@ -15,6 +15,7 @@ from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
+from graphc.ir.sizes.dims import Size
 
 
 def conjugate(x: Value) -> Value:
@@ -85,7 +86,7 @@ def of_qr(q: Value, r: Value, gq: Value | None, gr: Value | None) -> Value:
     k, n = r.type.shape[-2:]
     wide = dims.less_equal(n, k) is not True
     size = F.size_value(k)
-    square, tail, of_tail = r, None, None
+    square, tail, of_tail = r, r, None
     if wide:
         square, tail = r[..., :size], r[..., size:]
     if wide and gr is not None:
@@ -213,7 +214,7 @@ def of_lu(packed: Value, order: Value, g: Value) -> Value:
     return F.take_along_axis(of_x, back, axis=-2)
 
 
-def _squared(x: Value, axis: int, size: Any) -> Value:
+def _squared(x: Value, axis: int, size: Size) -> Value:
     """Cut or filled up with zeros along one of the last two axes."""
     length = x.type.shape[axis]
     if dims.equal(length, size) is True:

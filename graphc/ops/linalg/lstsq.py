@@ -3,19 +3,21 @@
 Gradients hold the rank: singular values that count as zero do so nearby too.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT64, TensorType
+from graphc.ir.types import INT64, JaxArray, NDArray, TensorType
 from graphc.ops.common.batching import Batched, batch_behind, spread
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
@@ -48,7 +50,9 @@ def _lstsq(a: Array, b: Array, *rcond: Array) -> tuple[TensorType, ...]:
     )
 
 
-def lstsq_numpy(a: Any, b: Any, rcond: Any = None) -> Any:
+def lstsq_numpy(
+    a: Any, b: Any, rcond: float | None = None
+) -> tuple[NDArray, NDArray, np.int64, NDArray]:
     """Printed into NumPy programs; the residuals count only at full rank."""
     m, n = a.shape
     columns = b.shape[1] if b.ndim == 2 else 1
@@ -64,7 +68,9 @@ def lstsq_numpy(a: Any, b: Any, rcond: Any = None) -> Any:
     return x, residuals, np.int64(rank), s
 
 
-def lstsq_jax(solver: Any, a: Any, b: Any, *rcond: Any) -> Any:
+def lstsq_jax(
+    solver: Callable[..., JaxArray], a: JaxArray, b: JaxArray, *rcond: JaxArray
+) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs."""
     x, residuals, rank, s = solver(a, b, *rcond)
     return x, residuals, rank.astype("int64"), s.real
@@ -131,7 +137,7 @@ def _(
 
 
 @public(name="linalg.lstsq")
-def lstsq(a: Any, b: Any, rcond: Any = None) -> LstsqResult:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> LstsqResult:
     """The shortest x for which the squares of b - a @ x sum up to least.
 
     Singular values up to `rcond` times the largest count as zero: by default the
@@ -163,14 +169,14 @@ def _at_full_rank(residuals: Value, a: Value, rank: Value) -> Value:
 # Ranks
 
 
-def _epsilon(x: Value) -> Any:
+def _epsilon(x: Value) -> Value:
     """The machine epsilon times the larger size of the matrices."""
     largest = F.size_value(dims.maximum(*x.type.shape[-2:]))
     real = real_dtype(x.dtype)
     return cast(as_value(largest), real) * float(np.finfo(real).eps)
 
 
-def _per_matrix(limit: Any, real: Any) -> Value:
+def _per_matrix(limit: ArrayLike, real: Any) -> Value:
     """A number per matrix of a batch, to be compared with its singular values."""
     return F.expand_dims(cast(as_value(limit), real), -1)
 
@@ -182,7 +188,12 @@ def _largest(s: Value) -> Value:
 
 @public(name="linalg.matrix_rank")
 def matrix_rank(
-    A: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
+    A: ArrayLike,
+    /,
+    tol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
 ) -> Value:
     """How many singular values are above `tol`, or `rtol` times the largest.
 
@@ -208,7 +219,12 @@ _UNSET: Any = object()
 
 @public(name="linalg.pinv")
 def pinv(
-    a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _UNSET
+    a: ArrayLike,
+    /,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike = _UNSET,
 ) -> Value:
     """The Moore-Penrose pseudo-inverse.
 

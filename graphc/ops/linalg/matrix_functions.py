@@ -2,18 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Printing, op, require_equal, views_of_inputs
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType
+from graphc.ir.types import JaxArray, NDArray, TensorType
 from graphc.ops.common.batching import batch_behind, lined_up
 from graphc.ops.common.broadcasting import broadcast, promoted, summed_to
 from graphc.ops.linalg import gradients as rules
@@ -27,13 +29,13 @@ from graphc.ops.linalg.decompositions import (
 
 
 @public(name="linalg.matrix_transpose")
-def matrix_transpose(x: Any, /) -> Value:
+def matrix_transpose(x: ArrayLike, /) -> Value:
     """The last two axes exchanged."""
     return F.swapaxes(need_matrix(x, "linalg.matrix_transpose"), -1, -2)
 
 
 @public(name="linalg.diagonal")
-def diagonal(x: Any, /, offset: Any = 0) -> Value:
+def diagonal(x: ArrayLike, /, offset: Any = 0) -> Value:
     """A diagonal of the matrices in the last two axes."""
     return F.diagonal(need_matrix(x, "linalg.diagonal"), offset, -2, -1)
 
@@ -42,7 +44,7 @@ def diagonal(x: Any, /, offset: Any = 0) -> Value:
 
 
 @public(name="linalg.matrix_power")
-def matrix_power(a: Any, n: int, /) -> Value:
+def matrix_power(a: ArrayLike, n: int, /) -> Value:
     """Square matrices multiplied by themselves; by their inverses for negative `n`.
 
     Integers stay integers unless `n` is negative. `n` must be an integer, not a
@@ -119,7 +121,9 @@ def _expm_slope(x: Array, direction: Array) -> TensorType:
     return x.type.like()
 
 
-def expm_slope_numpy(slope: Any, x: Any, direction: Any) -> Any:
+def expm_slope_numpy(
+    slope: Callable[..., NDArray], x: NDArray, direction: NDArray
+) -> NDArray:
     """Printed into NumPy programs."""
     out = np.empty_like(x)
     for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
@@ -127,12 +131,17 @@ def expm_slope_numpy(slope: Any, x: Any, direction: Any) -> Any:
     return out
 
 
-def expm_slope_jax(jvp: Any, function: Any, x: Any, direction: Any) -> Any:
+def expm_slope_jax(
+    jvp: Callable[..., tuple[JaxArray, JaxArray]],
+    function: Callable[..., JaxArray],
+    x: JaxArray,
+    direction: JaxArray,
+) -> JaxArray:
     """Printed into JAX programs."""
     return jvp(function, (x,), (direction,))[1]
 
 
-def _by_helper(helper: Callable[..., Any], *functions: str) -> Emit:
+def _by_helper(helper: Callable[..., object], *functions: str) -> Emit:
     """A call of the helper with functions of libraries, before the inputs."""
     return lambda p: f"{p.helper(helper)}({', '.join([*functions, *p.inputs])})"
 
@@ -158,7 +167,7 @@ def _(g: Value, x: Value, direction: Value) -> tuple[Value, Value]:
 
 
 @public(name="linalg.expm")
-def expm(A: Any) -> Value:
+def expm(A: ArrayLike) -> Value:
     """The matrix exponential, by Pade approximation, scaling and squaring.
 
     JAX squares at most 16 times: it gives NaN for matrices whose 1-norm is above
@@ -174,7 +183,7 @@ def _sqrtm(x: Array) -> TensorType:
     return x.type.like(dtype=complex_dtype(x.dtype))
 
 
-def sqrtm_numpy(root: Any, x: Any, dtype: Any) -> Any:
+def sqrtm_numpy(root: Callable[..., NDArray], x: NDArray, dtype: str) -> NDArray:
     """Printed into NumPy programs."""
     out = np.empty(x.shape, dtype)
     for i in np.ndindex(x.shape[:-2] if x.size else (0,)):
@@ -182,7 +191,9 @@ def sqrtm_numpy(root: Any, x: Any, dtype: Any) -> Any:
     return out
 
 
-def sqrtm_jax(jnp: Any, root: Any, x: Any, dtype: Any) -> Any:
+def sqrtm_jax(
+    jnp: ModuleType, root: Callable[..., JaxArray], x: JaxArray, dtype: str
+) -> JaxArray:
     """Printed into JAX programs."""
     if not x.size:
         return jnp.zeros(x.shape, dtype)
@@ -216,7 +227,9 @@ def _sylvester(a: Array, b: Array, c: Array) -> TensorType:
     return c.type.like()
 
 
-def sylvester_numpy(solver: Any, a: Any, b: Any, c: Any) -> Any:
+def sylvester_numpy(
+    solver: Callable[..., NDArray], a: NDArray, b: NDArray, c: NDArray
+) -> NDArray:
     """Printed into NumPy programs."""
     out = np.empty_like(c)
     for i in np.ndindex(c.shape[:-2] if c.size else (0,)):
@@ -224,7 +237,9 @@ def sylvester_numpy(solver: Any, a: Any, b: Any, c: Any) -> Any:
     return out
 
 
-def sylvester_jax(solver: Any, a: Any, b: Any, c: Any) -> Any:
+def sylvester_jax(
+    solver: Callable[..., JaxArray], a: JaxArray, b: JaxArray, c: JaxArray
+) -> JaxArray:
     """Printed into JAX programs."""
     return solver(a, b, c) if c.size else c
 
@@ -246,7 +261,7 @@ def _(g: Value, a: Value, b: Value, c: Value) -> tuple[Value, Value, Value]:
 
 
 @public(name="linalg.solve_sylvester")
-def solve_sylvester(a: Any, b: Any, q: Any, /) -> Value:
+def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike, /) -> Value:
     """The x with a @ x + x @ b == q, as `scipy.linalg.solve_sylvester`.
 
     Not finite, or very large, where an eigenvalue of `a` is one of `-b`. Batches
@@ -261,7 +276,7 @@ def solve_sylvester(a: Any, b: Any, q: Any, /) -> Value:
 
 
 @public(name="linalg.sqrtm")
-def sqrtm(A: Any) -> Value:
+def sqrtm(A: ArrayLike) -> Value:
     """The principal square root of square matrices; always complex.
 
     JAX has it on CPUs only. Of singular matrices the result is not said: there may be
@@ -284,7 +299,7 @@ def _block_diag(*blocks: Array) -> TensorType:
     return blocks[0].type.like((*batch, rows, columns))
 
 
-def block_diag_numpy(*blocks: Any) -> Any:
+def block_diag_numpy(*blocks: NDArray) -> NDArray:
     """Printed into NumPy programs."""
     batch = np.broadcast_shapes(*[b.shape[:-2] for b in blocks])
     rows, columns = np.sum([b.shape[-2:] for b in blocks], axis=0)
@@ -296,7 +311,7 @@ def block_diag_numpy(*blocks: Any) -> Any:
     return out
 
 
-def block_diag_jax(jnp: Any, *blocks: Any) -> Any:
+def block_diag_jax(jnp: ModuleType, *blocks: JaxArray) -> JaxArray:
     """Printed into JAX programs."""
     batch = jnp.broadcast_shapes(*[b.shape[:-2] for b in blocks])
     width, before, rows = sum(b.shape[-1] for b in blocks), 0, []
@@ -332,7 +347,7 @@ def _(g: Value, *blocks: Value) -> tuple[Value, ...]:
 
 
 @public(name="linalg.block_diag")
-def block_diag(*arrs: Any) -> Value:
+def block_diag(*arrs: ArrayLike) -> Value:
     """The matrices along a diagonal, zeros elsewhere; leading axes broadcast.
 
     A vector or scalar stands for a matrix of one row.
@@ -348,7 +363,7 @@ def _toeplitz(c: Array, r: Array) -> TensorType:
     return c.type.like((*batch, c.type.shape[-1], r.type.shape[-1]))
 
 
-def toeplitz_numpy(c: Any, r: Any) -> Any:
+def toeplitz_numpy(c: NDArray, r: NDArray) -> NDArray:
     """Printed into NumPy programs."""
     rows, columns = c.shape[-1], r.shape[-1]
     batch = np.broadcast_shapes(c.shape[:-1], r.shape[:-1])
@@ -362,7 +377,7 @@ def toeplitz_numpy(c: Any, r: Any) -> Any:
     return windows[..., ::-1, :].copy()
 
 
-def toeplitz_jax(jnp: Any, c: Any, r: Any) -> Any:
+def toeplitz_jax(jnp: ModuleType, c: JaxArray, r: JaxArray) -> JaxArray:
     """Printed into JAX programs."""
     rows, columns = c.shape[-1], r.shape[-1]
     batch = jnp.broadcast_shapes(c.shape[:-1], r.shape[:-1])
@@ -398,7 +413,7 @@ def _(g: Value, c: Value, r: Value) -> tuple[Value, Value]:
 
 
 @public(name="linalg.toeplitz")
-def toeplitz(c: Any, r: Any = None) -> Value:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Value:
     """Constant diagonals, from the first column `c` and row `r` (conj(c) by default).
 
     The first element of `r` is not used. Leading axes are a batch, and broadcast.

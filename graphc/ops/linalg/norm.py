@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_at_most, views_of_inputs
@@ -30,14 +31,17 @@ def _order(order: Any, op_name: str) -> Any:
     return "fro" if order == "f" else order
 
 
-def _inexact(x: Any) -> Value:
+def _inexact(x: ArrayLike) -> Value:
     value = strong(as_value(x))
     return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
 
 
 @public(name="linalg.norm")
 def norm(
-    x: Any, ord: Any = None, axis: AxisArgument = None, keepdims: bool = False
+    x: ArrayLike,
+    ord: float | str | None = None,
+    axis: AxisArgument = None,
+    keepdims: bool = False,
 ) -> Value:
     """A norm of vectors (one axis) or matrices (two axes), as `numpy.linalg.norm`.
 
@@ -65,7 +69,11 @@ def norm(
 
 @public(name="linalg.vector_norm")
 def vector_norm(
-    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, ord: Any = 2
+    x: ArrayLike,
+    /,
+    axis: AxisArgument = None,
+    keepdims: bool = False,
+    ord: float | str = 2,
 ) -> Value:
     """The norm over all of `axis` (all axes by default) as of one long vector."""
     value, order = _inexact(x), _order(ord, "linalg.vector_norm")
@@ -89,7 +97,9 @@ def _with_last_axes_joined(x: Value, count: int) -> Value:
 
 
 @public(name="linalg.matrix_norm")
-def matrix_norm(x: Any, /, keepdims: bool = False, ord: Any = "fro") -> Value:
+def matrix_norm(
+    x: ArrayLike, /, keepdims: bool = False, ord: float | str = "fro"
+) -> Value:
     """The norm of the matrices in the last two axes: see `norm`."""
     value = _inexact(need_matrix(x, "linalg.matrix_norm"))
     rank, order = value.type.rank, _order(ord, "linalg.matrix_norm")
@@ -187,7 +197,7 @@ def _euclidean(x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
     return _root(F.sum(_squares(x), axis=axes, keepdims=keepdims))
 
 
-def _vector_norm(x: Value, axis: int, order: Any, keepdims: bool) -> Value:
+def _vector_norm(x: Value, axis: int, order: float | str, keepdims: bool) -> Value:
     how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if isinstance(order, str):
         problem = f"vectors have no norm {order!r}"
@@ -210,7 +220,9 @@ def _vector_norm(x: Value, axis: int, order: Any, keepdims: bool) -> Value:
     return F.where(zero, 0, F.where(zero, 1, total) ** (1 / float(order)))
 
 
-def _matrix_norm(x: Value, row: int, column: int, order: Any, keepdims: bool) -> Value:
+def _matrix_norm(
+    x: Value, row: int, column: int, order: float | str, keepdims: bool
+) -> Value:
     both = tuple(sorted((row, column)))
     if order is None or order == "fro":
         return _euclidean(x, both, keepdims)
@@ -227,7 +239,7 @@ def _matrix_norm(x: Value, row: int, column: int, order: Any, keepdims: bool) ->
     return F.expand_dims(result, both) if keepdims else result
 
 
-def _of_singular_values(x: Value, order: Any) -> Value:
+def _of_singular_values(x: Value, order: float | str) -> Value:
     s = F.linalg.svdvals(x)
     if order == "nuc":
         return F.sum(s, axis=-1)
@@ -254,7 +266,7 @@ _nonempty_matrix.padding(lambda pad, x: pad.result(x.value, x.fill))
 
 
 @public(name="linalg.cond")
-def cond(x: Any, p: Any = None) -> Value:
+def cond(x: ArrayLike, p: float | str | None = None) -> Value:
     """The condition number in the norm `p`: by default largest over smallest of the
     singular values, -2 the reverse, else norm(x, p) * norm(inv(x), p).
 

@@ -10,14 +10,17 @@ exchanges nothing. More than 25 values are asked for at least, as LAPACK solves 
 of a larger matrix apart, and those of a smaller one together.
 """
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 
+from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
-from graphc.ir.types import TensorType
+from graphc.ir.types import JaxArray, NDArray, TensorType
 from graphc.ops.common.padded_reads import is_known, number
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.linalg.padding import in_matrix, largest, same, with_zeros
@@ -41,7 +44,13 @@ def _svd_within(
     return x.type.like((*batch, m, left)), values, x.type.like((*batch, right, n))
 
 
-def svd_within_numpy(solved: Any, x: Any, rows: Any, columns: Any, full: Any) -> Any:
+def svd_within_numpy(
+    solved: Callable[..., tuple[NDArray, ...]],
+    x: NDArray,
+    rows: NDArray,
+    columns: NDArray,
+    full: bool,
+) -> tuple[NDArray, ...]:
     """Printed into NumPy programs: the decomposition at true sizes, and zeros."""
     x_true = x[..., :rows, :columns]
     found = solved(lambda a: np.linalg.svd(a, full_matrices=full), x_true)
@@ -57,7 +66,7 @@ def svd_within_numpy(solved: Any, x: Any, rows: Any, columns: Any, full: Any) ->
     return tuple(parts)
 
 
-def ahead(count: Any, side: Any, exact: Any) -> Any:
+def ahead(count: int, side: int, exact: bool) -> int:
     """Printed into JAX programs: how many numbers stand before a matrix.
 
     Few values get a zero behind them: LAPACK puts the sign of one block that stands
@@ -67,8 +76,14 @@ def ahead(count: Any, side: Any, exact: Any) -> Any:
 
 
 def svd_behind(
-    jnp: Any, x: Any, rows: Any, columns: Any, large: Any, shape: Any, options: Any
-) -> Any:
+    jnp: ModuleType,
+    x: JaxArray,
+    rows: JaxArray,
+    columns: JaxArray,
+    large: JaxArray,
+    shape: tuple[int, ...],
+    options: Any,
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs: a decomposition at a shape, behind large numbers."""
     full, exact = options
     first = ahead(jnp.minimum(rows, columns), min(shape), exact)
@@ -82,7 +97,7 @@ def svd_behind(
     m, n = x.shape[-2:]
     k = min(m, n)
 
-    def taken(part: Any, axis: Any, count: Any) -> Any:
+    def taken(part: JaxArray, axis: int, count: int) -> JaxArray:
         return jnp.take(part, jnp.arange(count) + first, axis=axis, mode="clip")
 
     u = taken(taken(u, -2, m), -1, m if full else k)
@@ -91,8 +106,13 @@ def svd_behind(
 
 
 def svd_by_triangle(
-    jnp: Any, x: Any, columns: Any, large: Any, side: Any, options: Any
-) -> Any:
+    jnp: ModuleType,
+    x: JaxArray,
+    columns: JaxArray,
+    large: JaxArray,
+    side: int,
+    options: tuple[object, ...],
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs: the decomposition of the triangular factor, and Q.
 
     `options` also tell whether `x` is the adjoint of a matrix of fewer rows.
@@ -118,8 +138,14 @@ def svd_by_triangle(
 
 
 def svd_ways(
-    jax: Any, x: Any, rows: Any, columns: Any, large: Any, full: Any, known: Any
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    rows: JaxArray,
+    columns: JaxArray,
+    large: JaxArray,
+    full: bool,
+    known: str,
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs: the way that LAPACK goes at true sizes."""
     jnp = jax.numpy
     k = min(x.shape[-2:])
@@ -131,14 +157,16 @@ def svd_ways(
     more, less = (17, 9) if x.dtype.kind == "c" else (11, 6)
     longer = [max(side * more // less - 1, side + i) for i, side in enumerate(sides)]
 
-    def transposed(x: Any) -> Any:
+    def transposed(x: JaxArray) -> tuple[JaxArray, JaxArray, JaxArray]:
         x = jnp.conj(jnp.swapaxes(x, -1, -2))
         options = full, wide, True
         u, s, vh = svd_by_triangle(jnp, x, rows, large, sides[1], options)
         vh, u = (jnp.conj(jnp.swapaxes(part, -1, -2)) for part in (u, vh))
         return u, s, vh
 
-    def behind(x: Any, shape: Any, exact: Any) -> Any:
+    def behind(
+        x: JaxArray, shape: tuple[int, ...], exact: bool
+    ) -> tuple[JaxArray, JaxArray, JaxArray]:
         return svd_behind(jnp, x, rows, columns, large, shape, (full, exact))
 
     options = full, tall, False
@@ -154,8 +182,14 @@ def svd_ways(
 
 
 def svd_within_jax(
-    jax: Any, x: Any, rows: Any, columns: Any, large: Any, full: Any, known: Any
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    rows: JaxArray,
+    columns: JaxArray,
+    large: JaxArray,
+    full: bool,
+    known: str,
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs: unit matrices for zeros, NaN without finite ones."""
     jnp = jax.numpy
     if not min(x.shape[-2:]):
@@ -195,7 +229,7 @@ _svd_within.no_padding("it is what a mask rule makes")
 
 def svd(
     primitive: Primitive, pad: Padding, x: PaddedValue, *, full_matrices: bool
-) -> Any:
+) -> Value:
     """The thin or full decomposition, whose vectors are those of the matrix alone."""
     value = with_zeros(pad, x)
     if not in_matrix(x):

@@ -15,10 +15,11 @@ from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
-from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 
 def with_unit(pad: Padding, x: PaddedValue) -> Value:
@@ -44,7 +45,7 @@ def by_zeros(primitive: Primitive) -> None:
     """Declare the mask rule of an op: zeros in the padding of all inputs."""
 
     @primitive.padding
-    def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Any:
+    def _(pad: Padding, *inputs: PaddedValue, **params: Param) -> Rebuilt:
         return primitive(*(with_zeros(pad, x) for x in inputs), **params)
 
 
@@ -94,7 +95,7 @@ def by_largest(primitive: Primitive) -> None:
     """Declare the mask rule of an op: the largest eigenvalues are in the padding."""
 
     @primitive.padding
-    def _(pad: Padding, x: PaddedValue, *, lower: bool) -> Any:
+    def _(pad: Padding, x: PaddedValue, *, lower: bool) -> Rebuilt:
         return primitive(hermitian(pad, x, lower), lower=lower)
 
 
@@ -124,7 +125,7 @@ def _has_nan(pad: Padding, x: PaddedValue) -> Value:
     return flags
 
 
-def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Any:
+def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebuilt:
     """The decomposition with zeros in the padding, which reflections leave alone.
 
     With NaN above them that is not so, which only the mode raw shows.
@@ -134,7 +135,7 @@ def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Any:
     return primitive(with_zeros(pad, x), mode=mode)
 
 
-def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Any:
+def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Rebuilt:
     """The factors; unless matrices are square, zero columns might move true rows."""
     if same(pad, x):
         return primitive(with_unit(pad, x))
@@ -144,7 +145,7 @@ def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Any:
 
 
 def solve(
-    primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, **params: Any
+    primitive: Primitive, pad: Padding, a: PaddedValue, b: PaddedValue, **params: Param
 ) -> Value:
     """The solution, with equations of the padding that set its own unknowns to 0."""
     rows = max(b.type.rank - 2, 0)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -19,7 +21,7 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.types import NDArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_behind, lined_up
 from graphc.ops.common.broadcasting import broadcast, summed_to
 from graphc.ops.linalg import gradients as rules
@@ -47,7 +49,7 @@ def _solve(a: Array, b: Array) -> TensorType:
     return a.type.like((*batch, *b.type.shape[-2:]))
 
 
-def solve_numpy(linalg: Any, a: Any, b: Any) -> Any:
+def solve_numpy(linalg: ModuleType, a: NDArray, b: NDArray) -> NDArray:
     """Printed into NumPy programs: a singular matrix divides by zero, as in JAX."""
     try:
         return np.linalg.solve(a, b)
@@ -65,7 +67,7 @@ def solve_numpy(linalg: Any, a: Any, b: Any) -> Any:
     return out[..., 0] if b.ndim == 1 else out
 
 
-def inv_numpy(linalg: Any, x: Any) -> Any:
+def inv_numpy(linalg: ModuleType, x: NDArray) -> NDArray:
     """Printed into NumPy programs: a singular matrix divides by zero, as in JAX."""
     try:
         return np.linalg.inv(x)
@@ -122,7 +124,7 @@ def _(n: Size, batched: Batched, a: Value, b: Value) -> Value:
 
 
 @public(name="linalg.solve")
-def solve(a: Any, b: Any, /) -> Value:
+def solve(a: ArrayLike, b: ArrayLike, /) -> Value:
     """The x with a @ x == b, for square matrices `a`.
 
     A `b` of rank 1 is one vector; any other is a batch of matrices, as in NumPy 2.
@@ -133,7 +135,7 @@ def solve(a: Any, b: Any, /) -> Value:
 
 
 @public(name="linalg.inv")
-def inv(a: Any, /) -> Value:
+def inv(a: ArrayLike, /) -> Value:
     """The inverse of square matrices.
 
     Where `a` is singular the result is not finite, and a function compiled with
@@ -143,7 +145,7 @@ def inv(a: Any, /) -> Value:
 
 
 @public(name="linalg.tensorsolve")
-def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Value:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Value:
     """The x with tensordot(a, x, x.ndim) == b; `axes` of `a` are moved to its end."""
     x, side = matrices("linalg.tensorsolve", a, b, ranks=(1,))
     if axes is not None:
@@ -154,7 +156,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Value:
     return F.reshape(solve(rows, F.ravel(side)), columns)
 
 
-def _product(sizes: Sequence[Any]) -> Any:
+def _product(sizes: Sequence[int | Value]) -> int | Value:
     """How many elements; said in full, as -1 is not known where there are none."""
     total: Any = 1
     for n in sizes:
@@ -163,7 +165,7 @@ def _product(sizes: Sequence[Any]) -> Any:
 
 
 @public(name="linalg.tensorinv")
-def tensorinv(a: Any, ind: int = 2) -> Value:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
     """The inverse for tensordot, the first `ind` axes being the rows."""
     (x,) = matrices("linalg.tensorinv", a, ranks=(1,))
     if not 0 < ind < x.type.rank:
@@ -204,8 +206,13 @@ def _solve_triangular(
 
 
 def solve_triangular_numpy(
-    linalg: Any, a: Any, b: Any, lower: Any, trans: Any, unit_diagonal: Any
-) -> Any:
+    linalg: ModuleType,
+    a: NDArray,
+    b: NDArray,
+    lower: bool,
+    trans: int,
+    unit_diagonal: bool,
+) -> NDArray:
     """Printed into NumPy programs: a zero on the diagonal divides, as in JAX."""
     (substitute,) = linalg.get_blas_funcs(("trsm",), (a, b))
     flip = trans < 2  # rows in memory are the columns of the transposed matrix
@@ -260,7 +267,7 @@ def _(g: Value, a: Value, b: Value, **how: Any) -> tuple[Value, Value]:
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
-def _transposition(trans: Any, op_name: str) -> int:
+def _transposition(trans: int | str, op_name: str) -> int:
     if isinstance(trans, bool) or trans not in _TRANS:
         expected = "0 or 'N', 1 or 'T', 2 or 'C'"
         raise graph_error(f"no trans {trans!r}", op=op_name, expected=expected)
@@ -269,7 +276,11 @@ def _transposition(trans: Any, op_name: str) -> int:
 
 @public(name="linalg.solve_triangular")
 def solve_triangular(
-    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
 ) -> Value:
     """The x with a @ x == b for a triangular `a`, as `scipy.linalg.solve_triangular`.
 
@@ -296,7 +307,7 @@ def _lu_factor(x: Array) -> tuple[TensorType, ...]:
     return x.type.like(), pivots, TensorType(INT32, (*batch, m))
 
 
-def lu_factor_numpy(linalg: Any, x: Any) -> Any:
+def lu_factor_numpy(linalg: ModuleType, x: NDArray) -> tuple[NDArray, NDArray, NDArray]:
     """Printed into NumPy programs."""
     batch, m, k = x.shape[:-2], x.shape[-2], min(x.shape[-2:])
     packed = np.empty_like(x)
@@ -328,14 +339,16 @@ def _(g: tuple[Value | None, ...], x: Value) -> tuple[Value | None]:
 
 
 @public(name="linalg.lu_factor")
-def lu_factor(a: Any) -> tuple[Value, Value]:
+def lu_factor(a: ArrayLike) -> tuple[Value, Value]:
     """The factors for `lu_solve`: L and U in one matrix, and the row exchanges."""
     packed, pivots, _ = _lu_factor(*matrices("linalg.lu_factor", a))
     return packed, pivots
 
 
 @public(name="linalg.lu")
-def lu(a: Any, permute_l: bool = False, p_indices: bool = False) -> tuple[Value, ...]:
+def lu(
+    a: ArrayLike, permute_l: bool = False, p_indices: bool = False
+) -> tuple[Value, ...]:
     """P, L, U with a = P L U, as `scipy.linalg.lu`: L unit lower triangular.
 
     `permute_l` gives (P L, U); `p_indices` gives P as indices p with a = L[p] U.
@@ -365,7 +378,9 @@ def _lu_solve(lu: Array, pivots: Array, b: Array, *, trans: int) -> TensorType:
     return b.type.like()
 
 
-def lu_solve_numpy(linalg: Any, packed: Any, pivots: Any, b: Any, trans: Any) -> Any:
+def lu_solve_numpy(
+    linalg: ModuleType, packed: NDArray, pivots: NDArray, b: NDArray, trans: int
+) -> NDArray:
     """Printed into NumPy programs."""
     (substitute,) = linalg.get_lapack_funcs(("getrs",), (packed, b))
     out = np.empty(b.shape, b.dtype)
@@ -397,7 +412,7 @@ def _(
     return of_lu, None, rules.conjugate(of_b) if trans == 2 else of_b
 
 
-def _pair(pair: Any, op_name: str, maker: str) -> tuple[Any, Any]:
+def _pair(pair: ArrayLike, op_name: str, maker: str) -> tuple[Any, Any]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         got = str(pair.type) if isinstance(pair, Value) else repr(pair)
         raise graph_error(f"needs the pair that {maker} gives", op=op_name, got=got)
@@ -405,7 +420,9 @@ def _pair(pair: Any, op_name: str, maker: str) -> tuple[Any, Any]:
 
 
 @public(name="linalg.lu_solve")
-def lu_solve(lu_and_piv: Sequence[Any], b: Any, trans: Any = 0) -> Value:
+def lu_solve(
+    lu_and_piv: Sequence[ArrayLike], b: ArrayLike, trans: int | str = 0
+) -> Value:
     """The x with a @ x == b by `lu_factor(a)`; `trans` as in `solve_triangular`."""
     packed, pivots = _pair(lu_and_piv, "linalg.lu_solve", "lu_factor(a)")
     factors, side = matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
@@ -422,13 +439,13 @@ def lu_solve(lu_and_piv: Sequence[Any], b: Any, trans: Any = 0) -> Value:
 
 
 @public(name="linalg.cho_factor")
-def cho_factor(a: Any, lower: bool = False) -> tuple[Value, bool]:
+def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Value, bool]:
     """The factor for `cho_solve`, zeros beside it, and whether it is the lower one."""
     return F.linalg.cholesky(a, upper=not lower), lower
 
 
 @public(name="linalg.cho_solve")
-def cho_solve(c_and_lower: Sequence[Any], b: Any) -> Value:
+def cho_solve(c_and_lower: Sequence[ArrayLike], b: ArrayLike) -> Value:
     """The x with a @ x == b by `cho_factor(a)`, or by (L, True) with a = L L^H."""
     factor, lower = _pair(c_and_lower, "linalg.cho_solve", "cho_factor(a)")
     x, side = matrices("linalg.cho_solve", factor, b, ranks=(2, 1))

@@ -14,18 +14,20 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.types import BOOL, INT64, DType, dtype_of, is_integer
 from graphc.ops.common.broadcasting import common_dtype, promoted
+from graphc.ops.common.signatures import taking_arrays
 
 AxisArgument = int | tuple[int, ...] | None
 UnaryFunction = Callable[..., Value]
 FLOAT32 = np.dtype("float32")
 
 
-def real(x: Any, name: str) -> Value:
+def real(x: ArrayLike, name: str) -> Value:
     """The argument as floats. Raises GraphError where it is complex."""
     value = as_value(x)
     if value.dtype.kind == "c":
@@ -35,14 +37,14 @@ def real(x: Any, name: str) -> Value:
     return strong(value)
 
 
-def number(x: Any, name: str) -> Value:
+def number(x: ArrayLike, name: str) -> Value:
     """The argument as floats, as `real`; but a Python number still adapts to others."""
     value = as_value(x)
     adapts = value.type.weak and value.dtype.kind != "c"
     return value if adapts else real(value, name)
 
 
-def widened(x: Any, name: str) -> tuple[Value, DType]:
+def widened(x: ArrayLike, name: str) -> tuple[Value, DType]:
     """The argument as floats of 32 bits or more, and the dtype of the result."""
     value = real(x, name)
     half = value.dtype.itemsize == 2
@@ -53,16 +55,18 @@ def activation(function: UnaryFunction) -> UnaryFunction:
     """Decorator: a function of `gt.nn` whose first argument is an array of floats."""
     name = function.__name__
 
-    def outer(x: Any, *args: Any, **named: Any) -> Value:
+    def outer(x: ArrayLike, *args: ArrayLike, **named: ArrayLike) -> Value:
         return function(real(x, name), *args, **named)
 
     # Messages name the function that the user called by its code.
     outer.__code__ = outer.__code__.replace(co_name=name)
-    return enroll(wraps(function)(outer), f"nn.{name}")
+    public_function = wraps(function)(outer)
+    taking_arrays(public_function, function)
+    return enroll(public_function, f"nn.{name}")
 
 
 @public(name="nn.relu")
-def relu(x: Any) -> Value:
+def relu(x: ArrayLike) -> Value:
     """max(x, 0), with gradient 0 at 0; integers stay integers, bools become int64."""
     value = strong(as_value(x))
     value = cast(value, INT64) if value.dtype == BOOL else value
@@ -70,37 +74,37 @@ def relu(x: Any) -> Value:
 
 
 @activation
-def relu6(x: Any) -> Value:
+def relu6(x: Value) -> Value:
     """min(max(x, 0), 6), with gradient 0 at 0 and 6."""
     return F.where(x <= 0, 0.0, F.where(x >= 6, 6.0, x))
 
 
 @activation
-def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Value:
+def leaky_relu(x: Value, negative_slope: Value | float = 0.01) -> Value:
     """x for x >= 0, else negative_slope x."""
     return F.where(x >= 0, x, negative_slope * x)
 
 
 @activation
-def elu(x: Any, alpha: Any = 1.0) -> Value:
+def elu(x: Value, alpha: Value | float = 1.0) -> Value:
     """x for x > 0, else alpha (exp(x) - 1)."""
     return F.where(x > 0, x, alpha * F.expm1(F.where(x > 0, 0.0, x)))
 
 
 @activation
-def selu(x: Any) -> Value:
+def selu(x: Value) -> Value:
     """The self-normalising elu: 1.0507 elu(x, 1.6733), to float64 precision."""
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
 @activation
-def celu(x: Any, alpha: Any = 1.0) -> Value:
+def celu(x: Value, alpha: Value | float = 1.0) -> Value:
     """max(x, 0) + alpha (exp(min(x, 0) / alpha) - 1)."""
     return F.maximum(x, 0.0) + alpha * F.expm1(F.minimum(x, 0.0) / alpha)
 
 
 @activation
-def gelu(x: Any, approximate: bool = True) -> Value:
+def gelu(x: Value, approximate: bool = True) -> Value:
     """x times the normal distribution function of x; by tanh if `approximate`."""
     if approximate:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
@@ -109,43 +113,43 @@ def gelu(x: Any, approximate: bool = True) -> Value:
 
 
 @activation
-def sigmoid(x: Any) -> Value:
+def sigmoid(x: Value) -> Value:
     """1 / (1 + exp(-x)), accurate where it is small."""
     return F.special.expit(x)
 
 
 @activation
-def silu(x: Any) -> Value:
+def silu(x: Value) -> Value:
     """x sigmoid(x), also called swish."""
     return x * sigmoid(x)
 
 
 @activation
-def softplus(x: Any) -> Value:
+def softplus(x: Value) -> Value:
     """log(1 + exp(x)), without overflow."""
     return F.logaddexp(x, 0.0)
 
 
 @activation
-def log_sigmoid(x: Any) -> Value:
+def log_sigmoid(x: Value) -> Value:
     """log(sigmoid(x)), accurate on both sides."""
     return -softplus(-x)
 
 
 @activation
-def mish(x: Any) -> Value:
+def mish(x: Value) -> Value:
     """x tanh(softplus(x))."""
     return x * F.tanh(softplus(x))
 
 
 @activation
-def soft_sign(x: Any) -> Value:
+def soft_sign(x: Value) -> Value:
     """x / (1 + |x|)."""
     return x / (F.absolute(x) + 1.0)
 
 
 @public(name="nn.hard_tanh")
-def hard_tanh(x: Any) -> Value:
+def hard_tanh(x: ArrayLike) -> Value:
     """x limited to -1 .. 1, where the gradient is 1; integers stay integers."""
     value = strong(as_value(x))
     if value.dtype == BOOL:
@@ -157,19 +161,19 @@ def hard_tanh(x: Any) -> Value:
 
 
 @activation
-def hard_sigmoid(x: Any) -> Value:
+def hard_sigmoid(x: Value) -> Value:
     """relu6(x + 3) / 6."""
     return relu6(x + 3.0) / 6.0
 
 
 @activation
-def hard_silu(x: Any) -> Value:
+def hard_silu(x: Value) -> Value:
     """x hard_sigmoid(x), also called hard_swish."""
     return x * hard_sigmoid(x)
 
 
 @activation
-def squareplus(x: Any, b: Any = 4.0) -> Value:
+def squareplus(x: Value, b: Value | float = 4.0) -> Value:
     """(x + sqrt(x^2 + b)) / 2 for b >= 0, without overflow or cancellation."""
     b = number(b, "squareplus")
     size = F.maximum(x, -x)  # whose slope at 0 is 0
@@ -179,20 +183,20 @@ def squareplus(x: Any, b: Any = 4.0) -> Value:
 
 
 @activation
-def sparse_plus(x: Any) -> Value:
+def sparse_plus(x: Value) -> Value:
     """0 up to -1, (x + 1)^2 / 4 to 1, x beyond."""
     middle = (x + 1.0) * (x + 1.0) / 4.0
     return F.where(x <= -1, 0.0, F.where(x >= 1, x, middle))
 
 
 @activation
-def sparse_sigmoid(x: Any) -> Value:
+def sparse_sigmoid(x: Value) -> Value:
     """(x + 1) / 2 limited to 0 .. 1."""
     return 0.5 * F.clip(x + 1.0, 0.0, 2.0)
 
 
 @activation
-def log1mexp(x: Any) -> Value:
+def log1mexp(x: Value) -> Value:
     """log(1 - exp(-x)) for x > 0."""
     low = x < 1.25  # where XLA's log1p would lose digits: it does from -0.41 to -0.3
     near = F.log(-F.expm1(-F.where(low, x, 1.0)))
@@ -200,7 +204,7 @@ def log1mexp(x: Any) -> Value:
 
 
 @activation
-def glu(x: Any, axis: int = -1) -> Value:
+def glu(x: Value, axis: int = -1) -> Value:
     """The first half along `axis` times the sigmoid of the second.
 
     The size of `axis` must be even.
@@ -222,13 +226,13 @@ for _alias, _name in _ALIASES.items():
 
 
 @activation
-def tanh(x: Any) -> Value:
+def tanh(x: Value) -> Value:
     """The hyperbolic tangent."""
     return F.tanh(x)
 
 
 @public(name="nn.identity")
-def identity(x: Any) -> Value:
+def identity(x: ArrayLike) -> Value:
     """The array itself."""
     return as_value(x)
 
@@ -241,7 +245,7 @@ def _peak(x: Value, axes: tuple[int, ...]) -> Value:
     return F.max(x, axis=axes, keepdims=True, initial=start)
 
 
-def _chosen(x: Value, where: Any) -> tuple[Value, Value | None]:
+def _chosen(x: Value, where: ArrayLike | None) -> tuple[Value, Value | None]:
     """`x` with -inf where the mask is False, and the mask."""
     if where is None:
         return x, None
@@ -254,7 +258,9 @@ def _where_masked(result: Value, mask: Value | None, fill: float) -> Value:
 
 
 @public(name="nn.softmax")
-def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
+def softmax(
+    x: ArrayLike, axis: AxisArgument = -1, where: ArrayLike | None = None
+) -> Value:
     """exp(x) over its sum along `axis` (an integer, a tuple, or None for all).
 
     Where the mask `where` is False the result is 0 and nothing is counted. Half
@@ -269,7 +275,9 @@ def softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
 
 
 @public(name="nn.log_softmax")
-def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
+def log_softmax(
+    x: ArrayLike, axis: AxisArgument = -1, where: ArrayLike | None = None
+) -> Value:
     """log(softmax(x)), accurate where that is small; -inf where the mask is False."""
     value, dtype = widened(x, "log_softmax")
     value, mask = _chosen(value, where)
@@ -281,12 +289,12 @@ def log_softmax(x: Any, axis: AxisArgument = -1, where: Any = None) -> Value:
 
 @public(name="nn.logsumexp")
 def logsumexp(
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument = None,
-    b: Any = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """log(sum(b exp(x))) along `axis` (all by default), without overflow.
 
@@ -317,7 +325,10 @@ def logsumexp(
 
 @public(name="nn.logmeanexp")
 def logmeanexp(
-    x: Any, axis: AxisArgument = None, where: Any = None, keepdims: bool = False
+    x: ArrayLike,
+    axis: AxisArgument = None,
+    where: ArrayLike | None = None,
+    keepdims: bool = False,
 ) -> Value:
     """log(mean(exp(x))) along `axis` (all by default), without overflow.
 

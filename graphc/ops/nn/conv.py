@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, PadsLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import as_size, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -23,9 +24,10 @@ from graphc.ir.graph.op import (
     type_error,
 )
 from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, TensorType
+from graphc.ir.types import BOOL, NDArray, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.nn.windows import (
@@ -81,7 +83,7 @@ def _spaced(shape: Sequence[Size], spread: Shape) -> list[Size]:
     return [spaced(n, f) for n, f in zip(shape, spread, strict=True)]
 
 
-def spaced_numpy(x: Any, spread: Any) -> Any:
+def spaced_numpy(x: NDArray, spread: Sequence[int]) -> NDArray:
     """Printed into NumPy programs: zeros between the points of the spatial axes."""
     shape = [max((n - 1) * f + 1, 0) for n, f in zip(x.shape[2:], spread, strict=True)]
     spaced = np.zeros((*x.shape[:2], *shape), x.dtype)
@@ -90,7 +92,12 @@ def spaced_numpy(x: Any, spread: Any) -> Any:
     return spaced
 
 
-def padded_numpy(x: Any, window: Any, stride: Any, padding: Any) -> Any:
+def padded_numpy(
+    x: Any,
+    window: Sequence[int],
+    stride: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+) -> NDArray:
     """Printed into NumPy programs: zeros around the spatial axes; below 0, less."""
     shape = x.shape[2:]
     if isinstance(padding, str):
@@ -105,7 +112,7 @@ def padded_numpy(x: Any, window: Any, stride: Any, padding: Any) -> Any:
     return x[(..., *kept)]
 
 
-def correlated_numpy(x: Any, kernel: Any, low: Any, high: Any) -> Any:
+def correlated_numpy(x: NDArray, kernel: NDArray, low: int, high: int) -> NDArray:
     """Printed into NumPy programs: one vector over another, without windows.
 
     Points beside the vector, `low` and `high` of them, add nothing.
@@ -122,13 +129,13 @@ def correlated_numpy(x: Any, kernel: Any, low: Any, high: Any) -> Any:
 
 
 def conv_numpy(
-    x: Any,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    spread: Any,
-    dilation: Any,
-    groups: Any,
+    x: NDArray,
+    kernel: NDArray,
+    stride: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+    spread: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
 ) -> Any:
     """Printed into NumPy programs: windows as rows, one matrix product per group."""
     dtype = x.dtype
@@ -303,7 +310,7 @@ def _at_least(some: Size, x: Value) -> Value:
 
 @_conv.batch
 def _(
-    n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Any
+    n: Size, batched: Batched, x: Value, kernel: Value, *, groups: Size, **params: Param
 ) -> Value:
     if not batched[1]:
         batch, *tail = x.type.shape[1:]
@@ -331,7 +338,9 @@ def _(
     return F.reshape(F.moveaxis(apart, 2, 0), (n, batch, out, *spatial))
 
 
-def _operands(x: Any, kernel: Any, name: str, axes: int) -> tuple[Value, Value, int]:
+def _operands(
+    x: ArrayLike, kernel: ArrayLike, name: str, axes: int
+) -> tuple[Value, Value, int]:
     """Both arrays in one dtype, and the number of spatial axes."""
     value, weights = promoted(x, kernel)
     count = value.type.rank - 2
@@ -345,7 +354,7 @@ def _operands(x: Any, kernel: Any, name: str, axes: int) -> tuple[Value, Value, 
     return value, weights, count
 
 
-def _with_bias(result: Value, bias: Any, name: str) -> Value:
+def _with_bias(result: Value, bias: ArrayLike | None, name: str) -> Value:
     if bias is None:
         return result
     vector, channels = strong(F.asarray(bias)), result.type.shape[1]
@@ -359,13 +368,13 @@ def _with_bias(result: Value, bias: Any, name: str) -> Value:
 def _convolve(
     name: str,
     axes: int,
-    x: Any,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: Any,
-    bias: Any,
+    x: ArrayLike,
+    kernel: ArrayLike,
+    stride: ShapeLike,
+    padding: PadsLike,
+    dilation: ShapeLike,
+    groups: SizeLike,
+    bias: ArrayLike | None,
     padding_mode: str,
 ) -> Value:
     value, weights, count = _operands(x, kernel, name, axes)
@@ -396,13 +405,13 @@ def _convolve(
 
 @public(name="nn.conv")
 def conv(
-    x: Any,
-    kernel: Any,
-    stride: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-    groups: Any = 1,
-    bias: Any = None,
+    x: ArrayLike,
+    kernel: ArrayLike,
+    stride: ShapeLike = 1,
+    padding: PadsLike = "VALID",
+    dilation: ShapeLike = 1,
+    groups: SizeLike = 1,
+    bias: ArrayLike | None = None,
     padding_mode: str = "constant",
 ) -> Value:
     """The kernel moved over the spatial axes of `x`: 1, 2, 3 or more of them.
@@ -422,13 +431,13 @@ def _of_axes(axes: int) -> None:
     name = f"conv{axes}d"
 
     def function(
-        x: Any,
-        kernel: Any,
-        stride: Any = 1,
-        padding: Any = "VALID",
-        dilation: Any = 1,
-        groups: Any = 1,
-        bias: Any = None,
+        x: ArrayLike,
+        kernel: ArrayLike,
+        stride: ShapeLike = 1,
+        padding: PadsLike = "VALID",
+        dilation: ShapeLike = 1,
+        groups: SizeLike = 1,
+        bias: ArrayLike | None = None,
         padding_mode: str = "constant",
     ) -> Value:
         options = (stride, padding, dilation, groups, bias, padding_mode)
@@ -445,14 +454,14 @@ for _axes in (1, 2, 3):
 
 @public(name="nn.conv_transpose")
 def conv_transpose(
-    x: Any,
-    kernel: Any,
-    stride: Any = 1,
-    padding: Any = "VALID",
-    output_padding: Any = 0,
-    dilation: Any = 1,
-    groups: Any = 1,
-    bias: Any = None,
+    x: ArrayLike,
+    kernel: ArrayLike,
+    stride: ShapeLike = 1,
+    padding: PadsLike = "VALID",
+    output_padding: ShapeLike = 0,
+    dilation: ShapeLike = 1,
+    groups: SizeLike = 1,
+    bias: ArrayLike | None = None,
 ) -> Value:
     """The transpose of `conv` as a linear map: from its result's shape to its input's.
 

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from graphc.ir.graph.build import as_value, cast, size_value
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
@@ -59,7 +59,7 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     return result
 
 
-def _has_few_points(pad: Padding, axes: list[int], params: dict[str, Any]) -> bool:
+def _has_few_points(pad: Padding, axes: list[int], params: Params) -> bool:
     """Whether the result has a known number of points along these axes, a small one."""
     known = [n for n in (pad.out[axis] for axis in axes) if isinstance(n, int)]
     few = len(known) == len(axes) and math.prod(known) <= MOST_POINTS
@@ -70,7 +70,7 @@ def _by_points(
     pad: Padding,
     operands: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
-    params: dict[str, Any],
+    params: Params,
 ) -> Value | None:
     """The result point by point, along axes in which the kernel has padding."""
     axes = operands[1].ragged(range(2, operands[1].type.rank))
@@ -88,7 +88,7 @@ def _each_point(
     operands: tuple[PaddedValue, PaddedValue],
     values: tuple[Value, Value],
     axes: list[int],
-    params: dict[str, Any],
+    params: Params,
 ) -> Value:
     value, weights = values
     if not axes:

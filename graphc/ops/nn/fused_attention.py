@@ -1,12 +1,12 @@
 """Attention as one op, which accelerators have kernels for; rewrites make it."""
 
 from itertools import pairwise
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
 from graphc.ir.graph.op import Array, Printing, op, type_error
-from graphc.ir.types import BOOL, TensorType, is_float, same_size
+from graphc.ir.types import BOOL, JaxArray, NDArray, TensorType, is_float, same_size
 
 
 @op()
@@ -42,8 +42,13 @@ def _fused_attention(
 
 
 def attention_numpy(
-    q: Any, k: Any, v: Any, scale: Any, bias: Any = None, mask: Any = None
-) -> Any:
+    q: NDArray,
+    k: NDArray,
+    v: NDArray,
+    scale: float,
+    bias: NDArray | None = None,
+    mask: NDArray | None = None,
+) -> NDArray:
     """Printed into NumPy programs."""
     wide = np.promote_types(q.dtype, "float32")
     each = q.shape[2] // max(k.shape[2], 1)
@@ -59,19 +64,26 @@ def attention_numpy(
 
 
 def attention_jax(
-    jax: Any, most: int, q: Any, k: Any, v: Any, scale: Any, bias: Any, mask: Any
-) -> Any:
+    jax: ModuleType,
+    most: int,
+    q: JaxArray,
+    k: JaxArray,
+    v: JaxArray,
+    scale: float,
+    bias: JaxArray | None,
+    mask: JaxArray | None,
+) -> JaxArray:
     """Attention; where all logits have more than `most` bytes, of some rows of `q`."""
     each = 4 * q.shape[0] * q.shape[2] * k.shape[1]
     if q.shape[1] * each <= most:
         return jax.nn.dot_product_attention(q, k, v, bias, mask, scale=scale)
 
-    def by_row(x: Any) -> Any:
+    def by_row(x: JaxArray | None) -> JaxArray | None:
         if x is None or x.shape[2] == 1:
             return None
         return jax.numpy.moveaxis(x, 2, 0)[..., None, :]
 
-    def row(parts: Any) -> Any:
+    def row(parts: tuple[JaxArray, ...]) -> JaxArray:
         one, *own = parts
         pairs = zip((bias, mask), own, strict=True)
         given = [whole if part is None else part for whole, part in pairs]

@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -31,7 +32,9 @@ _MASKED = -0.7 * float(np.finfo("float32").max)  # a logit that is not attended 
 
 
 @public(name="nn.one_hot")
-def one_hot(x: Any, num_classes: Any, dtype: Any = None, axis: int = -1) -> Value:
+def one_hot(
+    x: ArrayLike, num_classes: SizeLike, dtype: DTypeLike | None = None, axis: int = -1
+) -> Value:
     """1 at the class that each integer names along a new axis, 0 elsewhere.
 
     `num_classes` may be an integer scalar. An integer outside 0 .. num_classes - 1
@@ -53,40 +56,41 @@ def one_hot(x: Any, num_classes: Any, dtype: Any = None, axis: int = -1) -> Valu
 
 @public(name="nn.standardize")
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
 ) -> Value:
     """(x - mean) / sqrt(variance + epsilon), by default those of x along `axis`.
 
     Only elements where the mask `where` holds count for them.
     """
     value, dtype = _joined("standardize", x, mean, variance, epsilon)
-    mean, variance, epsilon = (
+    centre, spread = (
         None if v is None else cast(number(v, "standardize"), value.dtype)
-        for v in (mean, variance, epsilon)
+        for v in (mean, variance)
     )
+    small = cast(number(epsilon, "standardize"), value.dtype)
     axes = normal_axes(axis, value.type.rank, "nn.standardize")
     chosen = True if where is None else where
-    if mean is None:
-        mean = F.mean(value, axes, keepdims=True, where=chosen)
-    centred = value - mean
-    if variance is None:
-        variance = F.mean(centred * centred, axes, keepdims=True, where=chosen)
-    return cast(centred / F.sqrt(variance + epsilon), dtype)
+    if centre is None:
+        centre = F.mean(value, axes, keepdims=True, where=chosen)
+    centred = value - centre
+    if spread is None:
+        spread = F.mean(centred * centred, axes, keepdims=True, where=chosen)
+    return cast(centred / F.sqrt(spread + small), dtype)
 
 
-def _joined(name: str, x: Any, *others: Any) -> tuple[Value, DType]:
+def _joined(name: str, x: ArrayLike, *others: ArrayLike | None) -> tuple[Value, DType]:
     """The array in the dtype to compute in, and that of the result, common to all."""
     numbers = [number(v, name) for v in others if v is not None]
     dtype = common_dtype([real(x, name), *numbers])
     return widened(cast(real(x, name), dtype), name)[0], dtype
 
 
-def _along(vector: Any, axes: tuple[int, ...], x: Value, name: str) -> Value:
+def _along(vector: ArrayLike, axes: tuple[int, ...], x: Value, name: str) -> Value:
     """An array over these axes of `x`, ready to broadcast."""
     value = cast(real(vector, name), x.dtype)
     sizes = tuple(x.type.shape[a] for a in axes)
@@ -105,8 +109,8 @@ def _affine(
     x: Value,
     dtype: DType,
     axes: tuple[int, ...],
-    weight: Any,
-    bias: Any,
+    weight: ArrayLike | None,
+    bias: ArrayLike | None,
     name: str,
 ) -> Value:
     """weight x + bias, each of them over `axes`, as this dtype."""
@@ -119,9 +123,9 @@ def _affine(
 
 @public(name="nn.layer_norm")
 def layer_norm(
-    x: Any,
-    weight: Any = None,
-    bias: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     axis: int | tuple[int, ...] = -1,
     epsilon: float = 1e-5,
 ) -> Value:
@@ -134,8 +138,8 @@ def layer_norm(
 
 @public(name="nn.rms_norm")
 def rms_norm(
-    x: Any,
-    weight: Any = None,
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
     axis: int | tuple[int, ...] = -1,
     epsilon: float = 1e-6,
 ) -> Value:
@@ -149,11 +153,11 @@ def rms_norm(
 
 @public(name="nn.batch_norm")
 def batch_norm(
-    x: Any,
-    mean: Any = None,
-    variance: Any = None,
-    weight: Any = None,
-    bias: Any = None,
+    x: ArrayLike,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Value:
@@ -176,10 +180,10 @@ def batch_norm(
 
 @public(name="nn.group_norm")
 def group_norm(
-    x: Any,
-    groups: Any,
-    weight: Any = None,
-    bias: Any = None,
+    x: ArrayLike,
+    groups: SizeLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Value:
@@ -206,7 +210,7 @@ def group_norm(
 
 
 @public(name="nn.dropout")
-def dropout(x: Any, rate: Any, key: Any) -> Value:
+def dropout(x: ArrayLike, rate: ArrayLike, key: ArrayLike) -> Value:
     """Each element 0 with probability `rate`, else x / (1 - rate).
 
     `key` is one of `gt.random`; the draw is `gt.random.bernoulli(key, 1 - rate)`.
@@ -227,13 +231,13 @@ def dropout(x: Any, rate: Any, key: Any) -> Value:
 
 @public(name="nn.dot_product_attention")
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
     *,
-    scale: Any = None,
+    scale: ArrayLike | None = None,
     is_causal: bool = False,
     query_seq_lengths: Any = None,
     key_value_seq_lengths: Any = None,
@@ -297,7 +301,7 @@ def _by_head(x: Value) -> Value:
     return F.expand_dims(F.transpose(x, (0, 2, 1, 3)), 2)
 
 
-def _logits(q: Value, k: Value, scale: Any) -> Value:
+def _logits(q: Value, k: Value, scale: ArrayLike | None) -> Value:
     """The scaled products, (batch, K, N / K, T, S), in float32 or wider."""
     if scale is None:
         width = q.type.shape[-1]
@@ -308,7 +312,7 @@ def _logits(q: Value, k: Value, scale: Any) -> Value:
     return products * cast(number(scale, "dot_product_attention"), work)
 
 
-def _per_head(x: Any, heads: Any, per_key: Any, what: str) -> Value:
+def _per_head(x: ArrayLike, heads: Any, per_key: Any, what: str) -> Value:
     """A bias or mask over (batch, N, T, S), N split into K and N / K."""
     value = strong(as_value(x))
     if (what == "mask" and value.dtype != BOOL) or value.type.rank > 4:
@@ -324,7 +328,7 @@ def _per_head(x: Any, heads: Any, per_key: Any, what: str) -> Value:
     return F.reshape(value, (batch, heads, per_key, rows, columns))
 
 
-def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
+def _allowed(logits: Value, is_causal: bool, window: ShapeLike) -> list[Value]:
     """Which columns each row may attend to, by their positions."""
     rows = F.expand_dims(F.arange(logits.shape[-2]), 1)
     columns = F.arange(logits.shape[-1])
@@ -340,7 +344,7 @@ def _allowed(logits: Value, is_causal: bool, window: Any) -> list[Value]:
     return conditions
 
 
-def _shorter(lengths: Any, n: Any, axis: int) -> Value:
+def _shorter(lengths: ArrayLike, n: SizeLike, axis: int) -> Value:
     """Positions along `axis` of the logits before the length of each batch entry."""
     value = strong(as_value(lengths))
     if value.type.rank != 1 or not is_integer(value.dtype):

@@ -1,24 +1,32 @@
 """Pooling (`gt.nn.max_pool` ...): a window moved over the last axes of an array."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error
-from graphc.ir.graph.build import as_value, cast, size_value, strong
+from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, type_error
-from graphc.ir.namespace import F, public
+from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, DType, TensorType, is_integer, product
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    JaxArray,
+    NDArray,
+    TensorType,
+    is_integer,
+    product,
+)
 from graphc.ops.common.batching import batch_behind
-from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.nn.activations import number, real, widened
 from graphc.ops.nn.windows import (
     Pads,
     Shape,
@@ -28,8 +36,6 @@ from graphc.ops.nn.windows import (
     named_pads,
     output_sizes,
     padding_text,
-    pads,
-    sizes,
     steps_are_known,
     window_pads,
 )
@@ -55,8 +61,14 @@ def _pooling_rule(
 
 
 def pool_numpy(
-    x: Any, how: Any, fill: Any, window: Any, stride: Any, dilation: Any, padding: Any
-) -> Any:
+    x: Any,
+    how: Callable[..., NDArray],
+    fill: NDArray,
+    window: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+) -> NDArray:
     """Printed into NumPy programs: one axis after another, point by point."""
     batch = x.ndim - len(window)
     for i, (k, s, d) in enumerate(zip(window, stride, dilation, strict=True)):
@@ -127,6 +139,7 @@ _max_pool = _pooling("max_pool", "max", "maximum")
 _min_pool = _pooling("min_pool", "min", "minimum")
 _sum_pool = _pooling("sum_pool", "add", "add")
 _sum_pool.linear = True
+MAX_POOL, MIN_POOL, SUM_POOL = _max_pool, _min_pool, _sum_pool
 
 
 @wraps(_pooling_rule, assigned=())
@@ -141,8 +154,13 @@ def _position_rule(x: Array, **params: Any) -> TensorType:
 
 
 def positions_numpy(
-    x: Any, larger: Any, window: Any, stride: Any, dilation: Any, padding: Any
-) -> Any:
+    x: NDArray,
+    larger: Callable[..., NDArray],
+    window: Sequence[int],
+    stride: Any,
+    dilation: Sequence[int],
+    padding: Any,
+) -> NDArray:
     """Printed into NumPy programs: the positions of a window one after another."""
     batch = x.ndim - len(window)
     shape, total = x.shape[batch:], int(np.prod(x.shape[batch:]))
@@ -174,23 +192,25 @@ def positions_numpy(
 
 
 def positions_jax(
-    jax: Any,
-    x: Any,
-    larger: Any,
-    start: Any,
-    axes: Any,
-    window: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    larger: Callable[..., JaxArray],
+    start: JaxArray,
+    axes: int,
+    window: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: str | Sequence[tuple[int, int]],
+) -> JaxArray:
     """Printed into JAX programs: pairs of an element and its number are reduced."""
     jnp = jax.numpy
     shape = x.shape[x.ndim - axes :]
     total = int(np.prod(shape))
     numbers = jnp.broadcast_to(jnp.arange(total, dtype="int64").reshape(shape), x.shape)
 
-    def better(a: Any, b: Any) -> Any:
+    def better(
+        a: tuple[JaxArray, JaxArray], b: tuple[JaxArray, JaxArray]
+    ) -> tuple[JaxArray, JaxArray]:
         (x, i), (y, j) = a, b
         first = larger(x, y) | ((x != x) & (y == y))
         tied = (x == y) | ((x != x) & (y != y))
@@ -251,15 +271,15 @@ for _primitive in (_max_pool, _min_pool, _sum_pool, _max_positions, _min_positio
     batch_behind(_primitive)
 
 
-def _padded_pool(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+def _padded_pool(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
     @primitive.padding
-    def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
+    def _(pad: Padding, x: PaddedValue, **params: Param) -> Value | None:
         call = _aligned(pad, x, fill(x.value.dtype), params)
         return None if call is None else primitive(call[0], **call[1])
 
 
 def _aligned(
-    pad: Padding, x: PaddedValue, fill: Any, params: dict[str, Any]
+    pad: Padding, x: PaddedValue, fill: Element, params: dict[str, Any]
 ) -> tuple[Value, dict[str, Any]] | None:
     if not steps_are_known(pad, "window", "stride", "dilation"):
         return None
@@ -274,7 +294,7 @@ _padded_pool(_max_pool, least)
 _padded_pool(_min_pool, most)
 
 
-def _padded_positions(primitive: Primitive, fill: Callable[[DType], Any]) -> None:
+def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
     """Define padding after the elements, so that these win where they tie with it.
 
     This is not so where elements are moved.
@@ -350,127 +370,3 @@ def _apart(x: Value, axis: int, step: Size) -> Value:
     every = slice(None, None, size_value(step))
     zeros = F.zeros(tuple(shape), x.dtype)
     return zeros.at[(*(slice(None),) * axis, every)].add(x)
-
-
-def _pooled(
-    primitive: Primitive,
-    name: str,
-    value: Value,
-    window: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-) -> Value:
-    """The windows over as many last axes as `window` names; a number: all but two."""
-    rank, op_name = value.type.rank, f"nn.{name}"
-    count = len(window) if isinstance(window, (tuple, list)) else rank - 2
-    if not 1 <= count <= rank:
-        problem = "the window needs axes: (batch, channels, *spatial), or name them"
-        raise graph_error(problem, op=op_name, got=f"{value.type}, window {window}")
-    points = sizes(window, count, "window", op_name)
-    named, low, high = pads(padding, count, op_name)
-    result: Value = primitive(
-        value,
-        window=points,
-        stride=points if stride is None else sizes(stride, count, "stride", op_name),
-        dilation=sizes(dilation, count, "dilation", op_name),
-        padding=named,
-        low=low,
-        high=high,
-    )
-    return result
-
-
-def _numbers(x: Any, name: str) -> Value:
-    """The array as numbers: bools as int64. Raises GraphError where it is complex."""
-    value = strong(as_value(x))
-    if value.dtype == BOOL:
-        return cast(value, INT64)
-    return value if is_integer(value.dtype) else real(value, name)
-
-
-@public(name="nn.max_pool")
-def max_pool(
-    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
-) -> Value:
-    """The largest element of every window.
-
-    `window` is a size per last axis, or one size for all axes but the first two, as of
-    (batch, channels, *spatial). It moves by itself unless a stride is given. Paddings
-    are those of `conv`; what they add is -inf, for integers the least number.
-    """
-    value = _numbers(x, "max_pool")
-    return _pooled(_max_pool, "max_pool", value, window, stride, padding, dilation)
-
-
-@public(name="nn.min_pool")
-def min_pool(
-    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
-) -> Value:
-    """The smallest element of every window, with the arguments of `max_pool`."""
-    value = _numbers(x, "min_pool")
-    return _pooled(_min_pool, "min_pool", value, window, stride, padding, dilation)
-
-
-@public(name="nn.sum_pool")
-def sum_pool(
-    x: Any, window: Any, stride: Any = None, padding: Any = "VALID", dilation: Any = 1
-) -> Value:
-    """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
-    value = _numbers(x, "sum_pool")
-    return _summed("sum_pool", value, window, stride, padding, dilation)
-
-
-def _summed(name: str, value: Value, *options: Any) -> Value:
-    """The sums of the windows, those of half precision added in float32."""
-    work = value if is_integer(value.dtype) else widened(value, name)[0]
-    return cast(_pooled(_sum_pool, name, work, *options), value.dtype)
-
-
-@public(name="nn.avg_pool")
-def avg_pool(
-    x: Any,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
-    count_include_pad: bool = True,
-    dilation: Any = 1,
-) -> Value:
-    """The mean of every window, with the arguments of `max_pool`.
-
-    Padding counts as zeros, or not at all without `count_include_pad`.
-    Integers are averaged in float64.
-    """
-    value, dtype = widened(x, "avg_pool")
-    options = (window, stride, padding, dilation)
-    total = _summed("avg_pool", value, *options)
-    axes = len(window) if isinstance(window, (tuple, list)) else value.type.rank - 2
-    if not count_include_pad:
-        ones = F.ones(value.shape[value.type.rank - axes :], value.dtype)
-        points = window if isinstance(window, (tuple, list)) else (window,) * axes
-        return cast(total / _summed("avg_pool", ones, points, *options[1:]), dtype)
-    count: Size = 1
-    for n in sizes(window, axes, "window", "nn.avg_pool"):
-        count = count * n
-    return cast(total / size_value(count), dtype)
-
-
-@public(name="nn.lp_pool")
-def lp_pool(
-    x: Any,
-    p: Any,
-    window: Any,
-    stride: Any = None,
-    padding: Any = "VALID",
-    dilation: Any = 1,
-) -> Value:
-    """(sum |x|^p)^(1 / p) over every window, with the arguments of `max_pool`."""
-    value, dtype = widened(x, "lp_pool")
-    if isinstance(p, (int, float)) and not 0 < p < np.inf:
-        hint = "for infinity: max_pool(abs(x), ...)"
-        problem = "p must be positive and finite"
-        raise graph_error(problem, op="nn.lp_pool", got=f"p = {p}", hint=hint)
-    p = number(p, "lp_pool")
-    powers = F.power(F.absolute(value), p)
-    total = _summed("lp_pool", powers, window, stride, padding, dilation)
-    return cast(F.power(total, 1.0 / p), common_dtype([F.zeros((), dtype), p]))

@@ -6,13 +6,15 @@ the points of the result where these are fewer. Points beside the array add noth
 also where the kernel is NaN.
 """
 
+from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
 
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType
+from graphc.ir.types import JaxArray, NDArray, TensorType
 from graphc.ops.nn.conv import CONV, conv_numpy
 from graphc.ops.nn.windows import Pads, Shape, padding_text
 
@@ -42,7 +44,13 @@ def _conv_within(
     return cast(TensorType, result)
 
 
-def conv_within_numpy(x: Any, kernel: Any, numbers: Any, axes: Any, rest: Any) -> Any:
+def conv_within_numpy(
+    x: Any,
+    kernel: NDArray,
+    numbers: Sequence[NDArray],
+    axes: Sequence[int],
+    rest: JaxArray,
+) -> NDArray:
     """Printed into NumPy programs: what is there alone, and no more than fits."""
     stride, padding, spread, dilation, groups = rest
     shape, pads, points = list(kernel.shape), list(padding), []
@@ -63,7 +71,9 @@ def conv_within_numpy(x: Any, kernel: Any, numbers: Any, axes: Any, rest: Any) -
     return found[(..., *points)]
 
 
-def one_position(jax: Any, part: Any, weights: Any, rest: Any) -> Any:
+def one_position(
+    jax: ModuleType, part: JaxArray, weights: JaxArray, rest: JaxArray
+) -> JaxArray:
     """Printed into JAX programs: the product with a part of the kernel."""
     stride, dilation, groups = rest
     if groups > 1 or max(weights.shape[2:]) > 1:
@@ -75,14 +85,20 @@ def one_position(jax: Any, part: Any, weights: Any, rest: Any) -> Any:
     return jax.numpy.einsum("bi...,oi->bo...", part, weights)
 
 
-def along(place: Any, axis: Any, rank: Any) -> Any:
+def along(place: JaxArray, axis: int, rank: int) -> Any:
     """Printed into JAX programs: a vector along a spatial axis."""
     return place.reshape(-1, *(1,) * (rank - axis - 3))
 
 
 def by_positions(
-    jax: Any, x: Any, kernel: Any, numbers: Any, axes: Any, shape: Any, rest: Any
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    kernel: JaxArray,
+    numbers: Sequence[Sequence[JaxArray]],
+    axes: Sequence[int],
+    shape: tuple[int, ...],
+    rest: Any,
+) -> JaxArray:
     """Printed into JAX programs: a sum over the positions of the kernel."""
     jnp, lax = jax.numpy, jax.lax
     stride, dilation, _ = rest
@@ -93,7 +109,7 @@ def by_positions(
     half = x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
     wide = jnp.float32 if half else x.dtype
 
-    def step(i: Any, total: Any) -> Any:
+    def step(i: JaxArray, total: Any) -> JaxArray:
         starts, first = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
         inside = True
         for axis, count, start, length in zip(axes, *numbers, strict=True):
@@ -114,8 +130,14 @@ def by_positions(
 
 
 def by_points(
-    jax: Any, x: Any, kernel: Any, numbers: Any, axes: Any, shape: Any, rest: Any
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    kernel: JaxArray,
+    numbers: Sequence[Sequence[JaxArray]],
+    axes: Sequence[int],
+    shape: tuple[int, ...],
+    rest: Any,
+) -> JaxArray:
     """Printed into JAX programs: the points of the result, one after the other."""
     jnp, lax = jax.numpy, jax.lax
     stride, dilation, _ = rest
@@ -126,7 +148,7 @@ def by_points(
         own = jnp.arange(sizes[axis + 2]) < (count - 1) * dilation[axis] + 1
         window &= along(own, axis, x.ndim)
 
-    def step(i: Any, found: Any) -> Any:
+    def step(i: JaxArray, found: Any) -> JaxArray:
         starts, points = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
         inside = True
         for axis, _, start, length in zip(axes, *numbers, strict=True):
@@ -147,8 +169,13 @@ def by_points(
 
 
 def conv_within_jax(
-    jax: Any, x: Any, kernel: Any, numbers: Any, axes: Any, rest: Any
-) -> Any:
+    jax: ModuleType,
+    x: JaxArray,
+    kernel: JaxArray,
+    numbers: Sequence[JaxArray],
+    axes: Sequence[int],
+    rest: Any,
+) -> JaxArray:
     """Printed into JAX programs: by positions or by points, whichever are fewer."""
     stride, padding, spread, dilation, groups = rest
     edges = [(a, b, n - 1) for (a, b), n in zip(padding, spread, strict=True)]
@@ -167,7 +194,7 @@ def conv_within_jax(
     return way(jax, x, kernel, each, axes, tuple(shape), (stride, dilation, groups))
 
 
-def _print(p: Printing, helper: Any, before: list[str]) -> str:
+def _print(p: Printing, helper: Callable[..., object], before: list[str]) -> str:
     params = p.node.params
     x, kernel, *numbers = p.inputs
     tail = [p.code(params["stride"]), padding_text(p)]

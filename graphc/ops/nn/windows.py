@@ -10,11 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, PadsLike
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Printing, require_at_most
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
+from graphc.ops.common.monoids import Element
 from graphc.ops.common.padded_reads import is_known, moved, number
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -23,7 +25,7 @@ NAMED = ("SAME", "SAME_LOWER")
 Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is given
 
 
-def sizes(x: Any, count: int, what: str, name: str) -> Shape:
+def sizes(x: ArrayLike, count: int, what: str, name: str) -> Shape:
     """One size per spatial axis, of one for all or a sequence."""
     if isinstance(x, (tuple, list, np.ndarray)) or (
         isinstance(x, Value) and x.type.rank
@@ -60,7 +62,7 @@ def pads(padding: Any, count: int, name: str) -> tuple[str, Shape, Shape]:
 
 
 def transposed_pads(
-    padding: Any, window: Shape, stride: Shape, name: str
+    padding: PadsLike, window: Shape, stride: Shape, name: str
 ) -> tuple[Shape, Shape]:
     """Around the spread input: what is left of the window beyond the padding."""
     named, low, high = pads(padding, len(window), name)
@@ -78,7 +80,7 @@ def transposed_pads(
     return tuple(before), tuple(after)
 
 
-def _pair(padding: Any, name: str) -> tuple[Size, Size]:
+def _pair(padding: PadsLike, name: str) -> tuple[Size, Size]:
     if not isinstance(padding, (tuple, list)):
         n = as_size(padding, "the padding")
         return n, n
@@ -149,7 +151,7 @@ def padding_text(p: Printing, batch: int = 0) -> str:
     return p.code(((0, 0),) * batch + tuple(pairs))
 
 
-def window_pads(n: Any, window: Any, stride: Any, padding: Any) -> Any:
+def window_pads(n: int, window: int, stride: int, padding: Any) -> Any:
     """Printed into NumPy programs: the pair that a named padding means on an axis."""
     total = max((-(-n // stride) - 1) * stride + window - n, 0)
     low = total // 2 if padding == "SAME" else total - total // 2
@@ -177,7 +179,7 @@ def aligned(
     pad: Padding,
     x: PaddedValue,
     value: Value,
-    fill: Any,
+    fill: Element,
     window: Shape,
     params: dict[str, Any],
     true_window: Shape = (),

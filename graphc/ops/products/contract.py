@@ -10,16 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import (
-    Array,
-    Primitive,
-    Printing,
-    op,
-    require_equal,
-    type_error,
-)
+from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
@@ -34,6 +28,7 @@ from graphc.ops.common.broadcasting import (
 )
 from graphc.ops.common.padding import PaddedValue, Padding
 
+PairsLike = int | Sequence[int | Sequence[int]]
 PrintCall = Callable[[Printing, tuple[str, ...]], str]
 
 
@@ -275,7 +270,7 @@ def _(n: Size, batched: Batched, x: Value, y: Value, *, axes: AxisPairs) -> Valu
 
 
 @public()
-def matmul(x: Any, y: Any, /) -> Value:
+def matmul(x: ArrayLike, y: ArrayLike, /) -> Value:
     """The matrix product of NumPy's `@`."""
     return _matmul(*promoted(x, y))
 
@@ -291,7 +286,7 @@ def _need_rank(value: Value, rank: int, op_name: str) -> Value:
 
 
 @public()
-def matvec(x: Any, y: Any) -> Value:
+def matvec(x: ArrayLike, y: ArrayLike) -> Value:
     """The matrices of `x` times the vectors of `y`: shapes (..., m, n), (..., n)."""
     a, b = promoted(x, y)
     _need_rank(a, 2, "matvec"), _need_rank(b, 1, "matvec")
@@ -299,7 +294,7 @@ def matvec(x: Any, y: Any) -> Value:
 
 
 @public()
-def vecmat(x: Any, y: Any) -> Value:
+def vecmat(x: ArrayLike, y: ArrayLike) -> Value:
     """The conjugate vectors of `x` times the matrices of `y`: (..., n), (..., n, m)."""
     a, b = promoted(x, y)
     _need_rank(a, 1, "vecmat"), _need_rank(b, 2, "vecmat")
@@ -312,7 +307,7 @@ def _conjugate(x: Value) -> Value:
 
 
 @public(method=True)
-def dot(a: Any, b: Any) -> Value:
+def dot(a: ArrayLike, b: ArrayLike) -> Value:
     """The sum over the last axis of `a` and the last but one of `b`, as `numpy.dot`.
 
     The result has the other axes of `a`, then those of `b`. A scalar multiplies.
@@ -326,7 +321,7 @@ def dot(a: Any, b: Any) -> Value:
 
 
 @public()
-def vdot(a: Any, b: Any) -> Value:
+def vdot(a: ArrayLike, b: ArrayLike) -> Value:
     """The sum of conj(a) * b over all elements in row-major order."""
     x, y = promoted(a, b)
     return _vecdot(F.ravel(x), F.ravel(y))
@@ -338,7 +333,7 @@ def _axis_last(value: Value, axis: int, op_name: str) -> Value:
 
 
 @public()
-def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Value:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1) -> Value:
     """The sum of conj(x1) * x2 over `axis`; the other axes broadcast."""
     x, y = promoted(x1, x2)
     return _vecdot(_axis_last(x, axis, "vecdot"), _axis_last(y, axis, "vecdot"))
@@ -348,7 +343,7 @@ enroll(vecdot, "linalg.vecdot")
 
 
 @public()
-def inner(a: Any, b: Any) -> Value:
+def inner(a: ArrayLike, b: ArrayLike) -> Value:
     """The sum of products over the last axes, which have one size; no conjugation."""
     x, y = promoted(a, b)
     if not x.type.rank or not y.type.rank:
@@ -359,14 +354,14 @@ def inner(a: Any, b: Any) -> Value:
 
 
 @public()
-def outer(a: Any, b: Any) -> Value:
+def outer(a: ArrayLike, b: ArrayLike) -> Value:
     """All products of an element of `a` and one of `b`, both flattened."""
     x, y = map(F.ravel, promoted_as_arrays(a, b))
     return F.multiply(F.expand_dims(x, 1), y)
 
 
 @public(name="linalg.outer")
-def outer_of_vectors(x1: Any, x2: Any, /) -> Value:
+def outer_of_vectors(x1: ArrayLike, x2: ArrayLike, /) -> Value:
     """All products of an element of one vector and one of another."""
     x, y = promoted(x1, x2)
     if x.type.rank != 1 or y.type.rank != 1:
@@ -377,7 +372,7 @@ def outer_of_vectors(x1: Any, x2: Any, /) -> Value:
 
 
 @public()
-def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Value:
+def tensordot(a: ArrayLike, b: ArrayLike, /, axes: PairsLike = 2) -> Value:
     """The sum of products over pairs of axes, as `numpy.tensordot`.
 
     `axes` is a pair of axes or of sequences of axes, or a number: so many of the
@@ -391,7 +386,7 @@ def tensordot(a: Any, b: Any, /, axes: Any = 2) -> Value:
 enroll(tensordot, "linalg.tensordot")
 
 
-def _pairs_of_axes(axes: Any, x: Value, y: Value) -> AxisPairs:
+def _pairs_of_axes(axes: PairsLike, x: Value, y: Value) -> AxisPairs:
     ranks = x.type.rank, y.type.rank
     if isinstance(axes, int):
         if not 0 <= axes <= min(ranks):
@@ -414,7 +409,7 @@ def _pairs_of_axes(axes: Any, x: Value, y: Value) -> AxisPairs:
 
 
 @public()
-def kron(a: Any, b: Any) -> Value:
+def kron(a: ArrayLike, b: ArrayLike) -> Value:
     """The Kronecker product: each element of `a` replaced by it times `b`."""
     x, y = promoted(a, b)
     rank = max(x.type.rank, y.type.rank)
@@ -427,8 +422,8 @@ def kron(a: Any, b: Any) -> Value:
 
 @public()
 def cross(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axisa: int = -1,
     axisb: int = -1,
     axisc: int = -1,
@@ -466,7 +461,7 @@ def _lifted(x: Value) -> Value:
 
 
 @public(name="linalg.cross")
-def cross_of_3_vectors(x1: Any, x2: Any, /, axis: int = -1) -> Value:
+def cross_of_3_vectors(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1) -> Value:
     """The cross product of 3-vectors along `axis`; the other axes broadcast."""
     for v in (as_value(x1), as_value(x2)):
         _need_rank(v, 1, "linalg.cross")
@@ -478,7 +473,11 @@ def cross_of_3_vectors(x1: Any, x2: Any, /, axis: int = -1) -> Value:
 
 @public(method=True)
 def trace(
-    x: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None
+    x: ArrayLike,
+    offset: Any = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """The sum of a diagonal of the matrices in `axis1` and `axis2`, as `numpy.trace`.
 
@@ -493,7 +492,9 @@ def trace(
 
 
 @public(name="linalg.trace")
-def trace_of_matrices(x: Any, /, offset: Any = 0, dtype: Any = None) -> Value:
+def trace_of_matrices(
+    x: ArrayLike, /, offset: SizeLike = 0, dtype: DTypeLike | None = None
+) -> Value:
     """The sum of a diagonal of the matrices in the last two axes."""
     value = _need_rank(strong(as_value(x)), 2, "linalg.trace")
     return trace(value, offset, -2, -1, dtype)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
@@ -167,7 +168,11 @@ def _jax_order(optimize: Optimize) -> str:
 
 
 @public()
-def einsum(*operands: Any, optimize: Any = "auto", dtype: Any = None) -> Value:
+def einsum(
+    *operands: ArrayLike | str | Sequence[object],
+    optimize: bool | str | Sequence[object] = "auto",
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Einstein summation, as `numpy.einsum`: `einsum("ij,jk->ik", x, y)`.
 
     The subscripts may be implicit, repeat a label, and have an ellipsis; the form
@@ -188,7 +193,8 @@ def einsum(*operands: Any, optimize: Any = "auto", dtype: Any = None) -> Value:
 
 @public()
 def einsum_path(
-    *operands: Any, optimize: Any = "greedy"
+    *operands: ArrayLike | str | Sequence[object],
+    optimize: bool | str | Sequence[object] = "greedy",
 ) -> tuple[list[Any], str]:
     """An order of the products for `einsum`, and a table of what it costs.
 
@@ -277,7 +283,7 @@ def _read_lists(operands: Sequence[Any]) -> _Spec:
     return _Spec(terms, None if output is None else _numbers(output, text), text)
 
 
-def _numbers(labels: Any, text: str) -> list[Hashable]:
+def _numbers(labels: ArrayLike, text: str) -> list[Hashable]:
     """A list of labels: integers from 0 to 51, and at most one Ellipsis."""
     if not isinstance(labels, (list, tuple)) or labels.count(...) > 1:
         raise graph_error("each array needs a list of labels", op="einsum", got=text)

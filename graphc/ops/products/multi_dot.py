@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
@@ -12,7 +12,7 @@ from graphc.ops.common.broadcasting import promoted
 
 
 @public(name="linalg.multi_dot")
-def multi_dot(arrays: Sequence[Any]) -> Value:
+def multi_dot(arrays: Sequence[ArrayLike]) -> Value:
     """The product of two or more matrices; the first and last may be vectors.
 
     Where all sizes are static, in the order that multiplies least numbers, as

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -21,7 +22,7 @@ Overlap = Literal["full", "same", "valid"]
 
 
 @public()
-def polyval(p: Any, x: Any) -> Value:
+def polyval(p: ArrayLike, x: ArrayLike) -> Value:
     """The polynomial with coefficients `p`, highest power first, at each of `x`.
 
     It is `numpy.polyval`, by Horner's rule. Where the number of coefficients is not
@@ -62,18 +63,18 @@ def _by_powers(coefficients: Value, x: Value) -> Value:
 
 
 @public()
-def polyadd(a1: Any, a2: Any) -> Value:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Value:
     """The sum of two polynomials by their coefficients, as `numpy.polyadd`."""
     return F.add(*_of_one_length(a1, a2, "polyadd"))
 
 
 @public()
-def polysub(a1: Any, a2: Any) -> Value:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Value:
     """The difference of two polynomials by their coefficients, as `numpy.polysub`."""
     return F.subtract(*_of_one_length(a1, a2, "polysub"))
 
 
-def _of_one_length(a: Any, b: Any, name: str) -> list[Value]:
+def _of_one_length(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
     """Both vectors of coefficients, the shorter one with zeros before it."""
     both = _vectors(F.atleast_1d(a), F.atleast_1d(b), name)
     most = dims.maximum(*(v.type.shape[0] for v in both))
@@ -81,7 +82,7 @@ def _of_one_length(a: Any, b: Any, name: str) -> list[Value]:
 
 
 @public()
-def convolve(a: Any, v: Any, mode: Overlap = "full") -> Value:
+def convolve(a: ArrayLike, v: ArrayLike, mode: Overlap = "full") -> Value:
     """Two vectors moved over each other in opposite directions, as `numpy.convolve`.
 
     The result has n + m - 1 elements where `mode` is "full", as many as the longer
@@ -95,7 +96,7 @@ def convolve(a: Any, v: Any, mode: Overlap = "full") -> Value:
 
 
 @public()
-def correlate(a: Any, v: Any, mode: Overlap = "valid") -> Value:
+def correlate(a: ArrayLike, v: ArrayLike, mode: Overlap = "valid") -> Value:
     """The sums over n of a[n + k] * conj(v[n]) for each k, as `numpy.correlate`.
 
     `mode` says for which k, as in `convolve`. Sizes may be symbolic. Raises GraphError
@@ -105,7 +106,7 @@ def correlate(a: Any, v: Any, mode: Overlap = "valid") -> Value:
     return _moved_over(x, F.conjugate(kernel), mode, "correlate", turned=True)
 
 
-def _vectors(a: Any, b: Any, name: str) -> list[Value]:
+def _vectors(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
     """Two vectors of one dtype."""
     both = promoted_as_arrays(a, b)
     if any(v.type.rank != 1 for v in both):
@@ -114,7 +115,7 @@ def _vectors(a: Any, b: Any, name: str) -> list[Value]:
     return both
 
 
-def _not_empty(a: Any, b: Any, name: str) -> list[Value]:
+def _not_empty(a: ArrayLike, b: ArrayLike, name: str) -> list[Value]:
     return [
         F._at_most(1, v.type.shape[0], "a vector is empty", v, name)
         for v in _vectors(a, b, name)
@@ -144,7 +145,7 @@ def _moved_over(
 
 
 def _overlap_range(
-    n: Size, m: Size, mode: Any, name: str, turned: bool
+    n: Size, m: Size, mode: str, name: str, turned: bool
 ) -> tuple[Size, Size]:
     """Which of all n + m - 1 sums are kept: the first, and how many.
 
@@ -165,12 +166,12 @@ def _overlap_range(
 
 @public()
 def polyfit(
-    x: Any,
-    y: Any,
-    deg: Any,
-    rcond: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: ArrayLike,
+    rcond: ArrayLike | None = None,
     *,
-    w: Any = None,
+    w: ArrayLike | None = None,
     cov: "bool | Literal['unscaled']" = False,
 ) -> Any:
     """The coefficients, highest power first, that fit `y` at `x` in least squares.

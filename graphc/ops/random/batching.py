@@ -7,13 +7,14 @@ axis from the outermost one, which inputs have it, as "10" where it is the first
 two; `result` is the whole shape.
 """
 
+from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 
 from graphc.ir.graph.build import Shape, variable
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.op import (
     EMISSION,
     Emit,
@@ -23,16 +24,22 @@ from graphc.ir.graph.op import (
     require_equal,
     type_error,
 )
-from graphc.ir.params.kinds import Letters
+from graphc.ir.params.kinds import Letters, Param
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType
+from graphc.ir.types import NDArray, TensorType
 from graphc.ops.random import padding
 
 Level = Annotated[str, Letters("[01]*", "digits 0 and 1")]
 Levels = tuple[Level, ...]
 
 
-def each_numpy(draw: Any, levels: Any, shape: Any, dtype: Any, *inputs: Any) -> Any:
+def each_numpy(
+    draw: Callable[..., NDArray],
+    levels: Value,
+    shape: tuple[int, ...],
+    dtype: str,
+    *inputs: NDArray,
+) -> NDArray:
     """Printed into NumPy programs: `draw` for each index of the first axes."""
     if not levels:
         return draw(*inputs)
@@ -65,8 +72,8 @@ def mapped(primitive: Primitive) -> None:
         *inputs: Value,
         each: Levels = (),
         result: Shape = (),
-        **params: Any,
-    ) -> Any:
+        **params: Param,
+    ) -> Value:
         level = "".join("1" if has_axis else "0" for has_axis in batched)
         if not each:
             result = _alone(primitive, inputs, (level,), params).shape
@@ -74,7 +81,7 @@ def mapped(primitive: Primitive) -> None:
 
 
 def _alone(
-    primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Any
+    primitive: Primitive, inputs: tuple[Value, ...], each: Levels, params: Params
 ) -> TensorType:
     """The type of the result for one example."""
     result_type = primitive.infer(*_examples(inputs, each), **params)
@@ -82,7 +89,9 @@ def _alone(
     return result_type
 
 
-def from_keys(primitive: Primitive, key: Value, *inputs: Value, **params: Any) -> Any:
+def from_keys(
+    primitive: Primitive, key: Value, *inputs: Value, **params: Param
+) -> Value:
     """The node for each key of an array of keys, with the same other inputs."""
     depth = key.type.rank - 1
     if not depth:
@@ -125,7 +134,7 @@ def level_sizes(inputs: tuple[Value, ...], each: Levels) -> Shape:
 def _inference(plain: TypeRule) -> TypeRule:
     @wraps(plain)
     def infer(
-        *inputs: Value, each: Levels = (), result: Shape = (), **params: Any
+        *inputs: Value, each: Levels = (), result: Shape = (), **params: Param
     ) -> TensorType:
         if not each:
             one = plain(*inputs, **params)

@@ -1,9 +1,10 @@
 """Random orders and choices: a part of `gt.random`."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_size, as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -73,7 +74,11 @@ mapped(_random_categorical)
 
 @public(name="random.categorical")
 def categorical(
-    key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True
+    key: ArrayLike,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: ShapeLike | None = None,
+    replace: bool = True,
 ) -> Value:
     """Positions along `axis`, drawn with probabilities softmax(logits, axis).
 
@@ -119,7 +124,9 @@ mapped(_random_permutation)
 
 
 @public(name="random.permutation")
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Value:
+def permutation(
+    key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False
+) -> Value:
     """`x` in random order along `axis`, or 0, 1, ... x - 1 for an integer `x`.
 
     All rows move together unless `independent`.
@@ -138,7 +145,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> V
 
 
 @public(name="random.shuffle")
-def shuffle(key: Any, x: Any, axis: int = 0) -> Value:
+def shuffle(key: ArrayLike, x: ArrayLike, axis: int = 0) -> Value:
     """`x` in random order along `axis`; all rows move together."""
     if not as_value(x).type.rank:
         got = str(as_value(x).type)
@@ -192,11 +199,11 @@ mapped(_random_choice)
 
 @public(name="random.choice")
 def choice(
-    key: Any,
-    a: Any,
-    shape: Any = (),
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Value:
     """Elements of `a` along `axis`, or of 0, 1, ... a - 1 for an integer `a`.

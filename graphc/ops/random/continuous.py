@@ -30,30 +30,24 @@ words, as JAX does in 64-bit mode.
 
 from typing import Any
 
-import numpy as np
-
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
-    as_shape,
     as_value,
     cast,
-    check_shape,
-    constant,
-    literal_of,
-    strong,
 )
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Array, Printing, op, type_error
+from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.types import DType, TensorType, dtype_of, is_integer
+from graphc.ir.types import DType, TensorType, dtype_of
 from graphc.ops.random import numpy_samplers as helpers
 from graphc.ops.random.batching import mapped
 from graphc.ops.random.gradients import pathwise, uniform_slopes
+from graphc.ops.random.keys import split
 from graphc.ops.random.sampler import (
     SAMPLERS,
-    UINT32,
     as_key,
     call,
     drawn_shape,
@@ -64,99 +58,6 @@ from graphc.ops.random.sampler import (
     require_shape,
     sampler,
 )
-
-
-@op()
-def _random_key(seed: Array) -> TensorType:
-    """The key of an integer seed."""
-    if not is_integer(seed.dtype) or seed.type.rank:
-        raise type_error("the seed must be an integer scalar")
-    return TensorType(UINT32, (2,))
-
-
-_random_key.literals = "always"
-_random_key.emit(
-    numpy=lambda p: call(p, p.helper(helpers.key_numpy)),
-    jax="jax.random.PRNGKey({seed})",
-)
-_random_key.no_gradient("keys are integers")
-mapped(_random_key)
-
-
-@public(name="random.key")
-def key(seed: Any) -> Value:
-    """The key, uint32[2], of a seed: an integer or an integer scalar."""
-    name, value = "random.key", as_value(seed)
-    if not is_integer(value.dtype) or value.type.rank:
-        got = str(value.type)
-        raise graph_error("the seed must be an integer scalar", op=name, got=got)
-    if isinstance(seed, (int, np.integer)):
-        if 0 <= seed < 2**32:
-            return _random_key(cast(value, UINT32))
-        return constant(helpers.key_numpy(np.int64(seed)))
-    small = not value.type.weak and value.dtype.itemsize < 4
-    return _random_key(cast(value, np.dtype("int32")) if small else strong(value))
-
-
-enroll(key, "random.PRNGKey")
-
-
-@op()
-def _random_split(key: Array, *, shape: Shape) -> TensorType:
-    """Independent keys, in an array of this shape."""
-    require_key(key)
-    require_shape(shape)
-    return drawn_type(UINT32, (*shape, 2))
-
-
-def _print_split(p: Printing) -> str:
-    shape = p.node.params["shape"]
-    number = shape[0] if len(shape) == 1 else shape
-    return call(p, "jax.random.split", number)
-
-
-_random_split.emit(
-    numpy=lambda p: call(p, p.helper(helpers.split_keys_numpy), p.node.params["shape"]),
-    jax=_print_split,
-)
-_random_split.no_gradient("keys are integers")
-mapped(_random_split)
-
-
-@public(name="random.split")
-def split(key: Any, num: Any = 2) -> Value:
-    """`num` independent keys, uint32[num, 2]; `num` may be a shape."""
-    shape = check_shape(as_shape(num), "random.split")
-    return _random_split(as_key(key, "random.split"), shape=shape)
-
-
-@op()
-def _random_fold_in(key: Array, data: Array) -> TensorType:
-    """The key that follows from a key and an integer."""
-    require_key(key)
-    if data.dtype != UINT32 or data.type.rank:
-        raise type_error("the data must be a uint32 scalar")
-    return key.type.like()
-
-
-_random_fold_in.emit(
-    numpy=lambda p: call(p, p.helper(helpers.fold_in_numpy)),
-    jax="jax.random.fold_in({key}, {data})",
-)
-_random_fold_in.no_gradient("keys are integers")
-mapped(_random_fold_in)
-
-
-@public(name="random.fold_in")
-def fold_in(key: Any, data: Any) -> Value:
-    """The key that follows from `key` and an integer, of which 32 bits count."""
-    name, value = "random.fold_in", as_value(data)
-    if not is_integer(value.dtype) or value.type.rank:
-        raise graph_error("needs an integer scalar", op=name, got=str(value.type))
-    number = literal_of(value)
-    if number is not None and not 0 <= int(number) < 2**32:
-        raise graph_error(f"the integer {int(number)} does not fit uint32", op=name)
-    return _random_fold_in(as_key(key, name), cast(value, UINT32))
 
 
 @op()
@@ -180,7 +81,9 @@ mapped(_random_bits)
 
 
 @public(name="random.bits")
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def bits(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Unsigned integers of random bits; uint32 by default (uint64 beside float64)."""
     name, wide = "random.bits", config.float.itemsize == 8
     to = dtype_of(dtype or ("uint64" if wide else "uint32"))
@@ -202,7 +105,13 @@ for _name in _NAMES:
     sampler(_name, getattr(helpers, f"{_name}_numpy"))
 
 
-def _continuous(name: str, key: Any, shape: Any, dtype: Any, *params: Any) -> Value:
+def _continuous(
+    name: str,
+    key: ArrayLike,
+    shape: ShapeLike | None,
+    dtype: DTypeLike | None,
+    *params: ArrayLike,
+) -> Value:
     """A draw with parameters of its own dtype, which broadcast to its shape."""
     shown = f"random.{name}"
     values = [real(shown, x) for x in params]
@@ -247,13 +156,18 @@ mapped(_random_uniform)
 
 @public(name="random.uniform")
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
 ) -> Value:
     """Uniform in [minval, maxval), which broadcast to `shape`."""
     name = "random.uniform"
     values = [real(name, x) for x in (minval, maxval)]
     to = float_dtype(name, dtype, values)
-    unit = not any(isinstance(x, Value) or np.ndim(x) for x in (minval, maxval))
+    unit = not any(isinstance(x, Value) for x in (minval, maxval))
+    unit = unit and not any(v.type.rank for v in values)
     unit = unit and (minval, maxval) == (0, 1)
     arguments = [] if unit else [cast(v, to) for v in values]
     sizes = drawn_shape(name, shape)
@@ -261,7 +175,9 @@ def uniform(
 
 
 @public(name="random.normal")
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def normal(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Standard normal; for a complex dtype, with variance 1 in all."""
     if dtype is not None and dtype_of(dtype).kind == "c":
         sizes, to = drawn_shape("random.normal", shape), dtype_of(dtype)
@@ -270,14 +186,20 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Value:
 
 
 @public(name="random.half_normal")
-def half_normal(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def half_normal(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """The absolute value of a standard normal."""
     return F.absolute(_continuous("normal", key, shape, dtype))
 
 
 @public(name="random.truncated_normal")
 def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Standard normal, given that it lies between `lower` and `upper`."""
     return _continuous("truncated_normal", key, shape, dtype, lower, upper)
@@ -285,27 +207,41 @@ def truncated_normal(
 
 @public(name="random.lognormal")
 def lognormal(
-    key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    sigma: ArrayLike = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """exp(sigma * z) of a standard normal z."""
     return _continuous("lognormal", key, shape, dtype, sigma)
 
 
 @public(name="random.exponential")
-def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def exponential(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Exponential with rate 1."""
     return _continuous("exponential", key, shape, dtype)
 
 
 @public(name="random.pareto")
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Value:
+def pareto(
+    key: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Pareto with exponent `b`, from 1."""
     return _continuous("pareto", key, shape, dtype, b)
 
 
 @public(name="random.weibull_min")
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Weibull of minima. Without a shape, one draw per parameter (in `jax.random`,
     one in all)."""
@@ -316,88 +252,143 @@ enroll(weibull_min, "random.weibull")
 
 
 @public(name="random.rayleigh")
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Value:
+def rayleigh(
+    key: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Rayleigh: the length of a normal vector in the plane."""
     return _continuous("rayleigh", key, shape, dtype, scale)
 
 
 @public(name="random.maxwell")
-def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def maxwell(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Maxwell: the length of a standard normal vector in space."""
     return _continuous("maxwell", key, shape, dtype)
 
 
 @public(name="random.laplace")
-def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def laplace(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Laplace with scale 1."""
     return _continuous("laplace", key, shape, dtype)
 
 
 @public(name="random.cauchy")
-def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def cauchy(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Cauchy with scale 1."""
     return _continuous("cauchy", key, shape, dtype)
 
 
 @public(name="random.logistic")
-def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def logistic(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Logistic with scale 1."""
     return _continuous("logistic", key, shape, dtype)
 
 
 @public(name="random.gumbel")
-def gumbel(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def gumbel(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """Gumbel with scale 1."""
     return _continuous("gumbel", key, shape, dtype)
 
 
 @public(name="random.triangular")
 def triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """A density that rises linearly from `left` to `mode` and falls to `right`."""
     return _continuous("triangular", key, shape, dtype, left, mode, right)
 
 
 @public(name="random.wald")
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Value:
+def wald(
+    key: ArrayLike,
+    mean: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Wald (inverse Gaussian) with this mean and scale 1."""
     return _continuous("wald", key, shape, dtype, mean)
 
 
 @public(name="random.gamma")
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Value:
+def gamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Gamma with shape parameter `a` and scale 1."""
     return _continuous("gamma", key, shape, dtype, a)
 
 
 @public(name="random.loggamma")
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Value:
+def loggamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """The logarithm of a gamma variate, exact also where that is close to 0."""
     return _continuous("loggamma", key, shape, dtype, a)
 
 
 @public(name="random.beta")
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Value:
+def beta(
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Beta with parameters `a` and `b`."""
     return _continuous("beta", key, shape, dtype, a, b)
 
 
 @public(name="random.chisquare")
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Value:
+def chisquare(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Chi-square with `df` degrees of freedom."""
     return _continuous("chisquare", key, shape, dtype, df)
 
 
 @public(name="random.t")
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Value:
+def t(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Student's t with `df` degrees of freedom."""
     return _continuous("t", key, shape, dtype, df)
 
 
 @public(name="random.f")
 def f(
-    key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Fisher's F with `dfnum` and `dfden` degrees of freedom."""
     values = [real("random.f", x) for x in (dfnum, dfden)]
@@ -408,7 +399,7 @@ def f(
 
 @public(name="random.generalized_normal")
 def generalized_normal(
-    key: Any, p: Any, shape: Any = (), dtype: Any = None
+    key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
 ) -> Value:
     """The density proportional to exp(-abs(x)**p), for a scalar `p`."""
     name = "random.generalized_normal"

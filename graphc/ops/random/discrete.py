@@ -1,10 +1,10 @@
 """Random integers: the discrete distributions of `gt.random`."""
 
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_value,
@@ -68,7 +68,7 @@ _random_randint.no_gradient("its result is of integers")
 mapped(_random_randint)
 
 
-def _bound(x: Any, dtype: DType) -> Value:
+def _bound(x: ArrayLike, dtype: DType) -> Value:
     """A bound of randint: numbers in the dtype that is drawn, arrays as they are."""
     value = as_value(x)
     if not is_integer(value.dtype):
@@ -89,7 +89,13 @@ def _bound(x: Any, dtype: DType) -> Value:
 
 
 @public(name="random.randint")
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Value:
+def randint(
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Integers in [minval, maxval), which broadcast to `shape`; where that is empty,
     `minval`."""
     name = "random.randint"
@@ -106,7 +112,9 @@ sampler("binomial", helpers.binomial_numpy)
 
 
 @public(name="random.bernoulli")
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Value:
+def bernoulli(
+    key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
+) -> Value:
     """True with probability `p` (floats)."""
     name = "random.bernoulli"
     if not is_float(real(name, p).dtype):
@@ -117,7 +125,9 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None) -> Value:
 
 
 @public(name="random.rademacher")
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Value:
+def rademacher(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Value:
     """-1 or 1, each with probability 1/2."""
     name = "random.rademacher"
     to = int_dtype(name, None, []) if dtype is None else dtype_of(dtype)
@@ -126,7 +136,12 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Value:
 
 
 @public(name="random.poisson")
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Value:
+def poisson(
+    key: ArrayLike,
+    lam: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Poisson with mean `lam`, used in float32 as JAX does."""
     name = "random.poisson"
     value = real(name, lam)
@@ -137,7 +152,12 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Value:
 
 
 @public(name="random.geometric")
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Value:
+def geometric(
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Trials up to the first success, each with probability `p`."""
     name = "random.geometric"
     to = int_dtype(name, dtype, [real(name, p)])
@@ -148,7 +168,11 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Value:
 
 @public(name="random.binomial")
 def binomial(
-    key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Successes in `n` trials with probability `p`, as floats (as in JAX)."""
     name = "random.binomial"
@@ -161,7 +185,11 @@ def binomial(
 
 @public(name="random.negative_binomial")
 def negative_binomial(
-    key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Failures before success number `n`, each with probability `p`.
 

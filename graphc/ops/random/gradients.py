@@ -5,18 +5,17 @@ draws by rejection (gamma variates and others that use them), have none.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.graph.build import Shape
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import GRADIENTS, PRIMITIVES, Primitive
+from graphc.ir.graph.op import GRADIENTS, PRIMITIVES, Cotangents, Primitive
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.types import DType
 from graphc.ops.common.broadcasting import summed_to
 from graphc.ops.random.batching import Levels, from_keys, missing_axes
 
-Cotangents = tuple[Value | None, ...]
 Slopes = Callable[..., tuple[Value, ...]]
 DISCRETE = "draws are discrete"
 REJECTION = (
@@ -77,7 +76,7 @@ def pathwise(primitive: Primitive, slopes: Slopes) -> None:
         shape: Shape,
         dtype: DType,
         each: Levels = (),
-        **more: Any,
+        **more: Param,
     ) -> Cotangents:
         draw_params = {"shape": shape, "dtype": dtype}
         draw_params |= {"each": each, **more} if each else {}

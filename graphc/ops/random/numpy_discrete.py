@@ -1,10 +1,10 @@
 """Discrete random draws in NumPy: functions that are printed into NumPy programs."""
 
 import math
-from typing import Any
 
 import numpy as np
 
+from graphc.ir.types import NDArray
 from graphc.ops.random.numpy_samplers import (
     gumbel_numpy,
     philox_numpy,
@@ -14,14 +14,16 @@ from graphc.ops.random.numpy_samplers import (
 )
 
 
-def fit_integers_numpy(x: Any, least: Any, most: Any, dtype: Any) -> Any:
+def fit_integers_numpy(x: NDArray, least: int, most: int, dtype: str) -> NDArray:
     """`x` moved into least..most, as `dtype`."""
     x = np.asarray(x)
     own = np.iinfo(x.dtype)
     return np.clip(x, max(least, own.min), min(most, own.max)).astype(dtype)
 
 
-def randint_numpy(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any) -> Any:
+def randint_numpy(
+    key: NDArray, shape: tuple[int, ...], minval: NDArray, maxval: NDArray, dtype: str
+) -> NDArray:
     """Integers in [minval, maxval); minval where that is empty.
 
     Twice as many bits as the dtype has are drawn and reduced modulo the span.
@@ -46,19 +48,23 @@ def randint_numpy(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any) ->
     return (low + np.where(whole, lower, offset).astype(work)).astype(dtype)
 
 
-def bernoulli_numpy(key: Any, p: Any, shape: Any) -> Any:
+def bernoulli_numpy(key: NDArray, p: NDArray, shape: tuple[int, ...]) -> NDArray:
     """True with probability p."""
     return uniform_numpy(key, shape, p.dtype.name) < p
 
 
-def geometric_numpy(key: Any, p: Any, shape: Any, dtype: Any) -> Any:
+def geometric_numpy(
+    key: NDArray, p: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Trials up to the first success."""
     u = uniform_numpy(key, shape, p.dtype.name)
     waiting = np.log(np.where(u == 0, 1, u)) / np.log1p(-p)
     return (np.floor(waiting) + 1).astype(dtype)
 
 
-def poisson_numpy(key: Any, lam: Any, shape: Any, dtype: Any) -> Any:
+def poisson_numpy(
+    key: NDArray, lam: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Poisson with mean lam; -1 where lam is negative or NaN."""
     lam = np.broadcast_to(np.asarray(lam, "float32"), shape)
     valid = lam >= 0
@@ -66,7 +72,9 @@ def poisson_numpy(key: Any, lam: Any, shape: Any, dtype: Any) -> Any:
     return np.where(valid, philox_numpy(key).poisson(mean), -1).astype(dtype)
 
 
-def binomial_numpy(key: Any, n: Any, p: Any, shape: Any, dtype: Any) -> Any:
+def binomial_numpy(
+    key: NDArray, n: NDArray, p: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Successes in floor(n) trials; NaN where n or p cannot be."""
     n, p = np.broadcast_to(np.floor(n), shape), np.broadcast_to(p, shape)
     valid = (n >= 0) & (p >= 0) & (p <= 1)
@@ -76,7 +84,7 @@ def binomial_numpy(key: Any, n: Any, p: Any, shape: Any, dtype: Any) -> Any:
     return np.where(finite, draws, np.where(valid, np.inf, np.nan)).astype(dtype)
 
 
-def multinomial_numpy(key: Any, n: Any, p: Any, dtype: Any) -> Any:
+def multinomial_numpy(key: NDArray, n: NDArray, p: NDArray, dtype: str) -> NDArray:
     """Counts per category in n trials; p need not sum to 1."""
     share = np.asarray(p, "float64")
     total = np.sum(share, axis=-1, keepdims=True)
@@ -85,7 +93,7 @@ def multinomial_numpy(key: Any, n: Any, p: Any, dtype: Any) -> Any:
     return np.where(total > 0, draws, 0).astype(dtype)
 
 
-def shuffle_numpy(key: Any, x: Any, axis: Any) -> Any:
+def shuffle_numpy(key: NDArray, x: NDArray, axis: int) -> NDArray:
     """Sorted by random words, so often that equal words do not matter."""
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
@@ -96,7 +104,9 @@ def shuffle_numpy(key: Any, x: Any, axis: Any) -> Any:
     return x
 
 
-def permutation_numpy(key: Any, x: Any, axis: Any, independent: Any) -> Any:
+def permutation_numpy(
+    key: NDArray, x: NDArray, axis: int, independent: bool
+) -> NDArray:
     """Elements along an axis in random order, the same for all unless independent."""
     if independent or x.ndim == 1:
         return shuffle_numpy(key, x, axis)
@@ -104,7 +114,9 @@ def permutation_numpy(key: Any, x: Any, axis: Any, independent: Any) -> Any:
     return np.take(x, order, axis)
 
 
-def choice_numpy(key: Any, n: Any, shape: Any, replace: Any, p: Any) -> Any:
+def choice_numpy(
+    key: NDArray, n: int, shape: tuple[int, ...], replace: bool, p: NDArray
+) -> NDArray:
     """Positions below n with probabilities p."""
     if replace:
         total = np.cumsum(p)
@@ -116,8 +128,8 @@ def choice_numpy(key: Any, n: Any, shape: Any, replace: Any, p: Any) -> Any:
 
 
 def categorical_numpy(
-    key: Any, logits: Any, axis: Any, shape: Any, replace: Any
-) -> Any:
+    key: NDArray, logits: NDArray, axis: int, shape: tuple[int, ...], replace: bool
+) -> NDArray:
     """Positions along `axis`: the largest sums of a logit and a Gumbel variate."""
     ahead = shape[: len(shape) - logits.ndim + 1]
     if replace:

@@ -6,12 +6,16 @@ backends draw the same bits. Rejection samplers draw from NumPy's Philox instead
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.types import NDArray
 
-def threefry_numpy(key: Any, high: Any, low: Any) -> Any:
+
+def threefry_numpy(
+    key: NDArray, high: NDArray, low: NDArray
+) -> tuple[NDArray, NDArray]:
     """Threefry-2x32 with 20 rounds: two words for each pair of counters."""
     a, b = int(key[0]), int(key[1])
     words = [np.uint32(w) for w in (a, b, a ^ b ^ 0x1BD11BDA)]
@@ -29,7 +33,7 @@ def threefry_numpy(key: Any, high: Any, low: Any) -> Any:
     return x, y
 
 
-def random_words_numpy(key: Any, size: Any) -> Any:
+def random_words_numpy(key: NDArray, size: int) -> NDArray:
     """The words of the counters 0 to size - 1, as two rows; made in blocks."""
     words = np.empty((2, size), "uint32")
     for start in range(0, size, 8192):
@@ -39,7 +43,7 @@ def random_words_numpy(key: Any, size: Any) -> Any:
     return words
 
 
-def random_bits_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def random_bits_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Unsigned integers with random bits."""
     high, low = random_words_numpy(key, math.prod(shape))
     if dtype == "uint64":
@@ -49,33 +53,37 @@ def random_bits_numpy(key: Any, shape: Any, dtype: Any) -> Any:
     return bits.reshape(shape)
 
 
-def key_numpy(seed: Any) -> Any:
+def key_numpy(seed: NDArray | np.int64) -> NDArray:
     """The key of an integer seed: its upper and lower word."""
     wide = np.dtype(getattr(seed, "dtype", "int64")).itemsize == 8
     high = int(seed) >> 32 if wide else 0
     return np.array([high & 0xFFFFFFFF, int(seed) & 0xFFFFFFFF], "uint32")
 
 
-def split_keys_numpy(key: Any, shape: Any) -> Any:
+def split_keys_numpy(key: NDArray, shape: tuple[int, ...]) -> NDArray:
     """Independent keys, in an array of this shape."""
     return random_words_numpy(key, math.prod(shape)).T.reshape((*shape, 2))
 
 
-def fold_in_numpy(key: Any, data: Any) -> Any:
+def fold_in_numpy(key: NDArray, data: NDArray) -> NDArray:
     """The key that follows from a key and an integer."""
     zero = np.zeros(1, "uint32")
     return np.concatenate(threefry_numpy(key, zero, zero + np.uint32(data)))
 
 
-def float_format_numpy(dtype: Any) -> Any:
+def float_format_numpy(dtype: str) -> tuple[int, int]:
     """Bits of the fraction, and exponent of the smallest normal number."""
     formats = {"float16": (10, -14), "bfloat16": (7, -126), "float64": (52, -1022)}
     return formats.get(dtype, (23, -126))
 
 
 def uniform_numpy(
-    key: Any, shape: Any, dtype: Any, minval: Any = 0.0, maxval: Any = 1.0
-) -> Any:
+    key: NDArray,
+    shape: tuple[int, ...],
+    dtype: str,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+) -> NDArray:
     """Uniform in [minval, maxval): random bits as the fraction of a float."""
     fraction, _ = float_format_numpy(dtype)
     width = 8 * np.dtype(dtype).itemsize
@@ -87,7 +95,7 @@ def uniform_numpy(
     return np.maximum(low, (bits.view(dtype) - one) * (high - low) + low)
 
 
-def normal_quantile_numpy(u: Any, dtype: Any) -> Any:
+def normal_quantile_numpy(u: NDArray, dtype: str) -> NDArray:
     """sqrt(2) * erfinv(u), computed in float64 or float32."""
     if dtype == "float64":
         return quantile_double_numpy(np.asarray(u))
@@ -95,7 +103,7 @@ def normal_quantile_numpy(u: Any, dtype: Any) -> Any:
     return (np.float32(2**0.5) * erfinv_single_numpy(x)).astype(dtype)
 
 
-def erfinv_single_numpy(x: Any) -> Any:
+def erfinv_single_numpy(x: NDArray) -> NDArray:
     """The inverse error function in float32, by the polynomials of Giles (2010)."""
     p = np.array([2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06,
                   0.00021858087, -0.00125372503, -0.00417768164, 0.246640727,
@@ -111,7 +119,7 @@ def erfinv_single_numpy(x: Any) -> Any:
     return y.reshape(x.shape) * x
 
 
-def quantile_double_numpy(u: Any) -> Any:
+def quantile_double_numpy(u: NDArray) -> NDArray:
     """sqrt(2) * erfinv(u) in float64, by Wichura's algorithm AS 241 (1988)."""
     p = [2509.0809287301226727, 33430.575583588128105, 67265.770927008700853,
          45921.953931549871457, 13731.693765509461125, 1971.5909503065514427,
@@ -126,7 +134,7 @@ def quantile_double_numpy(u: Any) -> Any:
     return x.reshape(u.shape)
 
 
-def quantile_tail_numpy(u: Any) -> Any:
+def quantile_tail_numpy(u: NDArray) -> NDArray:
     """The part of `quantile_double_numpy` for 0.85 < abs(u)."""
     r = np.sqrt(-np.log((1 - np.abs(u)) / 2))
     p = [7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177,
@@ -146,7 +154,7 @@ def quantile_tail_numpy(u: Any) -> Any:
     return np.copysign(np.where(np.isinf(r), r, x), u)
 
 
-def normal_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def normal_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Standard normal; of a complex number, both parts have variance 1/2."""
     if dtype.startswith("complex"):
         part = {"complex64": "float32", "complex128": "float64"}[dtype]
@@ -159,8 +167,8 @@ def normal_numpy(key: Any, shape: Any, dtype: Any) -> Any:
 
 
 def truncated_normal_numpy(
-    key: Any, lower: Any, upper: Any, shape: Any, dtype: Any
-) -> Any:
+    key: NDArray, lower: bool, upper: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Standard normal, given that it lies between `lower` and `upper`."""
     root = np.sqrt(np.asarray(2, dtype))
     erf = np.frompyfunc(math.erf, 1, 1)
@@ -171,66 +179,81 @@ def truncated_normal_numpy(
     return np.clip(draws, np.nextafter(lower, inf), np.nextafter(upper, -inf))
 
 
-def lognormal_numpy(key: Any, sigma: Any, shape: Any, dtype: Any) -> Any:
+def lognormal_numpy(
+    key: NDArray, sigma: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """exp(sigma * z) for standard normal z."""
     return np.exp(normal_numpy(key, shape, dtype) * sigma)
 
 
-def exponential_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def exponential_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Exponential with rate 1."""
     return -np.log1p(-uniform_numpy(key, shape, dtype))
 
 
-def pareto_numpy(key: Any, b: Any, shape: Any, dtype: Any) -> Any:
+def pareto_numpy(
+    key: NDArray, b: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Pareto with exponent b, from 1."""
     return np.exp(exponential_numpy(key, shape, dtype) / b)
 
 
 def weibull_min_numpy(
-    key: Any, scale: Any, concentration: Any, shape: Any, dtype: Any
-) -> Any:
+    key: NDArray,
+    scale: NDArray,
+    concentration: NDArray,
+    shape: tuple[int, ...],
+    dtype: str,
+) -> NDArray:
     """Weibull of minima."""
     return exponential_numpy(key, shape, dtype) ** (1 / concentration) * scale
 
 
-def rayleigh_numpy(key: Any, scale: Any, shape: Any, dtype: Any) -> Any:
+def rayleigh_numpy(
+    key: NDArray, scale: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """The length of a normal vector in the plane."""
     return scale * np.sqrt(-2 * np.log(uniform_numpy(key, shape, dtype)))
 
 
-def maxwell_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def maxwell_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """The length of a standard normal vector in space."""
     return np.sqrt(np.sum(normal_numpy(key, (*shape, 3), dtype) ** 2, axis=-1))
 
 
-def laplace_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def laplace_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Laplace with scale 1."""
     start = -1 + 0.5 ** (float_format_numpy(dtype)[0] + 1)
     u = uniform_numpy(key, shape, dtype, start, 1.0)
     return np.sign(u) * np.log1p(-np.abs(u))
 
 
-def cauchy_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def cauchy_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Cauchy with scale 1."""
     u = uniform_numpy(key, shape, dtype, 0.5 ** float_format_numpy(dtype)[0], 1.0)
     return np.tan(np.asarray(np.pi, dtype) * (u - np.asarray(0.5, dtype)))
 
 
-def logistic_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def logistic_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Logistic with scale 1."""
     u = uniform_numpy(key, shape, dtype, 2.0 ** float_format_numpy(dtype)[1], 1.0)
     return np.log(u) - np.log1p(-u)
 
 
-def gumbel_numpy(key: Any, shape: Any, dtype: Any) -> Any:
+def gumbel_numpy(key: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Gumbel with scale 1."""
     u = uniform_numpy(key, shape, dtype, 2.0 ** float_format_numpy(dtype)[1], 1.0)
     return -np.log(-np.log(u))
 
 
 def triangular_numpy(
-    key: Any, left: Any, mode: Any, right: Any, shape: Any, dtype: Any
-) -> Any:
+    key: NDArray,
+    left: NDArray,
+    mode: NDArray,
+    right: NDArray,
+    shape: tuple[int, ...],
+    dtype: str,
+) -> NDArray:
     """A density that rises from left to mode and falls to right."""
     u = uniform_numpy(key, shape, dtype)
     rising = left + np.sqrt(u * (right - left) * (mode - left))
@@ -238,7 +261,9 @@ def triangular_numpy(
     return np.where(u < (mode - left) / (right - left), rising, falling)
 
 
-def wald_numpy(key: Any, mean: Any, shape: Any, dtype: Any) -> Any:
+def wald_numpy(
+    key: NDArray, mean: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Inverse Gaussian with scale 1 (Michael, Schucany and Haas, 1976)."""
     keys = split_keys_numpy(key, (2,))
     y = normal_numpy(keys[0], shape, dtype) ** 2
@@ -249,8 +274,13 @@ def wald_numpy(key: Any, mean: Any, shape: Any, dtype: Any) -> Any:
 
 
 def multivariate_normal_numpy(
-    key: Any, mean: Any, cov: Any, shape: Any, dtype: Any, method: Any
-) -> Any:
+    key: NDArray,
+    mean: NDArray,
+    cov: NDArray,
+    shape: tuple[int, ...],
+    dtype: str,
+    method: str,
+) -> NDArray:
     """Normal vectors; LinAlgError where cov is not positive definite.
 
     As in JAX, the mean of cov and its transpose is factored, except by svd.
@@ -269,13 +299,15 @@ def multivariate_normal_numpy(
     return mean + np.einsum("...ij,...j->...i", factor, draws)
 
 
-def philox_numpy(key: Any) -> Any:
+def philox_numpy(key: NDArray) -> np.random.Generator:
     """NumPy's own generator, seeded by a key."""
     seed = int(key[0]) << 32 | int(key[1])
     return np.random.Generator(np.random.Philox(key=seed))
 
 
-def loggamma_numpy(key: Any, a: Any, shape: Any, dtype: Any) -> Any:
+def loggamma_numpy(
+    key: NDArray, a: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """The logarithm of a gamma variate; NaN where a is negative.
 
     A variate for a is one for a + 1 times u**(1/a): no underflow for small a.
@@ -287,12 +319,16 @@ def loggamma_numpy(key: Any, a: Any, shape: Any, dtype: Any) -> Any:
     return np.where(a >= 0, raised + shrunk, np.nan).astype(dtype)
 
 
-def gamma_numpy(key: Any, a: Any, shape: Any, dtype: Any) -> Any:
+def gamma_numpy(
+    key: NDArray, a: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Gamma with shape parameter a and scale 1."""
     return np.exp(loggamma_numpy(key, a, shape, "float64")).astype(dtype)
 
 
-def beta_numpy(key: Any, a: Any, b: Any, shape: Any, dtype: Any) -> Any:
+def beta_numpy(
+    key: NDArray, a: NDArray, b: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Beta, from two gamma variates."""
     keys = split_keys_numpy(key, (2,))
     x = loggamma_numpy(keys[0], a, shape, "float64")
@@ -300,19 +336,23 @@ def beta_numpy(key: Any, a: Any, b: Any, shape: Any, dtype: Any) -> Any:
     return (1 / (1 + np.exp(y - x))).astype(dtype)
 
 
-def dirichlet_numpy(key: Any, alpha: Any, shape: Any, dtype: Any) -> Any:
+def dirichlet_numpy(
+    key: NDArray, alpha: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Dirichlet: gamma variates divided by their sum."""
     logs = loggamma_numpy(key, alpha, (*shape, alpha.shape[-1]), "float64")
     parts = np.exp(logs - np.max(logs, axis=-1, keepdims=True, initial=-np.inf))
     return (parts / np.sum(parts, axis=-1, keepdims=True)).astype(dtype)
 
 
-def chisquare_numpy(key: Any, df: Any, shape: Any, dtype: Any) -> Any:
+def chisquare_numpy(
+    key: NDArray, df: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """Chi-square with df degrees of freedom."""
     return 2 * gamma_numpy(key, df / 2, shape, dtype)
 
 
-def t_numpy(key: Any, df: Any, shape: Any, dtype: Any) -> Any:
+def t_numpy(key: NDArray, df: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """Student's t with df degrees of freedom."""
     keys = split_keys_numpy(key, (2,))
     half = df / 2
@@ -320,7 +360,9 @@ def t_numpy(key: Any, df: Any, shape: Any, dtype: Any) -> Any:
     return normal_numpy(keys[0], shape, dtype) * np.sqrt(share)
 
 
-def f_numpy(key: Any, dfnum: Any, dfden: Any, shape: Any, dtype: Any) -> Any:
+def f_numpy(
+    key: NDArray, dfnum: NDArray, dfden: NDArray, shape: tuple[int, ...], dtype: str
+) -> NDArray:
     """The ratio of two chi-squares, each divided by its degrees of freedom."""
     keys = split_keys_numpy(key, (2,))
     above = chisquare_numpy(keys[1], dfnum, shape, dtype) / dfnum

@@ -17,9 +17,10 @@ from graphc.ir.graph.build import Shape, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import product, same_size
+from graphc.ir.types import DType, product, same_size
 from graphc.ops.common.padded_reads import (
     at_flat_places,
     flat_places,
@@ -61,7 +62,7 @@ def declare(primitive: Primitive) -> None:
     """Give the primitive of a random function its mask rule."""
 
     @primitive.padding
-    def _(pad: Padding, *inputs: PaddedValue, **params: Any) -> Value:
+    def _(pad: Padding, *inputs: PaddedValue, **params: Param) -> Value:
         result = _drawn_apart(pad, inputs, params)
         if result is not None:
             return result
@@ -197,7 +198,7 @@ def _chosen(
     n: Size,
     shape: Shape,
     replace: bool,
-    dtype: Any,
+    dtype: DType,
 ) -> Value | None:
     """Choices where there are fewer elements than room.
 

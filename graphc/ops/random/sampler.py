@@ -1,12 +1,12 @@
 """The common parts of random draws: keys, default dtypes, shapes and printing."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import (
     Shape,
     as_shape,
@@ -24,6 +24,7 @@ from graphc.ir.graph.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
@@ -43,13 +44,14 @@ UINT32 = np.dtype("uint32")
 MAKE_KEY = "make one with gt.random.key(seed)"
 
 
-def as_key(key: Any, name: str) -> Value:
+def as_key(key: ArrayLike, name: str) -> Value:
     """A key: the two words (uint32) that `gt.random.key` and `split` make."""
-    if str(getattr(key, "dtype", "")).startswith("key<"):
+    key_dtype = str(getattr(key, "dtype", ""))
+    if key_dtype.startswith("key<"):
         raise graph_error(
             "needs the words of the key, uint32[2]",
             op=name,
-            got=f"a JAX key array {key.dtype}",
+            got=f"a JAX key array {key_dtype}",
             hint="pass jax.random.key_data(key)",
         )
     value = as_value(key)
@@ -68,14 +70,14 @@ def require_key(key: Value) -> None:
     require_equal(key.type.shape[0], 2, "a key has two words")
 
 
-def is_wide(values: Sequence[Value], dtype: Any = None) -> bool:
+def is_wide(values: Sequence[Value], dtype: DTypeLike | None = None) -> bool:
     """Whether JAX would need its 64-bit mode for these arguments."""
     dtypes = [v.dtype for v in values if not v.type.weak]
     dtypes += [config.float] if dtype is None else [config.float, dtype_of(dtype)]
     return any(d.itemsize >> (d.kind == "c") == 8 for d in dtypes)
 
 
-def float_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
+def float_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> DType:
     """The dtype of a real draw: as given, else float64 where an argument is 64-bit
     and the default float elsewhere."""
     if dtype is None:
@@ -86,7 +88,7 @@ def float_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
     return result
 
 
-def int_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
+def int_dtype(name: str, dtype: DTypeLike | None, values: Sequence[Value]) -> DType:
     """The dtype of an integer draw: as given, else the integer as wide as the
     default float, int64 where an argument is 64-bit."""
     if dtype is None:
@@ -97,7 +99,7 @@ def int_dtype(name: str, dtype: Any, values: Sequence[Value]) -> DType:
     return result
 
 
-def real(name: str, x: Any) -> Value:
+def real(name: str, x: ArrayLike) -> Value:
     """A parameter, which must not be complex."""
     value = as_value(x)
     if value.dtype.kind == "c":
@@ -105,7 +107,7 @@ def real(name: str, x: Any) -> Value:
     return value
 
 
-def floating(name: str, x: Any, dtype: Any = None) -> Value:
+def floating(name: str, x: ArrayLike, dtype: DTypeLike | None = None) -> Value:
     """A parameter as a strong float beside a draw of `dtype`.
 
     Numbers and integers take the default float, or float64 where that is needed.
@@ -116,7 +118,7 @@ def floating(name: str, x: Any, dtype: Any = None) -> Value:
     return cast(value, FLOAT64 if is_wide([value], dtype) else config.float)
 
 
-def drawn_shape(name: str, shape: Any, *parts: Shape) -> Shape:
+def drawn_shape(name: str, shape: ShapeLike | None, *parts: Shape) -> Shape:
     """The shape asked for, or that to which the parameters broadcast."""
     if shape is not None:
         return check_shape(as_shape(shape), name)
@@ -153,7 +155,7 @@ def require_shape(shape: Shape, *parts: Shape) -> None:
                 require_equal(n, target, reason, kind="broadcast")
 
 
-def call(p: Printing, function: str, *more: Any) -> str:
+def call(p: Printing, function: str, *more: Param) -> str:
     """`function` of the inputs, then of params as source text."""
     return f"{function}({', '.join([*p.inputs, *map(p.code, more)])})"
 
@@ -161,7 +163,9 @@ def call(p: Printing, function: str, *more: Any) -> str:
 SAMPLERS: dict[str, Primitive] = {}
 
 
-def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Primitive:
+def sampler(
+    name: str, helper: Callable[..., object], *, dtype: bool = True
+) -> Primitive:
     """Declare the primitive of a distribution: `jax.random`'s own function on JAX,
     `helper` on NumPy, both with (key, parameters, shape, dtype).
 
@@ -173,7 +177,7 @@ def sampler(name: str, helper: Callable[..., Any], *, dtype: bool = True) -> Pri
         require_shape(shape, *(p.type.shape for p in params))
         return drawn_type(dtype, shape)
 
-    def tail(p: Printing) -> tuple[Any, ...]:
+    def tail(p: Printing) -> tuple[Param, ...]:
         params = p.node.params
         return (params["shape"], params["dtype"]) if dtype else (params["shape"],)
 

@@ -1,8 +1,9 @@
 """Random vectors and matrices: a part of `gt.random`."""
 
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
 from graphc.ir.graph.build import Shape, as_shape, as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_equal, type_error
@@ -53,7 +54,11 @@ mapped(_random_multinomial)
 
 @public(name="random.multinomial")
 def multinomial(
-    key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Counts per category (the last axis of `p`) in `n` trials, as floats.
 
@@ -97,7 +102,12 @@ mapped(_random_dirichlet)
 
 
 @public(name="random.dirichlet")
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Value:
+def dirichlet(
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """Dirichlet over the last axis of `alpha`; `shape` is without that axis."""
     name = "random.dirichlet"
     value = real(name, alpha)
@@ -147,11 +157,11 @@ mapped(_random_multivariate_normal)
 
 @public(name="random.multivariate_normal")
 def multivariate_normal(
-    key: Any,
-    mean: Any,
-    cov: Any,
-    shape: Any = None,
-    dtype: Any = None,
+    key: ArrayLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     method: str = "cholesky",
 ) -> Value:
     """Normal vectors; `shape` is without the axis of the vector.
@@ -175,7 +185,11 @@ def multivariate_normal(
 
 @public(name="random.wishart")
 def wishart(
-    key: Any, df: Any, scale: Any, shape: Any = None, dtype: Any = None
+    key: ArrayLike,
+    df: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Wishart: matrices of mean `df * scale`, for a scalar `df` > d - 1.
 
@@ -202,7 +216,11 @@ def wishart(
 
 @public(name="random.ball")
 def ball(
-    key: Any, d: Any, p: Any = 2, shape: Any = (), dtype: Any = None
+    key: ArrayLike,
+    d: ArrayLike,
+    p: ArrayLike = 2,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """Uniform in the unit ball of the p-norm in `d` dimensions: (*shape, d)."""
     name = "random.ball"

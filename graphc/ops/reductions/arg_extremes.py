@@ -1,7 +1,7 @@
 """Where the largest and the smallest elements are."""
 
-from typing import Any
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, require_at_most
@@ -9,7 +9,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.types import INT64, TensorType
 from graphc.ops.common.batching import batch_with_axes
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import extreme, kept_shape
 
@@ -51,7 +51,7 @@ def _first(
     x: PaddedValue,
     axis: int,
     keepdims: bool,
-    fill: Any,
+    fill: Element,
 ) -> Value:
     """The padding comes last, so that elements win where they tie with it."""
     position: Value = primitive(
@@ -68,7 +68,7 @@ def _is_extreme(x: Value, axis: int | None, primitive: Primitive) -> Value:
 
 
 def _position(
-    primitive: Primitive, x: Any, axis: int | None, keepdims: bool
+    primitive: Primitive, x: ArrayLike, axis: int | None, keepdims: bool
 ) -> Value:
     value = strong(as_value(x))
     if value.dtype.kind == "c":  # JAX has no order of complex numbers here
@@ -81,12 +81,12 @@ def _position(
 
 
 @public(method=True)
-def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Value:
+def argmax(x: ArrayLike, /, axis: int | None = None, keepdims: bool = False) -> Value:
     """The position of the first largest element (the first NaN where there is one)."""
     return _position(_argmax, x, axis, keepdims)
 
 
 @public(method=True)
-def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Value:
+def argmin(x: ArrayLike, /, axis: int | None = None, keepdims: bool = False) -> Value:
     """The position of the first smallest element (the first NaN if there is one)."""
     return _position(_argmin, x, axis, keepdims)

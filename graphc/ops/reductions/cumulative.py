@@ -6,11 +6,13 @@ sum of exponentials two equal infinities count for 1/2 each, where JAX gives NaN
 """
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axis, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
@@ -18,11 +20,11 @@ from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT32, TensorType, dtype_of
+from graphc.ir.types import BOOL, INT32, DType, JaxArray, NDArray, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import loop_dtypes, promoted_as_arrays
 from graphc.ops.common.known import maxima, minima, running
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.reductions.reduce import numpy_sum_dtype, unwidened
 
@@ -49,12 +51,12 @@ def _printed(numpy: str, jax: str) -> Callable[[Printing], str]:
 
 
 def running_extreme_jax(
-    jax: Any, x: Any, axis: Any, reverse: Any, largest: Any
-) -> Any:
+    jax: ModuleType, x: JaxArray, axis: int, reverse: bool, largest: bool
+) -> JaxArray:
     """Printed into JAX programs: of complex numbers, where NaN stays, as in NumPy."""
     jnp = jax.numpy
 
-    def joined(a: Any, b: Any) -> Any:
+    def joined(a: JaxArray, b: JaxArray) -> JaxArray:
         first, second = (a, b) if largest else (b, a)
         higher = (first.real > second.real) | (
             (first.real == second.real) & (first.imag >= second.imag)
@@ -86,7 +88,7 @@ def _cumulative(
             raise type_error("needs numbers")
         return x.type.like()
 
-    def rule(x: Any, *, axis: int, reverse: bool) -> Any:
+    def rule(x: NDArray, *, axis: int, reverse: bool) -> NDArray:
         turned = np.flip(x, axis) if reverse else x
         running = sizes(turned, axis)
         return np.flip(running, axis) if reverse else running
@@ -114,7 +116,7 @@ _cumlogsumexp = _cumulative(
 _cummax.rounding = _cummin.rounding = "none"
 
 
-def _padded_running(primitive: Primitive, neutral: Callable[[Any], Any]) -> None:
+def _padded_running(primitive: Primitive, neutral: Callable[[DType], Element]) -> None:
     """Forwards, padding comes after all that counts; backwards, it must not count."""
 
     @primitive.padding
@@ -147,7 +149,9 @@ def _recurrence(
     return term.type.like(shape)
 
 
-def recurrence_numpy(factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
+def recurrence_numpy(
+    factor: NDArray, term: NDArray, axis: int, reverse: bool
+) -> NDArray:
     """Printed into NumPy programs."""
     factor, term = np.moveaxis(factor, axis, 0), np.moveaxis(term, axis, 0)
     out, last = np.empty_like(term), np.zeros_like(term[:1].sum(0))
@@ -156,10 +160,12 @@ def recurrence_numpy(factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
     return np.moveaxis(out, 0, axis)
 
 
-def recurrence_jax(jax: Any, factor: Any, term: Any, axis: Any, reverse: Any) -> Any:
+def recurrence_jax(
+    jax: ModuleType, factor: JaxArray, term: JaxArray, axis: int, reverse: bool
+) -> JaxArray:
     """Printed into JAX programs."""
 
-    def combine(early: Any, late: Any) -> Any:
+    def combine(early: Value, late: Value) -> object:
         return early[0] * late[0], early[1] * late[0] + late[1]
 
     pair = factor, term
@@ -295,7 +301,11 @@ _extreme_vjp(_cummin)
 
 
 def _running(
-    primitive: Primitive, x: Any, axis: int | None, dtype: Any, reverse: bool
+    primitive: Primitive,
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    reverse: bool,
 ) -> Value:
     value = strong(as_value(x))
     if axis is None:
@@ -308,13 +318,17 @@ def _running(
     return primitive(cast(value, to), axis=chosen, reverse=reverse)
 
 
-def _sum_dtype(x: Any, dtype: Any) -> Any:
+def _sum_dtype(x: ArrayLike, dtype: DTypeLike | None) -> Any:
     return numpy_sum_dtype(strong(as_value(x)).dtype) if dtype is None else dtype
 
 
 @public(method=True)
 def cumsum(
-    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+    x: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    reverse: bool = False,
 ) -> Value:
     """Running sums along `axis` (of the flattened array by default).
 
@@ -327,7 +341,11 @@ def cumsum(
 
 @public(method=True)
 def cumprod(
-    x: Any, axis: int | None = None, dtype: Any = None, *, reverse: bool = False
+    x: ArrayLike,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    *,
+    reverse: bool = False,
 ) -> Value:
     """Running products along `axis` (of the flattened array by default).
 
@@ -339,19 +357,21 @@ def cumprod(
 
 
 @public()
-def cummax(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+def cummax(x: ArrayLike, axis: int | None = None, *, reverse: bool = False) -> Value:
     """The largest element so far along `axis` (flattened by default); NaN stays."""
     return _running(_cummax, x, axis, None, reverse)
 
 
 @public()
-def cummin(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+def cummin(x: ArrayLike, axis: int | None = None, *, reverse: bool = False) -> Value:
     """The smallest element so far along `axis` (flattened by default); NaN stays."""
     return _running(_cummin, x, axis, None, reverse)
 
 
 @public()
-def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> Value:
+def cumlogsumexp(
+    x: ArrayLike, axis: int | None = None, *, reverse: bool = False
+) -> Value:
     """`log(cumsum(exp(x)))` along `axis` (flattened by default), without overflow."""
     value = strong(as_value(x))
     loop = loop_dtypes(np.logaddexp, (value.dtype, value.dtype))
@@ -362,7 +382,11 @@ def cumlogsumexp(x: Any, axis: int | None = None, *, reverse: bool = False) -> V
 
 
 def _with_initial(
-    name: str, x: Any, axis: int | None, dtype: Any, include_initial: bool
+    name: str,
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    include_initial: bool,
 ) -> Value:
     value = F.atleast_1d(x)
     if axis is None and value.type.rank > 1:
@@ -380,7 +404,12 @@ def _with_initial(
 
 @public()
 def cumulative_sum(
-    x: Any, /, *, axis: _Axis = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: _Axis = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Value:
     """Running sums along `axis`, of vectors their own; `include_initial`: 0 first."""
     return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
@@ -388,7 +417,12 @@ def cumulative_sum(
 
 @public()
 def cumulative_prod(
-    x: Any, /, *, axis: _Axis = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: _Axis = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Value:
     """Running products along `axis`; where `include_initial`, a 1 comes first."""
     return _with_initial("cumulative_prod", x, axis, dtype, include_initial)
@@ -409,7 +443,12 @@ def _end(part: Any, like: Value, axis: int) -> Value:
 
 @public()
 def diff(
-    x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+    x: ArrayLike,
+    /,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
 ) -> Value:
     """Differences of neighbours along `axis`, taken `n` times, as `numpy.diff`.
 
@@ -435,7 +474,9 @@ def diff(
 
 
 @public()
-def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Value:
+def ediff1d(
+    x: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Value:
     """Differences of neighbours of the flattened array, with given ends."""
     value = F.ravel(strong(as_value(x)))
     parts = [value[1:] - value[:-1]]
@@ -446,7 +487,7 @@ def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Value:
     return F.concatenate(parts)
 
 
-def _given(part: Any, like: Value, name: str) -> Value:
+def _given(part: object, like: Value, name: str) -> Value:
     value = F.ravel(as_value(part))
     if not np.can_cast(value.dtype, like.dtype, "same_kind"):
         got = f"{name} {value.type} with {like.type}"

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -36,7 +37,9 @@ class _Along(NamedTuple):
 
 
 @public()
-def gradient(f: Any, *varargs: Any, axis: AxisList = None, edge_order: int = 1) -> Any:
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: AxisList = None, edge_order: int = 1
+) -> Any:
     """The derivative of samples along each axis, as `numpy.gradient`.
 
     `varargs` are the distances between samples, or the vectors of their coordinates:
@@ -133,7 +136,11 @@ def _end(end: Value, next_to_it: Value, third: Value, near: Value, far: Value) -
 
 @public()
 def unwrap(
-    p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
+    p: ArrayLike,
+    discont: ArrayLike | None = None,
+    axis: int = -1,
+    *,
+    period: ArrayLike = 2 * np.pi,
 ) -> Value:
     """Angles with whole periods added, so that none is far from the one before it.
 

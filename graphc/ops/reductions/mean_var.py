@@ -3,6 +3,7 @@
 from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -10,7 +11,7 @@ from graphc.ir.types import DType, dtype_of, is_float
 from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
-def _count(x: Value, axes: tuple[int, ...]) -> Any:
+def _count(x: Value, axes: tuple[int, ...]) -> int | Value:
     total: Any = 1
     for axis in axes:
         total = total * x.shape[axis]
@@ -18,8 +19,8 @@ def _count(x: Value, axes: tuple[int, ...]) -> Any:
 
 
 def _counted(
-    x: Value, axis: AxisArgument, keepdims: bool, where: Any, name: str
-) -> Any:
+    x: Value, axis: AxisArgument, keepdims: bool, where: ArrayLike, name: str
+) -> int | Value:
     """How many elements are reduced: a size, or per result where a mask says so."""
     mask = where_mask(where, x, name)
     if mask is None:
@@ -34,7 +35,7 @@ def _work_dtype(dtype: DType) -> DType:
     return dtype_of("float32") if dtype.itemsize == 2 else dtype
 
 
-def _ratio(total: Value, count: Any) -> Value:
+def _ratio(total: Value, count: int | Value) -> Value:
     """`total / count` in the dtype of `total`, whatever that of the count."""
     if isinstance(count, Value) and not count.type.weak:
         count = cast(count, total.dtype)
@@ -43,13 +44,13 @@ def _ratio(total: Value, count: Any) -> Value:
 
 @public(method=True)
 def mean(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     *,
-    where: Any = True,
+    where: ArrayLike = True,
 ) -> Value:
     """The arithmetic mean over `axis`; integers are averaged in float64.
 
@@ -65,7 +66,7 @@ def mean(
     return cast(result, work if to.kind in "biu" and dtype is None else to)
 
 
-def _freedom(ddof: Any, correction: Any, name: str) -> Any:
+def _freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
     """The number to subtract from the count: `ddof`, or else `correction`."""
     if correction is None:
         return ddof
@@ -76,16 +77,16 @@ def _freedom(ddof: Any, correction: Any, name: str) -> Any:
 
 @public(method=True)
 def var(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
-    dtype: Any = None,
-    ddof: Any = 0,
+    dtype: DTypeLike | None = None,
+    ddof: ArrayLike = 0,
     keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    where: ArrayLike = True,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
 ) -> Value:
     """The variance over `axis`, by the two-pass formula, as `numpy.var`.
 
@@ -110,16 +111,16 @@ def var(
 
 @public(method=True)
 def std(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
-    dtype: Any = None,
-    ddof: Any = 0,
+    dtype: DTypeLike | None = None,
+    ddof: ArrayLike = 0,
     keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    where: ArrayLike = True,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
 ) -> Value:
     """The standard deviation over `axis`, as `numpy.std`; arguments as of `var`.
 

@@ -1,9 +1,9 @@
 """Reductions that pass over NaN."""
 
-from typing import Any
 
 import numpy as np
 
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
@@ -12,7 +12,7 @@ from graphc.ir.types import DType, dtype_of, is_inexact
 AxisArgument = int | tuple[int, ...] | None
 
 
-def _filled(x: Any, fill: float) -> tuple[Value, Value | None]:
+def _filled(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:
     """`x` with `fill` for NaN, and where it was; None where there can be none."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):
@@ -23,13 +23,13 @@ def _filled(x: Any, fill: float) -> tuple[Value, Value | None]:
 
 def _sum_like(name: str, reduction: str, fill: float) -> None:
     def function(
-        x: Any,
+        x: ArrayLike,
         axis: AxisArgument = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         keepdims: bool = False,
         *,
-        initial: Any = None,
-        where: Any = True,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
     ) -> Value:
         value, _ = _filled(x, fill)
         reduce = getattr(F, reduction)
@@ -46,12 +46,12 @@ _sum_like("nanprod", "prod", 1.0)
 
 def _extreme(name: str, reduction: str, fill: float) -> None:
     def function(
-        x: Any,
+        x: ArrayLike,
         axis: AxisArgument = None,
         keepdims: bool = False,
         *,
-        initial: Any = None,
-        where: Any = True,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
     ) -> Value:
         value, missing = _filled(x, fill)
         reduce = getattr(F, reduction)
@@ -70,7 +70,9 @@ _extreme("nanmin", "min", np.inf)
 
 
 def _position(name: str, reduction: str, fill: float) -> None:
-    def function(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Value:
+    def function(
+        x: ArrayLike, axis: int | None = None, *, keepdims: bool = False
+    ) -> Value:
         value, missing = _filled(x, fill)
         position = getattr(F, reduction)(value, axis, keepdims=keepdims)
         if missing is None:
@@ -88,13 +90,13 @@ _position("nanargmax", "argmax", -np.inf)
 _position("nanargmin", "argmin", np.inf)
 
 
-def _present(x: Value, where: Any) -> Value:
+def _present(x: Value, where: ArrayLike) -> Value:
     """A mask of the elements that count."""
     present = F.logical_not(F.isnan(x))
     return present if where is True else F.logical_and(present, where)
 
 
-def _wide(x: Any, dtype: Any) -> tuple[Value, DType]:
+def _wide(x: ArrayLike, dtype: DTypeLike | None) -> tuple[Value, DType]:
     """`x` where its mean is computed, and the dtype of the result."""
     value = strong(as_value(x))
     to = value.dtype if dtype is None else dtype_of(dtype)
@@ -104,12 +106,12 @@ def _wide(x: Any, dtype: Any) -> tuple[Value, DType]:
 
 @public()
 def nanmean(
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     *,
-    where: Any = True,
+    where: ArrayLike = True,
 ) -> Value:
     """The mean of what is not NaN (and under `where`); NaN where nothing else is."""
     value, to = _wide(x, dtype)
@@ -119,15 +121,15 @@ def nanmean(
 
 @public()
 def nanvar(
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument = None,
-    dtype: Any = None,
-    ddof: Any = 0,
+    dtype: DTypeLike | None = None,
+    ddof: ArrayLike = 0,
     keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    where: ArrayLike = True,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
 ) -> Value:
     """The variance of what is not NaN, arguments as of `var`.
 
@@ -145,15 +147,15 @@ def nanvar(
 
 @public()
 def nanstd(
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument = None,
-    dtype: Any = None,
-    ddof: Any = 0,
+    dtype: DTypeLike | None = None,
+    ddof: ArrayLike = 0,
     keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = None,
-    correction: Any = None,
+    where: ArrayLike = True,
+    mean: ArrayLike | None = None,
+    correction: ArrayLike | None = None,
 ) -> Value:
     """The standard deviation of what is not NaN, arguments as of `var`."""
     return F._root(
@@ -163,12 +165,16 @@ def nanstd(
 
 
 @public()
-def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Value:
+def nancumsum(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
+) -> Value:
     """Running sums with NaN taken as 0."""
     return F.cumsum(_filled(x, 0.0)[0], axis, dtype)
 
 
 @public()
-def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Value:
+def nancumprod(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
+) -> Value:
     """Running products with NaN taken as 1."""
     return F.cumprod(_filled(x, 1.0)[0], axis, dtype)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import (
     as_value,
     cast,
@@ -29,19 +30,19 @@ Position = tuple[Value, Value | None]  # a position, and how far on to the next 
 def _between(alpha: float, beta: float) -> Callable[[Any, Value], Position]:
     """Interpolation between positions shifted by `alpha` and `beta`."""
 
-    def place(n: Any, q: Value) -> Position:
+    def place(n: int | Value, q: Value) -> Position:
         at = n * q + (alpha + q * (1 - alpha - beta)) - 1
         return F.floor(at), at - F.floor(at)
 
     return place
 
 
-def _linear(n: Any, q: Value) -> Position:
+def _linear(n: int | Value, q: Value) -> Position:
     at = (n - 1) * q
     return F.floor(at), at - F.floor(at)
 
 
-def _midpoint(n: Any, q: Value) -> Position:
+def _midpoint(n: int | Value, q: Value) -> Position:
     at = (n - 1) * q
     low = F.floor(at)
     return low, F.where(F.equal(at, low), 0.0, 0.5)
@@ -51,17 +52,17 @@ def _midpoint(n: Any, q: Value) -> Position:
 # compiler may round once for both, and would jump elsewhere.
 
 
-def _inverted(n: Any, q: Value) -> Position:
+def _inverted(n: int | Value, q: Value) -> Position:
     return F.ceil(n * q) - 1, None
 
 
-def _averaged(n: Any, q: Value) -> Position:
+def _averaged(n: int | Value, q: Value) -> Position:
     at = n * q
     low = F.floor(at)
     return low - 1, F.where(F.equal(at, low), 0.5, 1.0)
 
 
-def _closest(n: Any, q: Value) -> Position:
+def _closest(n: int | Value, q: Value) -> Position:
     """Halves go to the even one, counted from 1."""
     twice = 2 * n * q
     whole = F.floor(twice)
@@ -103,7 +104,7 @@ def _last_axis(
     return F.reshape(moved, (*shape, count)), axes
 
 
-def _valid(x: Any, q: Any, method: str, name: str) -> tuple[Value, Value]:
+def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, Value]:
     """The array and the quantiles as values, or a GraphError."""
     value, at = strong(as_value(x)), as_value(q)
     if method not in _METHODS:
@@ -126,7 +127,7 @@ def _valid(x: Any, q: Any, method: str, name: str) -> tuple[Value, Value]:
 Take = Callable[[Value], Value]  # sorted rows read at positions in their last axis
 
 
-def _picked(value: Value, q: Value, method: str, n: Any, take: Take) -> Value:
+def _picked(value: Value, q: Value, method: str, n: int | Value, take: Take) -> Value:
     """Quantiles of sorted rows of `n` elements: a size, or a count per row."""
     whole = is_integer(q.dtype)  # 0 or 1: the first or the last element
     wide = cast(q, FLOAT64) if q.type.weak or whole else q
@@ -143,10 +144,11 @@ def _picked(value: Value, q: Value, method: str, n: Any, take: Take) -> Value:
     return _line(a, b, cast(share, to))
 
 
-def _as_number(n: Any, dtype: DType) -> Any:
+def _as_number(n: int | Value, dtype: DType) -> int | Value:
     """`n` as a number that leaves the dtype to the other operand."""
-    counts = isinstance(n, Value) and not n.type.weak
-    return cast(n, dtype) if counts else n
+    if isinstance(n, Value) and not n.type.weak:
+        return cast(n, dtype)
+    return n
 
 
 def _line(a: Value, b: Value, share: Value) -> Value:
@@ -182,7 +184,7 @@ def _along(ordered: Value, rank: int) -> Take:
     return take
 
 
-def _length(index: Value, rank: int) -> Any:
+def _length(index: Value, rank: int) -> int | Value:
     total: Any = 1
     for n in index.shape[index.ndim - rank :]:
         total = total * n
@@ -191,13 +193,13 @@ def _length(index: Value, rank: int) -> Any:
 
 @public()
 def quantile(
-    x: Any,
-    q: Any,
+    x: ArrayLike,
+    q: ArrayLike,
     axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Value:
     """Quantiles `q` (in 0..1, of a rank up to 2, whose axes come first) over `axis`.
 
@@ -214,7 +216,7 @@ def _quantile(
     axis: AxisArgument,
     method: str,
     keepdims: bool,
-    weights: Any,
+    weights: ArrayLike | None,
 ) -> Value:
     rows, axes = _last_axis(value, axis, "quantile")
     problem = "no element to find one of"
@@ -234,7 +236,7 @@ def _quantile(
 
 
 def _weights(
-    value: Value, weights: Any, axes: tuple[int, ...], method: str
+    value: Value, weights: ArrayLike, axes: tuple[int, ...], method: str
 ) -> Value:
     """The weights on the shape of the array, as float64."""
     if method != "inverted_cdf":
@@ -258,7 +260,7 @@ def _weighted(rows: Value, weights: Value, q: Value) -> Value:
     return _along(ordered, rank)(F.minimum(index, ordered.shape[-1] - 1))
 
 
-def _hundredth(q: Any) -> Value:
+def _hundredth(q: ArrayLike) -> Value:
     """`q / 100`; a constant if it is one."""
     percent = as_value(q)
     known = literal_of(percent)
@@ -269,26 +271,26 @@ def _hundredth(q: Any) -> Value:
 
 @public()
 def percentile(
-    x: Any,
-    q: Any,
+    x: ArrayLike,
+    q: ArrayLike,
     axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Value:
     """Percentiles: `quantile` at `q / 100`."""
     value, at = _valid(x, _hundredth(q), method, "percentile")
     return _quantile(value, at, axis, method, keepdims, weights)
 
 
-def _middle(ordered: Value, low: Any, high: Any) -> Value:
+def _middle(ordered: Value, low: Value | int, high: Value | int) -> Value:
     """The mean of slices from `low` up to `high`: one element or two, or none."""
     return F.mean(ordered[..., low : high + 1], axis=-1)
 
 
 @public()
-def median(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
+def median(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median over `axis`: the mean of the two middle elements; NaN if one is.
 
     Of no elements it is NaN.
@@ -302,7 +304,7 @@ def median(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
 
 
 def _nan_rows(
-    x: Any, axis: AxisArgument, name: str
+    x: ArrayLike, axis: AxisArgument, name: str
 ) -> tuple[Value, Value, tuple[int, ...]]:
     """Sorted rows, of one NaN at least, how many are none, and the reduced axes."""
     value = strong(as_value(x))
@@ -317,13 +319,13 @@ def _nan_rows(
 
 @public()
 def nanquantile(
-    x: Any,
-    q: Any,
+    x: ArrayLike,
+    q: ArrayLike,
     axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Value:
     """The quantiles of what is not NaN, as `quantile`; NaN where nothing else is."""
     value, at = _valid(x, q, method, "nanquantile")
@@ -336,7 +338,7 @@ def _nan_quantile(
     axis: AxisArgument,
     method: str,
     keepdims: bool,
-    weights: Any,
+    weights: ArrayLike | None,
 ) -> Value:
     if not is_inexact(value.dtype):
         return _quantile(value, q, axis, method, keepdims, weights)
@@ -351,13 +353,13 @@ def _nan_quantile(
 
 @public()
 def nanpercentile(
-    x: Any,
-    q: Any,
+    x: ArrayLike,
+    q: ArrayLike,
     axis: AxisArgument = None,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Value:
     """The percentiles of what is not NaN: `nanquantile` at `q / 100`."""
     value, at = _valid(x, _hundredth(q), method, "nanpercentile")
@@ -365,7 +367,7 @@ def nanpercentile(
 
 
 @public()
-def nanmedian(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
+def nanmedian(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The median of what is not NaN; NaN where nothing else is."""
     value = strong(as_value(x))
     if not is_inexact(value.dtype):

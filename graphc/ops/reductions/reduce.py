@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
     Array,
+    Cotangents,
     NamedRange,
     Primitive,
     Printing,
@@ -20,15 +22,9 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.params.kinds import AxesParam
-from graphc.ir.sizes.dims import bounds
+from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
-from graphc.ir.types import (
-    BOOL,
-    INT64,
-    DType,
-    TensorType,
-    dtype_of,
-)
+from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
 from graphc.ops.common.known import each, folded, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
@@ -37,7 +33,7 @@ from graphc.ops.common.padding import PaddedValue, Padding, kept
 AxisArgument = int | tuple[int, ...] | None
 
 
-def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, ...]:
     """The shape of a reduction over `axes`."""
     shape = x.type.shape
     if keepdims:
@@ -71,7 +67,9 @@ def unwidened(p: Printing) -> str:
     return f', dtype="{dtype.name}"' if small else ""
 
 
-def _reduction(name: str, *, nonempty: bool = False, sizes: Any = None) -> Primitive:
+def _reduction(
+    name: str, *, nonempty: bool = False, sizes: Callable[..., object] | None = None
+) -> Primitive:
     """A primitive that reduces over `axes` and keeps the dtype."""
 
     def infer(x: Array, *, axes: AxesParam, keepdims: bool) -> TensorType:
@@ -172,7 +170,7 @@ def _extreme_vjp(primitive: Primitive) -> None:
     primitive.picks = True
 
     @primitive.vjp
-    def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    def _(g: Value, x: Value, *, axes: tuple[int, ...], keepdims: bool) -> Cotangents:
         extremes = _undone(primitive(x, axes=axes, keepdims=True), x, axes, True)
         ties = F.equal(x, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
@@ -185,7 +183,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
     primitive.picks = True
 
     @primitive.vjp
-    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Any:
+    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Cotangents:
         extremes = primitive(x, start, axes=axes, keepdims=True)
         ties, first = F.equal(x, extremes), F.equal(start, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
@@ -194,7 +192,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
         return F.where(ties, share, zero), F.sum(F.where(first, share, zero))
 
     @primitive.batch
-    def _(n: Any, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
+    def _(n: Size, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
         axes, keepdims = params["axes"], params["keepdims"]
         if not batched[1]:
             return primitive(x, start, axes=shifted(axes), keepdims=keepdims)
@@ -259,7 +257,7 @@ def numpy_sum_dtype(dtype: DType) -> DType:
     return dtype
 
 
-def where_mask(where: Any, x: Value, name: str) -> Value | None:
+def where_mask(where: ArrayLike, x: Value, name: str) -> Value | None:
     """The `where` argument on the shape of `x`; None where all elements count."""
     if where is True:
         return None
@@ -269,7 +267,7 @@ def where_mask(where: Any, x: Value, name: str) -> Value | None:
     return F.broadcast_to(cast(mask, BOOL), x.type.shape)
 
 
-def _masked(x: Value, where: Any, fill: Any, name: str) -> Value:
+def _masked(x: Value, where: ArrayLike, fill: object, name: str) -> Value:
     """`x` with `fill` where the mask is False."""
     mask = where_mask(where, x, name)
     return x if mask is None else F.where(mask, x, cast(as_value(fill), x.dtype))
@@ -280,7 +278,7 @@ def _plain(primitive: Primitive, x: Value, axis: AxisArgument, keepdims: bool) -
     return primitive(x, axes=axes, keepdims=keepdims)
 
 
-def _initial(initial: Any, dtype: DType, name: str) -> Value:
+def _initial(initial: ArrayLike, dtype: DType, name: str) -> Value:
     first = as_value(initial)
     if first.type.rank:
         raise graph_error("`initial` must be a scalar", op=name, got=str(first.type))
@@ -289,12 +287,12 @@ def _initial(initial: Any, dtype: DType, name: str) -> Value:
 
 def _accumulate(
     primitive: Primitive,
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument,
-    dtype: Any,
+    dtype: DTypeLike | None,
     keepdims: bool,
-    initial: Any,
-    where: Any,
+    initial: ArrayLike | None,
+    where: ArrayLike,
 ) -> Value:
     value = strong(as_value(x))
     to = numpy_sum_dtype(value.dtype) if dtype is None else dtype_of(dtype)
@@ -310,14 +308,14 @@ def _accumulate(
 
 @public(name="sum", method=True)
 def sum_(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     *,
-    initial: Any = None,
-    where: Any = True,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
 ) -> Value:
     """The sum over `axis` (all axes by default), as `numpy.sum`.
 
@@ -337,14 +335,14 @@ def sum_(
 
 @public(method=True)
 def prod(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     keepdims: bool = False,
     *,
-    initial: Any = None,
-    where: Any = True,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
 ) -> Value:
     """The product over `axis` (all axes by default), as `numpy.prod`.
 
@@ -356,7 +354,12 @@ def prod(
 
 
 def extreme(
-    name: str, x: Any, axis: AxisArgument, keepdims: bool, initial: Any, where: Any
+    name: str,
+    x: ArrayLike,
+    axis: AxisArgument,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike,
 ) -> Value:
     """The largest or smallest element over `axis`, as `max` and `min` take it."""
     value = strong(as_value(x))
@@ -379,13 +382,13 @@ def extreme(
 
 @public(name="max", method=True)
 def max_(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
     keepdims: bool = False,
     *,
-    initial: Any = None,
-    where: Any = True,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
 ) -> Value:
     """The largest element over `axis`; NaN where one is NaN.
 
@@ -397,13 +400,13 @@ def max_(
 
 @public(name="min", method=True)
 def min_(
-    x: Any,
+    x: ArrayLike,
     /,
     axis: AxisArgument = None,
     keepdims: bool = False,
     *,
-    initial: Any = None,
-    where: Any = True,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
 ) -> Value:
     """The smallest element over `axis`; NaN where one is NaN.
 
@@ -419,7 +422,12 @@ enroll(min_, "amin")
 
 @public(name="any", method=True)
 def any_(
-    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, *, where: Any = True
+    x: ArrayLike,
+    /,
+    axis: AxisArgument = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
 ) -> Value:
     """Whether some element over `axis` (of those under `where`) is true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, False, "any")
@@ -428,7 +436,12 @@ def any_(
 
 @public(name="all", method=True)
 def all_(
-    x: Any, /, axis: AxisArgument = None, keepdims: bool = False, *, where: Any = True
+    x: ArrayLike,
+    /,
+    axis: AxisArgument = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
 ) -> Value:
     """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
     value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
@@ -463,13 +476,13 @@ def _(pad: Padding, x: PaddedValue) -> Value:
 
 
 @_count_nonzero.batch
-def _(n: Any, batched: Batched, x: Value) -> Value:
+def _(n: int | Value, batched: Batched, x: Value) -> Value:
     return sum_(cast(x, BOOL), axis=tuple(range(1, x.type.rank)))
 
 
 @public()
 def count_nonzero(
-    x: Any, /, axis: AxisArgument = None, keepdims: bool = False
+    x: ArrayLike, /, axis: AxisArgument = None, keepdims: bool = False
 ) -> Value:
     """How many elements over `axis` are nonzero, as int64."""
     value = cast(strong(as_value(x)), BOOL)
@@ -479,7 +492,7 @@ def count_nonzero(
 
 
 @public()
-def ptp(x: Any, axis: AxisArgument = None, keepdims: bool = False) -> Value:
+def ptp(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The range of values over `axis`: largest minus smallest."""
     return max_(x, axis, keepdims) - min_(x, axis, keepdims)
 

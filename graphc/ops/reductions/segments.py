@@ -1,11 +1,12 @@
 """Sums per group: bins of a histogram, and segments of rows."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -18,15 +19,23 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, require_equal, type_error
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, DType, TensorType, is_inexact, is_integer
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    NDArray,
+    TensorType,
+    is_inexact,
+    is_integer,
+)
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import common_dtype
-from graphc.ops.common.monoids import least, most
+from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
 @public()
-def digitize(x: Any, bins: Any, right: bool = False) -> Value:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
     """The number of the bin of each element, as `numpy.digitize`.
 
     The edges ascend or descend, which is checked where they are constant.
@@ -50,7 +59,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Value:
     return F.where(falls, count - position, position)
 
 
-def _descends(edges: Any) -> bool:
+def _descends(edges: NDArray) -> bool:
     """Whether constant edges descend; raises where they do neither."""
     if (edges[1:] >= edges[:-1]).all():
         return False
@@ -61,7 +70,10 @@ def _descends(edges: Any) -> bool:
 
 @public()
 def histogram_bin_edges(
-    x: Any, bins: Any = 10, range: Any = None, weights: Any = None
+    x: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[ArrayLike] | None = None,
+    weights: ArrayLike | None = None,
 ) -> Value:
     """The edges that `histogram` uses. The weights say nothing about them."""
     return _edges(F.ravel(strong(as_value(x))), bins, range)
@@ -69,11 +81,11 @@ def histogram_bin_edges(
 
 @public()
 def histogram(
-    x: Any,
-    bins: Any = 10,
-    range: Any = None,
+    x: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[ArrayLike] | None = None,
     density: bool | None = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[Value, Value]:
     """Counts (or sums of weights) per bin, and the edges, as `numpy.histogram`.
 
@@ -95,12 +107,12 @@ def histogram(
     return counts, edges
 
 
-def _shares(value: Value, weights: Any) -> Value:
+def _shares(value: Value, weights: ArrayLike) -> Value:
     share = F.ravel(strong(as_value(weights)))
     return F.specify_shape(share, value.type.shape)
 
 
-def _edges(value: Value, bins: Any, limits: Any) -> Value:
+def _edges(value: Value, bins: ArrayLike, limits: Sequence[ArrayLike] | None) -> Value:
     if isinstance(bins, str):
         hint = "give their number, or the edges from numpy.histogram_bin_edges"
         raise graph_error("the data cannot choose the number of bins", hint=hint)
@@ -125,7 +137,7 @@ def _floating(dtype: DType) -> DType:
     return dtype if is_inexact(dtype) else np.dtype("float64")
 
 
-def _limits(value: Value, limits: Any) -> tuple[Value, Value, DType]:
+def _limits(value: Value, limits: Sequence[ArrayLike]) -> tuple[Value, Value, DType]:
     """The outermost edges that were given, and the dtype of all edges."""
     ends = [as_value(v) for v in limits]
     known = [literal_of(v) for v in ends]
@@ -163,7 +175,9 @@ def _segment(
     return x.type.like((count, *x.type.shape[1:]))
 
 
-def segment_numpy(x: Any, ids: Any, start: Any, count: Any, how: Any) -> Any:
+def segment_numpy(
+    x: NDArray, ids: NDArray, start: NDArray, count: int, how: str
+) -> NDArray:
     """Printed into NumPy programs. Rows with numbers out of range are dropped."""
     out = np.full((count, *x.shape[1:]), start, x.dtype)
     kept = (ids >= 0) & (ids < count)
@@ -287,9 +301,11 @@ _OF_BOOLS: dict[SegmentReduction, SegmentReduction] = {"add": "max", "multiply":
 
 
 def _segment_function(
-    name: str, how: SegmentReduction, start: Callable[[Value], Any]
+    name: str, how: SegmentReduction, start: Callable[[Value], Element]
 ) -> None:
-    def function(x: Any, segment_ids: Any, num_segments: Any = None) -> Value:
+    def function(
+        x: ArrayLike, segment_ids: ArrayLike, num_segments: SizeLike | None = None
+    ) -> Value:
         value = strong(as_value(x))
         ids = strong(as_value(segment_ids))
         if not is_integer(ids.dtype) or not value.type.rank:

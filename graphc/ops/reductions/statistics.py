@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, enroll, public
@@ -16,7 +17,9 @@ AxisArgument = int | tuple[int, ...] | None
 FULL = slice(None)
 
 
-def weights_of(value: Value, weights: Any, axis: AxisArgument, name: str) -> Value:
+def weights_of(
+    value: Value, weights: ArrayLike, axis: AxisArgument, name: str
+) -> Value:
     """Weights on axes that broadcast to `value`: of its shape, or of `axis` in turn."""
     share, rank = strong(as_value(weights)), value.type.rank
     named_axes = axis if isinstance(axis, tuple) else () if axis is None else (axis,)
@@ -46,9 +49,9 @@ enroll(weights_of, "_weights_of")
 
 @public()
 def average(
-    x: Any,
+    x: ArrayLike,
     axis: AxisArgument = None,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     returned: bool = False,
     *,
     keepdims: bool = False,
@@ -77,20 +80,20 @@ def _one() -> Value:
     return as_value(np.float64(1))
 
 
-def _count(value: Value, axes: tuple[int, ...]) -> Any:
+def _count(value: Value, axes: tuple[int, ...]) -> int | Value:
     total: Any = 1
     for a in axes:
         total = total * value.shape[a]
     return total
 
 
-def _floats(x: Any) -> Value:
+def _floats(x: ArrayLike) -> Value:
     """`x` as strong floating point; integers become float64, as in NumPy."""
     value = strong(as_value(x))
     return value if is_inexact(value.dtype) else cast(value, dtype_of("float64"))
 
 
-def _rows(x: Any, rowvar: bool, dtype: DType | None) -> Value:
+def _rows(x: ArrayLike, rowvar: bool, dtype: DType | None) -> Value:
     """Variables in rows, observations in columns."""
     value = _floats(x) if dtype is None else cast(as_value(x), dtype)
     if value.type.rank > 2:
@@ -101,15 +104,15 @@ def _rows(x: Any, rowvar: bool, dtype: DType | None) -> Value:
 
 @public()
 def cov(
-    x: Any,
-    y: Any = None,
+    x: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Value:
     """The covariance matrix of variables (rows by default) over observations.
 
@@ -141,7 +144,9 @@ def _products(x: Value, y: Value) -> Value:
     return x @ F.conjugate(y).T
 
 
-def _observation_weights(rows: Value, fweights: Any, aweights: Any) -> Value | None:
+def _observation_weights(
+    rows: Value, fweights: ArrayLike | None, aweights: ArrayLike | None
+) -> Value | None:
     """The product of both kinds of weights, in the real dtype of the variables."""
     both = None
     for weights in (fweights, aweights):
@@ -156,7 +161,9 @@ def _observation_weights(rows: Value, fweights: Any, aweights: Any) -> Value | N
     return both
 
 
-def _freedom(weights: Value, total: Value, aweights: Any, lost: int) -> Value:
+def _freedom(
+    weights: Value, total: Value, aweights: ArrayLike | None, lost: int
+) -> Value:
     """The divisor of the weighted sum of products."""
     if aweights is None or lost == 0:
         return F.maximum(total - lost, 0)
@@ -165,7 +172,13 @@ def _freedom(weights: Value, total: Value, aweights: Any, lost: int) -> Value:
 
 
 @public()
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Value:
+def corrcoef(
+    x: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Value:
     """The correlation matrix of variables (rows by default), within -1 and 1."""
     matrix = cov(x, y, rowvar, dtype=dtype)
     if matrix.type.rank == 0:
@@ -179,7 +192,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 
 
 @public()
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Value:
     """The integral of samples by the trapezoidal rule, as `numpy.trapezoid`."""
     value = strong(as_value(y))
     (at,) = normal_axes(axis, value.type.rank, "trapezoid")
@@ -188,7 +203,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     return F.sum(_gaps(x, dx, at, value.type.rank) * pairs / 2.0, axis=at)
 
 
-def _gaps(x: Any, dx: Any, axis: int, rank: int) -> Any:
+def _gaps(x: ArrayLike | None, dx: ArrayLike, axis: int, rank: int) -> Any:
     if x is None:
         return dx
     points = strong(as_value(x))

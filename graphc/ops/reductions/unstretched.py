@@ -1,13 +1,13 @@
 """Undo broadcasting along axes that may or may not have been stretched."""
 
-from typing import Any
+from types import ModuleType
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import PRIMITIVES, Array, Printing, op, type_error
 from graphc.ir.graph.replay import SETTLING
 from graphc.ir.namespace import enroll
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import TensorType
+from graphc.ir.types import ConcreteArray, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import (
     HowReduced,
@@ -27,7 +27,9 @@ def _unstretched(g: Array, *, shape: tuple[Size, ...], how: HowReduced) -> Tenso
     return g.type.like(shape)
 
 
-def unstretched(xp: Any, g: Any, shape: Any, how: Any) -> Any:
+def unstretched(
+    xp: ModuleType, g: ConcreteArray, shape: tuple[int, ...], how: str
+) -> ConcreteArray:
     """Printed into programs."""
     pairs = enumerate(zip(shape, g.shape))  # noqa: B905
     axes = tuple([i for i, (n, m) in pairs if n == 1 and m != 1])

@@ -6,13 +6,15 @@ Of bfloat16, NumPy compares NaN as it happens: float32 has the same order.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
 
 from graphc.ir.graph.op import Printing
-from graphc.ir.types import BFLOAT16
+from graphc.ir.types import BFLOAT16, JaxArray
 
 
-def complex_keys_jax(jnp: Any, x: Any) -> Any:
+def complex_keys_jax(
+    jnp: ModuleType, x: JaxArray
+) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
     """Printed into JAX programs: the keys of `lexsort`, the least of them first."""
     real, imaginary = jnp.real(x), jnp.imag(x)
     no_real, no_imaginary = jnp.isnan(real), jnp.isnan(imaginary)
@@ -20,17 +22,19 @@ def complex_keys_jax(jnp: Any, x: Any) -> Any:
     return imaginary, jnp.where(no_real, 0, real), no_imaginary, no_real
 
 
-def complex_order_jax(jnp: Any, x: Any, axis: Any) -> Any:
+def complex_order_jax(jnp: ModuleType, x: JaxArray, axis: int) -> JaxArray:
     """Printed into JAX programs: the positions that sort complex numbers."""
     return jnp.lexsort(complex_keys_jax(jnp, x), axis=axis)
 
 
-def complex_sorted_jax(jnp: Any, x: Any, axis: Any) -> Any:
+def complex_sorted_jax(jnp: ModuleType, x: JaxArray, axis: int) -> JaxArray:
     """Printed into JAX programs: complex numbers in order."""
     return jnp.take_along_axis(x, complex_order_jax(jnp, x, axis), axis=axis)
 
 
-def complex_searched_jax(jnp: Any, table: Any, x: Any, side: Any) -> Any:
+def complex_searched_jax(
+    jnp: ModuleType, table: JaxArray, x: JaxArray, side: int
+) -> JaxArray:
     """Printed into JAX programs: `searchsorted` among the ranks of complex numbers."""
     keys = complex_keys_jax(jnp, jnp.concatenate([table, x.ravel()]))
     order = jnp.lexsort(keys)
@@ -102,7 +106,7 @@ def _keys(p: Printing, names: Sequence[str]) -> list[str]:
     ]
 
 
-def row_keys_jax(jnp: Any, rows: Any) -> Any:
+def row_keys_jax(jnp: ModuleType, rows: JaxArray) -> list[JaxArray]:
     """Printed into JAX programs: the keys of all rows of complex numbers."""
     return [key for row in rows for key in complex_keys_jax(jnp, row)]
 

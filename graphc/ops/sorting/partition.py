@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, SizeLike
 from graphc.ir.graph.build import as_size, as_value, cast, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
@@ -20,14 +21,14 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, minimum
-from graphc.ir.types import DTYPES, INT64, DType, TensorType, is_float
+from graphc.ir.types import DTYPES, INT64, DType, NDArray, TensorType, is_float
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
-from graphc.ops.common.monoids import least
+from graphc.ops.common.monoids import Element, least
 from graphc.ops.common.padding import PaddedValue, Padding, last
 from graphc.ops.sorting.orders import print_lexsort, print_order, print_sorted
 
 
-def _strong(x: Any) -> Value:
+def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
@@ -122,7 +123,9 @@ def _(g: Value, x: Value, *, kth: tuple[int, ...], axis: int) -> tuple[Value]:
     return (F._put_back(g, x, F.argsort(x, axis), axis),)
 
 
-def _in_parts(primitive: Primitive, x: Any, kth: Any, axis: int | None) -> Value:
+def _in_parts(
+    primitive: Primitive, x: ArrayLike, kth: ArrayLike, axis: int | None
+) -> Value:
     value = _strong(x)
     if axis is None:
         value, axis = F.ravel(value), 0
@@ -135,7 +138,7 @@ def _in_parts(primitive: Primitive, x: Any, kth: Any, axis: int | None) -> Value
 
 
 @public(method=True)
-def partition(x: Any, kth: Any, axis: int | None = -1) -> Value:
+def partition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
     """With smaller elements before position `kth` and larger ones after it.
 
     `numpy.partition` leaves the order on either side open; here all is sorted.
@@ -144,7 +147,7 @@ def partition(x: Any, kth: Any, axis: int | None = -1) -> Value:
 
 
 @public(method=True)
-def argpartition(x: Any, kth: Any, axis: int | None = -1) -> Value:
+def argpartition(x: ArrayLike, kth: ArrayLike, axis: int | None = -1) -> Value:
     """The positions that `partition` takes the elements from."""
     return _in_parts(_argpartition, x, kth, axis)
 
@@ -161,7 +164,7 @@ def _top_k(x: Array, *, k: Size, axis: AxisParam) -> tuple[TensorType, TensorTyp
     return x.type.like(shape), TensorType(DTYPES["int32"], tuple(shape))
 
 
-def top_k_numpy(x: Any, k: Any, axis: Any) -> Any:
+def top_k_numpy(x: NDArray, k: int, axis: int) -> tuple[NDArray, NDArray]:
     """Printed into NumPy programs. As in XLA, -0 comes before 0, NaN is largest."""
     bits = x
     if x.dtype.kind not in "biu":
@@ -183,7 +186,7 @@ _top_k.emit(_print_top_k)
 batch_with_axes(_top_k, "axis")
 
 
-def _least_bits(dtype: DType) -> Any:
+def _least_bits(dtype: DType) -> Element:
     """The element that no other one comes after: a NaN whose sign is set is least."""
     if not is_float(dtype):
         return least(dtype)
@@ -207,7 +210,7 @@ def _(
 
 
 @public()
-def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Value, Value]:
+def top_k(x: ArrayLike, k: SizeLike, axis: int = -1) -> tuple[Value, Value]:
     """The `k` largest elements along `axis`, in descending order, and where they are.
 
     Of equal elements the first comes first; NaN is largest. `k` may be symbolic.
@@ -219,7 +222,9 @@ def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Value, Value]:
 
 
 @public()
-def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> Value:
+def put_along_axis(
+    x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None
+) -> Value:
     """A copy with `values` written at a position per row along `axis`.
 
     `numpy.put_along_axis` as a function: `x` itself does not change.
@@ -238,7 +243,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> Value
     return value.at[tuple(places)].set(values)
 
 
-def _grid(n: Any, axis: int, rank: int) -> Value:
+def _grid(n: int | Value, axis: int, rank: int) -> Value:
     """The positions along one axis, as an array of rank `rank`."""
     others: Sequence[int] = [a for a in range(rank) if a != axis]
     return F.expand_dims(F.arange(n), tuple(others))

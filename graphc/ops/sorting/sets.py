@@ -7,6 +7,7 @@ rest compiled.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error
@@ -41,11 +42,11 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Value
 
 
-def _strong(x: Any) -> Value:
+def _strong(x: ArrayLike) -> Value:
     return strong(as_value(x))
 
 
-def _starts(changed: Value, n: Any) -> Value:
+def _starts(changed: Value, n: int | Value) -> Value:
     """A mask of `n` sorted elements: the first one and those unlike the one before."""
     return F.concatenate([F.full((F.minimum(n, 1),), True), changed])
 
@@ -62,7 +63,7 @@ def _firsts(ordered: Value, equal_nan: bool) -> Value:
 
 @public()
 def unique(
-    x: Any,
+    x: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -156,7 +157,7 @@ def _product(shape: Sequence[Size]) -> Size:
 
 
 @public()
-def unique_all(x: Any, /) -> UniqueAll:
+def unique_all(x: ArrayLike, /) -> UniqueAll:
     """Distinct elements, first positions, inverse positions and counts.
 
     As in the Array API, every NaN is distinct. The values are sorted.
@@ -165,26 +166,29 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 
 @public()
-def unique_counts(x: Any, /) -> UniqueCounts:
+def unique_counts(x: ArrayLike, /) -> UniqueCounts:
     """The distinct elements, sorted, and how often each occurs; NaNs are distinct."""
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
 
 
 @public()
-def unique_inverse(x: Any, /) -> UniqueInverse:
+def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
     """The distinct elements, sorted, and what rebuilds `x`; NaNs are distinct."""
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False))
 
 
 @public()
-def unique_values(x: Any, /) -> Value:
+def unique_values(x: ArrayLike, /) -> Value:
     """The distinct elements, sorted; NaNs are distinct."""
     return unique(x, equal_nan=False)
 
 
 @public()
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> Value:
     """Where an element equals some element of `test_elements`.
 
@@ -214,20 +218,23 @@ def _found(x: Value, table: Value) -> Value:
     return F.logical_and(held, F.logical_not(F.isnan(x)))
 
 
-def _vectors(x: Any, y: Any) -> tuple[Value, Value]:
+def _vectors(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
     a, b = promoted(x, y)
     return F.ravel(a), F.ravel(b)
 
 
 @public()
-def union1d(x: Any, y: Any) -> Value:
+def union1d(x: ArrayLike, y: ArrayLike) -> Value:
     """The distinct elements of both arrays together, sorted."""
     return unique(F.concatenate(_vectors(x, y)))
 
 
 @public()
 def intersect1d(
-    x: Any, y: Any, assume_unique: bool = False, return_indices: bool = False
+    x: ArrayLike,
+    y: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
 ) -> Any:
     """The distinct elements that both arrays have, sorted.
 
@@ -246,7 +253,7 @@ def intersect1d(
 
 
 @public()
-def setdiff1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
+def setdiff1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
     """The distinct elements of `x` that `y` does not have, sorted.
 
     With `assume_unique`, the elements of `x` are kept as they are, in their order.
@@ -259,7 +266,7 @@ def setdiff1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
 
 
 @public()
-def setxor1d(x: Any, y: Any, assume_unique: bool = False) -> Value:
+def setxor1d(x: ArrayLike, y: ArrayLike, assume_unique: bool = False) -> Value:
     """The distinct elements that one of both arrays has, sorted.
 
     `assume_unique` says nothing that is needed here.

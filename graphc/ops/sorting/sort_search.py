@@ -1,11 +1,12 @@
 """Sorting, searching, and the ops whose size depends on what an array holds."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, SizeLike
 from graphc.ir.graph.build import (
     as_size,
     as_value,
@@ -19,12 +20,12 @@ from graphc.ir.graph.op import BATCHING, Array, Printing, op, require_equal, typ
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, less_equal
-from graphc.ir.types import BOOL, INT64, TensorType, is_integer, product
+from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_integer, product
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import of_numbers
-from graphc.ops.common.padding import PaddedValue, Padding, last
+from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, last
 from graphc.ops.sorting.orders import print_order, print_search, print_sorted
 
 
@@ -66,7 +67,11 @@ enroll(put_back, "_put_back")
 
 @public()
 def sort(
-    x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True
+    x: ArrayLike,
+    /,
+    axis: int | None = -1,
+    descending: bool = False,
+    stable: bool = True,
 ) -> Value:
     """In ascending order along `axis` (None: flattened); NaN last.
 
@@ -104,7 +109,11 @@ def _(pad: Padding, x: PaddedValue, *, axis: int) -> Value:
 
 @public(method=True)
 def argsort(
-    x: Any, /, axis: int | None = -1, descending: bool = False, stable: bool = True
+    x: ArrayLike,
+    /,
+    axis: int | None = -1,
+    descending: bool = False,
+    stable: bool = True,
 ) -> Value:
     """The positions that sort along `axis`; equal elements keep their order.
 
@@ -166,7 +175,11 @@ def _ranks(rows: Value) -> Value:
 
 @public(method=True)
 def searchsorted(
-    table: Any, x: Any, /, side: str = "left", sorter: Any = None
+    table: ArrayLike,
+    x: ArrayLike,
+    /,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
 ) -> Value:
     """Where each element of `x` would go in the sorted vector `table`.
 
@@ -204,7 +217,7 @@ def _nonzero_within(x: Array, *, count: Size) -> tuple[TensorType, ...]:
     return (TensorType(INT64, (count,)),) * x.type.rank
 
 
-def nonzero_numpy(x: Any, count: Any) -> Any:
+def nonzero_numpy(x: NDArray, count: int) -> tuple[NDArray, ...]:
     """Printed into NumPy programs."""
     found = np.zeros((x.ndim, count), "int64")
     places = np.nonzero(x)
@@ -227,7 +240,7 @@ _nonzero_within.no_padding("it is what a mask rule makes")
 
 
 @_nonzero.padding
-def _(pad: Padding, x: PaddedValue, *, count: Size) -> Any:
+def _(pad: Padding, x: PaddedValue, *, count: Size) -> Rebuilt:
     mask = pad.filled(x, x.axes, False)
     if count is pad.exact(pad.out[0]):
         return _nonzero(mask, count=count)
@@ -242,7 +255,7 @@ def _positions(mask: Value) -> tuple[Value, ...]:
 
 
 @public(method=True)
-def nonzero(x: Any, /) -> tuple[Value, ...]:
+def nonzero(x: ArrayLike, /) -> tuple[Value, ...]:
     """The positions of the nonzero elements, a vector per axis, in row-major order.
 
     Their number depends on the data: it is counted, read, and the rest compiled.
@@ -254,19 +267,19 @@ def nonzero(x: Any, /) -> tuple[Value, ...]:
 
 
 @public()
-def flatnonzero(x: Any) -> Value:
+def flatnonzero(x: ArrayLike) -> Value:
     """The positions of the nonzero elements of the flattened array."""
     return nonzero(F.ravel(x))[0]
 
 
 @public()
-def argwhere(x: Any) -> Value:
+def argwhere(x: ArrayLike) -> Value:
     """The positions of the nonzero elements, a row each."""
     return F.stack(nonzero(x), axis=1)
 
 
 @public()
-def compress(condition: Any, x: Any, axis: int | None = None) -> Value:
+def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None) -> Value:
     """The elements along `axis` where `condition` holds, as `numpy.compress`.
 
     A shorter condition leaves out the rest of the axis.
@@ -281,7 +294,7 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Value:
     return F.take(value, rows[0], axis=chosen)
 
 
-def _method_compress(x: Value, condition: Any, axis: int | None = None) -> Value:
+def _method_compress(x: Value, condition: ArrayLike, axis: int | None = None) -> Value:
     """`x.compress(condition, axis)`."""
     return compress(condition, x, axis)
 
@@ -290,7 +303,7 @@ enroll_method(_method_compress, "compress")
 
 
 @public()
-def extract(condition: Any, x: Any) -> Value:
+def extract(condition: ArrayLike, x: ArrayLike) -> Value:
     """The elements of the flattened array where `condition` holds."""
     return compress(F.ravel(condition), F.ravel(x), axis=0)
 
@@ -302,7 +315,7 @@ def _bincount(x: Array, weights: Array, *, length: Size) -> TensorType:
     return TensorType(weights.dtype, (length,))
 
 
-def bincount_numpy(x: Any, weights: Any, length: Any) -> Any:
+def bincount_numpy(x: NDArray, weights: NDArray, length: int) -> NDArray:
     """Printed into NumPy programs."""
     out = np.zeros(length, weights.dtype)
     np.add.at(out, x, weights)
@@ -356,7 +369,9 @@ def _(n: Size, batched: Batched, x: Value, weights: Value, *, length: Size) -> V
 
 
 @public()
-def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Value:
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: SizeLike = 0
+) -> Value:
     """How often each of 0, 1, ... occurs, or the sum of its weights (as float64).
 
     The length is the largest number plus one: one host read where it is data. None

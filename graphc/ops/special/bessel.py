@@ -4,11 +4,13 @@ Functions of order 0 and 1 and of integer order run on both backends, to an abso
 accuracy of a few units of rounding (relative for K); of real order, on NumPy only.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import public
@@ -24,7 +26,9 @@ from graphc.ops.special.functions import (
 from graphc.ops.special.gradients import of_integer_order
 
 
-def _first_two(name: str, function: Any, order: int, kind: str) -> SpecialFunction:
+def _first_two(
+    name: str, function: Callable[..., object], order: int, kind: str
+) -> SpecialFunction:
     def printed(p: Printing) -> str:
         return f"{p.helper(function)}({order}, {p.inputs[0]}, jnp)"
 
@@ -118,7 +122,9 @@ def _(g: Value, x: Value, *, n: int) -> tuple[Value]:
     return (g * of_integer_order("kn", n, _kn(x, n=n + 1), x),)
 
 
-def _of_order(name: str, n: Any, x: Any, primitives: tuple[Any, Any, Any]) -> Value:
+def _of_order(
+    name: str, n: int | Value, x: ArrayLike, primitives: tuple[Any, Any, Any]
+) -> Value:
     """Order n from the primitives of order 0, 1 and above; n < 0 by symmetry."""
     if not isinstance(n, (int, np.integer)) or not -200 <= n <= 200:
         problem = "the order must be an integer of at most 200"
@@ -133,7 +139,7 @@ def _of_order(name: str, n: Any, x: Any, primitives: tuple[Any, Any, Any]) -> Va
 
 
 @public(name="special.jn")
-def jn(n: int, x: Any) -> Value:
+def jn(n: int, x: ArrayLike) -> Value:
     """The Bessel function of the first kind of an order that is a Python integer.
 
     Raises GraphError for other orders and above 200.
@@ -142,7 +148,7 @@ def jn(n: int, x: Any) -> Value:
 
 
 @public(name="special.yn")
-def yn(n: int, x: Any) -> Value:
+def yn(n: int, x: ArrayLike) -> Value:
     """The Bessel function of the second kind of an order that is a Python integer.
 
     Raises GraphError for other orders and above 200.
@@ -151,7 +157,7 @@ def yn(n: int, x: Any) -> Value:
 
 
 @public(name="special.kn")
-def kn(n: int, x: Any) -> Value:
+def kn(n: int, x: ArrayLike) -> Value:
     """The modified Bessel function of the second kind of a Python integer order.
 
     Raises GraphError for other orders and above 200.

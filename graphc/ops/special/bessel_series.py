@@ -5,12 +5,14 @@ Chebyshev series after C. Clenshaw, Chebyshev Series for Mathematical Functions
 [0, 2] and beyond. The coefficients were computed with 50 digits.
 """
 
-from typing import Any
 
+from types import ModuleType
+
+from graphc.ir.types import JaxArray
 from graphc.ops.special.series import chebyshev
 
 
-def bessel_waves(order: int, x: Any, jnp: Any) -> Any:
+def bessel_waves(order: int, x: JaxArray, jnp: ModuleType) -> tuple[JaxArray, JaxArray]:
     """J and Y of order 0 or 1 for x >= 8: an amplitude times cosine and sine."""
     p = (
         (
@@ -55,7 +57,7 @@ def bessel_waves(order: int, x: Any, jnp: Any) -> Any:
     return scale * (cosine * a - sine * b), scale * (cosine * b + sine * a)
 
 
-def bessel_near(order: int, second: bool, x: Any) -> Any:
+def bessel_near(order: int, second: bool, x: JaxArray) -> JaxArray:
     """J, or the regular part of Y, for abs(x) <= 8; of order 1, divided by x."""
     series = (
         (
@@ -94,7 +96,7 @@ def bessel_near(order: int, second: bool, x: Any) -> Any:
     return chebyshev(x * x / 32.0 - 1.0, series[order + 2 * second])
 
 
-def bessel_j(order: int, x: Any, jnp: Any) -> Any:
+def bessel_j(order: int, x: JaxArray, jnp: ModuleType) -> JaxArray:
     """J of order 0 or 1."""
     size = jnp.abs(x)
     far = size > 8
@@ -105,7 +107,7 @@ def bessel_j(order: int, x: Any, jnp: Any) -> Any:
     return jnp.where(x < 0, -value, value) if order else value
 
 
-def bessel_y(order: int, x: Any, jnp: Any) -> Any:
+def bessel_y(order: int, x: JaxArray, jnp: ModuleType) -> JaxArray:
     """Y of order 0 or 1; -inf at 0 and NaN below."""
     far = x > 8
     inner = jnp.where(far, 8.0, x)
@@ -119,7 +121,9 @@ def bessel_y(order: int, x: Any, jnp: Any) -> Any:
     return jnp.where(x == 0, -jnp.inf, value)
 
 
-def bessel_k(order: int, scaled: bool, x: Any, jnp: Any, special: Any) -> Any:
+def bessel_k(
+    order: int, scaled: bool, x: JaxArray, jnp: ModuleType, special: ModuleType
+) -> JaxArray:
     """K of order 0 or 1, times exp(x) if `scaled`; inf at 0 and NaN below."""
     near = (
         (
@@ -175,7 +179,7 @@ def bessel_k(order: int, scaled: bool, x: Any, jnp: Any, special: Any) -> Any:
     return jnp.where(large, tail * jnp.exp(-outer), value)
 
 
-def bessel_jn(n: int, x: Any, jnp: Any) -> Any:
+def bessel_jn(n: int, x: JaxArray, jnp: ModuleType) -> JaxArray:
     """J of integer order n >= 2.
 
     Upwards from orders 0 and 1 where n < abs(x), else downwards from an order at
@@ -209,8 +213,8 @@ def bessel_jn(n: int, x: Any, jnp: Any) -> Any:
 
 
 def bessel_recurrence(
-    n: int, low: Any, high: Any, x: Any, sign: float, jnp: Any
-) -> Any:
+    n: int, low: JaxArray, high: JaxArray, x: JaxArray, sign: float, jnp: ModuleType
+) -> JaxArray:
     """From orders 0 and 1 of Y (sign -1) or K (sign 1) up to n >= 2."""
     for k in range(1, n):
         step = 2.0 * k / x * high + sign * low

@@ -17,12 +17,15 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Primitive, Printing, TypeRule, type_error
 from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.types import FLOAT64, DType, TensorType, is_integer
 from graphc.ops.common.broadcasting import broadcast, common_dtype, loop_dtypes
+from graphc.ops.common.signatures import taking_arrays
 from graphc.ops.special.gradients import NOT_FOR, REFUSED, VJP
 from graphc.ops.special.series import (
     beta_sign,
@@ -98,16 +101,16 @@ def special(name: str, arity: int, doc: str, **rules: Any) -> SpecialFunction:
     """Declare a special function: its primitive and its public function."""
     primitive = declare(name, arity, doc, **rules)
 
-    def unary(x: Any, /) -> Value:
+    def unary(x: ArrayLike, /) -> Value:
         return computed(primitive, x)
 
-    def binary(x: Any, y: Any, /) -> Value:
+    def binary(x: ArrayLike, y: ArrayLike, /) -> Value:
         return computed(primitive, x, y)
 
-    def ternary(x: Any, y: Any, z: Any, /) -> Value:
+    def ternary(x: ArrayLike, y: ArrayLike, z: ArrayLike, /) -> Value:
         return computed(primitive, x, y, z)
 
-    def quaternary(w: Any, x: Any, y: Any, z: Any, /) -> Value:
+    def quaternary(w: ArrayLike, x: ArrayLike, y: ArrayLike, z: ArrayLike, /) -> Value:
         return computed(primitive, w, x, y, z)
 
     function: Any = (unary, binary, ternary, quaternary)[arity - 1]
@@ -128,7 +131,7 @@ def float_loop(values: list[Value], name: str) -> tuple[DType, bool]:
     return loop[-1], False
 
 
-def computed(rule: Any, *args: Any, name: str = "", **params: Any) -> Value:
+def computed(rule: Any, *args: ArrayLike, name: str = "", **params: Param) -> Value:
     """`rule` applied to the arguments as floats; Python numbers alone give one.
 
     Half precision is computed in float32 and rounded at the end.
@@ -146,9 +149,10 @@ def composed(function: SpecialFunction) -> SpecialFunction:
     name = function.__name__
 
     @wraps(function)
-    def outer(*args: Any) -> Value:
+    def outer(*args: ArrayLike) -> Value:
         return computed(function, *args, name=name)
 
+    taking_arrays(outer, function)
     return enroll(outer, f"special.{name}")
 
 
@@ -254,13 +258,13 @@ _riemann_zeta = declare(
 
 
 @composed
-def loggamma(x: Any) -> Value:
+def loggamma(x: Value) -> Value:
     """The principal branch of log(gamma(x)): gammaln, and NaN for x < 0."""
     return F.where(x < 0, math.nan, F.special.gammaln(x))
 
 
 @composed
-def log_ndtr(x: Any) -> Value:
+def log_ndtr(x: Value) -> Value:
     """log(ndtr(x)), accurate in both tails."""
     low = x < -1
     scaled = x * math.sqrt(0.5)
@@ -270,7 +274,7 @@ def log_ndtr(x: Any) -> Value:
 
 
 @composed
-def entr(x: Any) -> Value:
+def entr(x: Value) -> Value:
     """-x log(x); 0 at 0 and -inf below."""
     return F.where(x < 0, -math.inf, F.special.xlogy(-x, x))
 
@@ -287,7 +291,7 @@ def _relative_entropy(p: Value, q: Value) -> tuple[Value, Value]:
 
 
 @composed
-def rel_entr(p: Any, q: Any) -> Value:
+def rel_entr(p: Value, q: Value) -> Value:
     """p log(p / q) for p, q > 0; 0 where p is 0 and q is not negative; else inf."""
     value, inside = _relative_entropy(p, q)
     zero = F.logical_and(F.equal(p, 0), q >= 0)
@@ -295,7 +299,7 @@ def rel_entr(p: Any, q: Any) -> Value:
 
 
 @composed
-def kl_div(p: Any, q: Any) -> Value:
+def kl_div(p: Value, q: Value) -> Value:
     """p log(p / q) - p + q for p, q > 0; q where p is 0, q >= 0; else inf."""
     value, inside = _relative_entropy(p, q)
     zero = F.logical_and(F.equal(p, 0), q >= 0)
@@ -310,7 +314,7 @@ def _hurwitz(x: Value, q: Value) -> Value:
 
 
 @public(name="special.zeta")
-def zeta(x: Any, q: Any = None) -> Value:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Value:
     """The Hurwitz zeta function; without `q`, Riemann's, also below 1.
 
     With `q`: for finite x > 1, q > 0; inf at x = 1 and q = 0, -1 ...; elsewhere NaN.
@@ -365,7 +369,7 @@ def _polygamma_of_any_order(n: Value, x: Value) -> Value:
 
 
 @public(name="special.polygamma")
-def polygamma(n: Any, x: Any) -> Value:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
     """The n-th derivative of digamma.
 
     A Python integer n is from 0 to 100. Symbolic integers, or arrays of them, broadcast
@@ -390,7 +394,7 @@ def polygamma(n: Any, x: Any) -> Value:
 
 
 @public(name="special.multigammaln")
-def multigammaln(a: Any, d: int) -> Value:
+def multigammaln(a: ArrayLike, d: int) -> Value:
     """The logarithm of the multivariate gamma function of dimension `d`.
 
     NaN where not a > (d - 1) / 2. Raises GraphError unless `d` is a positive integer.
@@ -410,9 +414,9 @@ def multigammaln(a: Any, d: int) -> Value:
 
 @public(name="special.logsumexp")
 def logsumexp(
-    x: Any,
+    x: ArrayLike,
     axis: int | tuple[int, ...] | None = None,
-    b: Any = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
 ) -> Any:
@@ -421,18 +425,18 @@ def logsumexp(
 
 
 @public(name="special.softmax")
-def softmax(x: Any, axis: int | tuple[int, ...] | None = None) -> Value:
+def softmax(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Value:
     """`nn.softmax`, over all axes by default, as `scipy.special.softmax`."""
     return F.nn.softmax(x, axis)
 
 
 @public(name="special.log_softmax")
-def log_softmax(x: Any, axis: int | tuple[int, ...] | None = None) -> Value:
+def log_softmax(x: ArrayLike, axis: int | tuple[int, ...] | None = None) -> Value:
     """`nn.log_softmax`, over all axes by default, as `scipy.special.log_softmax`."""
     return F.nn.log_softmax(x, axis)
 
 
 @public(name="special.sinc")
-def sinc(x: Any) -> Value:
+def sinc(x: ArrayLike) -> Value:
     """sin(pi x) / (pi x), and 1 at 0, as `numpy.sinc`."""
     return F.sinc(x)

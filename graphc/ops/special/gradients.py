@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Vjp
+from graphc.ir.graph.op import Cotangents, Vjp
 from graphc.ir.namespace import FUNCTIONS, F
 
-Cotangents = tuple[Value | None, ...]
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 

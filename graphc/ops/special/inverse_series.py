@@ -5,19 +5,29 @@ found by Newton's method for the logarithm of the function, in a variable in whi
 tails are straight, kept within a bracket that is halved where a step would leave it.
 """
 
-from typing import Any
+from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 
+from graphc.ir.types import JaxArray, NDArray
 from graphc.ops.special.series import incomplete_gamma, log_beta
 
 
-def bracketed_root(function: Any, start: Any, low: Any, high: Any, jax: Any) -> Any:
+def bracketed_root(
+    function: Callable[[JaxArray], tuple[JaxArray, JaxArray]],
+    start: JaxArray,
+    low: JaxArray,
+    high: JaxArray,
+    jax: ModuleType,
+) -> JaxArray:
     """Where an increasing function is 0; `function` gives its values and slopes."""
     jnp = jax.numpy
     rounding = jnp.finfo(start.dtype).eps
 
-    def step(state: Any) -> Any:
+    def step(
+        state: JaxArray,
+    ) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray, JaxArray]:
         count, t, low, high, _ = state
         value, slope = function(t)
         low, high = jnp.where(value <= 0, t, low), jnp.where(value >= 0, t, high)
@@ -27,7 +37,7 @@ def bracketed_root(function: Any, start: Any, low: Any, high: Any, jax: Any) -> 
         moving = jnp.abs(found - t) > rounding * jnp.maximum(jnp.abs(found), 1.0)
         return count + 1, found, low, high, moving & (value != 0)
 
-    def going(state: Any) -> Any:
+    def going(state: JaxArray) -> JaxArray:
         return jnp.any(state[-1]) & (state[0] < 100)
 
     low, high = jnp.full_like(start, low), jnp.full_like(start, high)
@@ -35,7 +45,9 @@ def bracketed_root(function: Any, start: Any, low: Any, high: Any, jax: Any) -> 
     return jax.lax.while_loop(going, step, state)[1]
 
 
-def inverse_incomplete_gamma(a: Any, p: Any, upper: bool, jax: Any) -> Any:
+def inverse_incomplete_gamma(
+    a: JaxArray, p: JaxArray, upper: bool, jax: ModuleType
+) -> JaxArray:
     """The x with Q(a, x) = p if `upper`, else with P(a, x) = p.
 
     Solved for the smaller one of P and Q, in the logarithm of x.
@@ -48,7 +60,7 @@ def inverse_incomplete_gamma(a: Any, p: Any, upper: bool, jax: Any) -> Any:
     target = jnp.log(jnp.where(share <= 0.5, share, 1.0 - share))
     scale = special.gammaln(shape)
 
-    def function(t: Any) -> Any:
+    def function(t: JaxArray) -> tuple[JaxArray, JaxArray]:
         x = jnp.exp(t)
         below = incomplete_gamma(shape, x, False, jnp, special)
         above = incomplete_gamma(shape, x, True, jnp, special)
@@ -70,7 +82,9 @@ def inverse_incomplete_gamma(a: Any, p: Any, upper: bool, jax: Any) -> Any:
     return jnp.where(edge & (p == all_of_it), jnp.inf, found)
 
 
-def inverse_incomplete_beta(a: Any, b: Any, p: Any, jax: Any) -> Any:
+def inverse_incomplete_beta(
+    a: JaxArray, b: JaxArray, p: JaxArray, jax: ModuleType
+) -> JaxArray:
     """The x with I_x(a, b) = p, solved in log(x / (1 - x)) for I or its complement."""
     jnp, special = jax.numpy, jax.scipy.special
     a, b, p = jnp.broadcast_arrays(a, b, p)
@@ -83,7 +97,7 @@ def inverse_incomplete_beta(a: Any, b: Any, p: Any, jax: Any) -> Any:
     target = jnp.log(jnp.where(lower, share, 1.0 - share))
     scale = log_beta(first, second, jnp, special)
 
-    def function(t: Any) -> Any:
+    def function(t: JaxArray) -> tuple[JaxArray, JaxArray]:
         log_x, log_y = -jnp.logaddexp(0.0, -t), -jnp.logaddexp(0.0, t)
         left = jnp.where(lower, first, second)
         right = jnp.where(lower, second, first)
@@ -108,7 +122,7 @@ def inverse_incomplete_beta(a: Any, b: Any, p: Any, jax: Any) -> Any:
     return jnp.where(fit & (p == 1), 1.0, found)
 
 
-def owens_integral(h: Any, a: Any, jax: Any) -> Any:
+def owens_integral(h: JaxArray, a: JaxArray, jax: ModuleType) -> JaxArray:
     """Owen's T for h >= 0 and 0 <= a <= 1, by Gauss-Legendre with 32 points.
 
     Behind 9 / h the integrand is below the rounding of the whole.
@@ -140,7 +154,7 @@ def owens_integral(h: Any, a: Any, jax: Any) -> Any:
     return jnp.where(h < jnp.inf, 0.5 * width * total * scale, 0.0)
 
 
-def owens_function(h: Any, a: Any, jax: Any) -> Any:
+def owens_function(h: JaxArray, a: JaxArray, jax: ModuleType) -> JaxArray:
     """Owen's T function; |a| > 1 is reduced as in M. Patefield and D. Tandy (2000),
     Fast and accurate calculation of Owen's T function, J. Stat. Softw. 5."""
     jnp, special = jax.numpy, jax.scipy.special
@@ -161,7 +175,14 @@ def owens_function(h: Any, a: Any, jax: Any) -> Any:
     return jnp.where(a < 0, -found, found)
 
 
-def hypergeometric(a: Any, b: Any, c: Any, x: Any, jax: Any, scipy: Any) -> Any:
+def hypergeometric(
+    a: JaxArray,
+    b: JaxArray,
+    c: JaxArray,
+    x: JaxArray,
+    jax: ModuleType,
+    scipy: ModuleType,
+) -> JaxArray:
     """2F1 by SciPy, on the host: JAX's own is far off in many places.
 
     Numbers go there and back as words of 32 bits, which JAX does not cast on the way.
@@ -169,12 +190,12 @@ def hypergeometric(a: Any, b: Any, c: Any, x: Any, jax: Any, scipy: Any) -> Any:
     values = jax.numpy.broadcast_arrays(a, b, c, x)
     dtype, count = x.dtype, x.dtype.itemsize // 4
 
-    def on_host(*words: Any) -> Any:
+    def on_host(*words: JaxArray) -> NDArray:
         numbers = [np.asarray(w).view(dtype)[..., 0] for w in words]
         found = np.asarray(scipy.special.hyp2f1(*numbers), dtype)
         return found[..., None].view("uint32")
 
-    def words_of(value: Any) -> Any:
+    def words_of(value: JaxArray) -> JaxArray:
         words = jax.lax.bitcast_convert_type(value, "uint32")
         return words.reshape(*value.shape, count)
 

@@ -4,10 +4,14 @@ These functions are printed into programs; `jnp` and `special` are `jax.numpy` a
 `jax.scipy.special` there. The coefficients were computed with 50 digits.
 """
 
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
+from graphc.ir.types import JaxArray
 
-def chebyshev(t: Any, coefficients: Any) -> Any:
+
+def chebyshev(t: Any, coefficients: Sequence[float]) -> JaxArray:
     """A Chebyshev series at t, by Clenshaw's recurrence."""
     first, second = 0.0, 0.0
     for c in reversed(coefficients):
@@ -15,7 +19,7 @@ def chebyshev(t: Any, coefficients: Any) -> Any:
     return first - t * second
 
 
-def erfcx_series(x: Any, jnp: Any) -> Any:
+def erfcx_series(x: JaxArray, jnp: ModuleType) -> JaxArray:
     """exp(x^2) erfc(x).
 
     For x >= 0, (1 + 2 x) times it is a series in (x - 3.75) / (x + 3.75), as in
@@ -38,7 +42,9 @@ def erfcx_series(x: Any, jnp: Any) -> Any:
     return jnp.where(x < 0, 2.0 * jnp.exp(x * x) - right, right)
 
 
-def incomplete_gamma(a: Any, x: Any, upper: bool, jnp: Any, special: Any) -> Any:
+def incomplete_gamma(
+    a: JaxArray, x: JaxArray, upper: bool, jnp: ModuleType, special: ModuleType
+) -> JaxArray:
     """Q(a, x) if `upper`, else P(a, x).
 
     The series and fractions of JAX lose accuracy for large `a` near x = a; there it
@@ -59,7 +65,9 @@ def incomplete_gamma(a: Any, x: Any, upper: bool, jnp: Any, special: Any) -> Any
     return jnp.where((a == jnp.inf) & (x >= 0), limit, result)
 
 
-def temme_expansion(a: Any, mu: Any, upper: bool, jnp: Any, special: Any) -> Any:
+def temme_expansion(
+    a: Any, mu: JaxArray, upper: bool, jnp: ModuleType, special: ModuleType
+) -> JaxArray:
     """P or Q (`upper`) at (a, a (1 + mu)) for large `a` and abs(mu) < 0.3.
 
     N. Temme, SIAM J. Math. Anal. 10 (1979); DLMF 8.12. Rows: powers of 1 / a.
@@ -110,7 +118,7 @@ def temme_expansion(a: Any, mu: Any, upper: bool, jnp: Any, special: Any) -> Any
     return 0.5 * special.erfc(side * eta * jnp.sqrt(0.5 * a)) + side * scale * total
 
 
-def riemann_zeta(x: Any, jnp: Any, special: Any) -> Any:
+def riemann_zeta(x: JaxArray, jnp: ModuleType, special: ModuleType) -> JaxArray:
     """Riemann's zeta function.
 
     Between -1 and 1 by P. Borwein's second algorithm (2000), below by reflection.
@@ -139,7 +147,7 @@ def riemann_zeta(x: Any, jnp: Any, special: Any) -> Any:
     return jnp.where(middle, inner, jnp.where(left, reflected, outer))
 
 
-def stirling_rest(x: Any) -> Any:
+def stirling_rest(x: Any) -> JaxArray:
     """log(gamma(x)) less Stirling's formula, for x >= 10: DLMF 5.11.1."""
     terms = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
     total = -3617 / 122400
@@ -148,7 +156,9 @@ def stirling_rest(x: Any) -> Any:
     return total / x
 
 
-def log_beta(a: Any, b: Any, jnp: Any, special: Any) -> Any:
+def log_beta(
+    a: JaxArray, b: JaxArray, jnp: ModuleType, special: ModuleType
+) -> JaxArray:
     """log|beta(a, b)|, by Stirling's formula where that cancels large terms.
 
     As in A. DiDonato and A. Morris, ACM Trans. Math. Softw. 18 (1992), algorithm 708.
@@ -172,7 +182,9 @@ def log_beta(a: Any, b: Any, jnp: Any, special: Any) -> Any:
     return jnp.where(both, two, jnp.where(far, one, plain))
 
 
-def beta_sign(a: Any, b: Any, jnp: Any, special: Any) -> Any:
+def beta_sign(
+    a: JaxArray, b: JaxArray, jnp: ModuleType, special: ModuleType
+) -> JaxArray:
     """The sign of beta(a, b); 1 at its poles at 0, and where it is 0."""
     total = a + b
     zero = (total <= 0) & (total == jnp.floor(total))

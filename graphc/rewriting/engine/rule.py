@@ -114,12 +114,12 @@ class Rule:
     def __add__(self, other: "Rule | Rules") -> "Rules":
         return Rules((self,)) + other
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         if LIBRARY.get(self.name) is self:
             return library_rule, (self.name,)
         return copyreg.__newobj__, (Rule,), self.__dict__  # type: ignore[attr-defined]
 
-    def __deepcopy__(self, memo: Any) -> "Rule":
+    def __deepcopy__(self, memo: object) -> "Rule":
         return self
 
     def __repr__(self) -> str:
@@ -145,7 +145,7 @@ class Rules:
             if count > 1:
                 raise graph_error(f"two rules are called {name}", op="rewrite")
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[object, ...]:
         return Rules, (self.rules,)
 
     def __iter__(self) -> Iterator[Rule]:
@@ -379,7 +379,7 @@ def _on(costs: DeviceCosts, whole: Whole, graph: Graph) -> Replaced | None:
 
 
 def _made_on(
-    costs: DeviceCosts, function: Replacement, /, **bindings: Any
+    costs: DeviceCosts, function: Replacement, /, **bindings: object
 ) -> Value | None:
     """The replacement of a pattern, with the costs of a device."""
     with weighing(costs):
@@ -390,7 +390,7 @@ def _never() -> None:
     """The `replace` of a rule for a whole graph, which no pattern calls."""
 
 
-def _placeholders(function: Callable[..., Any]) -> tuple[str, ...]:
+def _placeholders(function: Callable[..., object]) -> tuple[str, ...]:
     parameters = inspect.signature(function).parameters.values()
     if not parameters or any(
         p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters

@@ -19,6 +19,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.build import CONSTANT, literal_of
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.params.kinds import Param
 
 COMMUTATIVE = {
     *("add", "multiply", "maximum", "minimum", "logaddexp", "equal", "not_equal"),
@@ -140,7 +141,7 @@ class Ops:
         if name not in PRIMITIVES:
             raise graph_error(f"there is no primitive {name!r}", op="rewrite")
 
-        def pattern(*inputs: Pattern, **params: Any) -> Apply:
+        def pattern(*inputs: Pattern, **params: Param) -> Apply:
             return Apply(name, inputs, params)
 
         return pattern
@@ -211,7 +212,7 @@ def _holds(value: Value, number: float) -> bool:
     return bool(np.all(array == number) if array.ndim else array[()] == number)
 
 
-def _bind(name: str, value: Any, bound: Bindings) -> Ways:
+def _bind(name: str, value: object, bound: Bindings) -> Ways:
     if name not in bound:
         return [bound | {name: value}]
     known = bound[name]

@@ -117,7 +117,7 @@ def _is_of(
     return True
 
 
-def same_type(result: Any, value: Value) -> bool:
+def same_type(result: object, value: Value) -> bool:
     """Whether the result of a function has the type of a value."""
     if not isinstance(result, Value):
         return False
@@ -194,7 +194,7 @@ def _same_params(a: Any, b: Any) -> bool:
 
 
 def traced(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     names: tuple[str, ...],
     shapes: InputShapes,
     dtypes: DTypes,
@@ -283,7 +283,7 @@ def _stated_dtypes(
 
 
 def _form(
-    result: Any, placeholders: tuple[Value, ...], names: tuple[str, ...]
+    result: object, placeholders: tuple[Value, ...], names: tuple[str, ...]
 ) -> Apply:
     """The result of a function, as a pattern without params and constants."""
     if not isinstance(result, Value):

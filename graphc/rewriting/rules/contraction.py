@@ -360,10 +360,11 @@ def _by_known_mean(s: Value, x: Value, uses: CountUses) -> Value | None:
 
     parts = _factors(s, lambda w: w is x or mean(w) is not None)
     large = [w for w in (*parts.above, *parts.below) if varies(w, rank, rank - 1)]
-    weights = [w for w in parts.above if w is not x and mean(w) is not None]
-    if len(weights) != 1 or set(large) != {x, *weights} or len(large) != 2:
+    others = [(w, mean(w)) for w in parts.above if w is not x]
+    weighted = [(w, known) for w, known in others if known is not None]
+    if len(weighted) != 1 or set(large) != {x, weighted[0][0]} or len(large) != 2:
         return None
-    total = F.sum(a * mean(weights[0]), -1, keepdims=True)
+    total = F.sum(a * weighted[0][1], -1, keepdims=True)
     for factor in parts.above:
         total = total * factor if factor not in set(large) else total
     for factor in parts.below:

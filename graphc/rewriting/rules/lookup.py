@@ -6,7 +6,6 @@ written to, such as the gradient of a look-up, need not be made for sums of its 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,7 @@ def _pays(table: Value, i: Value) -> bool:
     return many and is_float(table.dtype) and not few
 
 
-def _places(table: Value, i: Value, inside: Any) -> Value:
+def _places(table: Value, i: Value, inside: object) -> Value:
     """The rows that are looked up, none of them out of bounds."""
     rows = F.arange(size_value(table.type.shape[0]), dtype=_counting(i))
     places: Value = GATHER(rows, i, axes=(0,), inside=inside)
@@ -73,7 +72,7 @@ def _added_up(table: Value, weights: Value, used: Value) -> Value:
 
 
 @rewrite(p.sum(once(_ROWS), axes=(0,), keepdims=False), exact=False)
-def sum_of_rows(table: Value, i: Value, inside: Any) -> Value | None:
+def sum_of_rows(table: Value, i: Value, inside: object) -> Value | None:
     """The sum of many rows of a table, by how often each is looked up."""
     if not _pays(table, i):
         return None
@@ -87,7 +86,9 @@ def sum_of_rows(table: Value, i: Value, inside: Any) -> Value | None:
     exact=False,
     finite=True,
 )
-def sum_of_weighted_rows(w: Value, table: Value, i: Value, inside: Any) -> Value | None:
+def sum_of_weighted_rows(
+    w: Value, table: Value, i: Value, inside: object
+) -> Value | None:
     """The weighted sum of many rows of a table, by the total weight of each.
 
     A row whose weights add up to zero counts for nothing, also where it is infinite.
@@ -102,7 +103,7 @@ def sum_of_weighted_rows(w: Value, table: Value, i: Value, inside: Any) -> Value
 
 @rewrite(p.sum(once(_ROWS), axes=v.axes, keepdims=v.keepdims), exact=False)
 def sum_within_rows(
-    table: Value, i: Value, inside: Any, axes: Axes, keepdims: bool
+    table: Value, i: Value, inside: object, axes: Axes, keepdims: bool
 ) -> Value | None:
     """Rows of a table are added up before they are looked up, if that is oftener."""
     within = tuple(a - i.type.rank + 1 for a in axes if a >= i.type.rank)
@@ -118,7 +119,7 @@ def sum_within_rows(
 
 
 @rewrite(p.matmul(once(_ROWS), v.w), exact=False)
-def rows_by(table: Value, i: Value, inside: Any, w: Value) -> Value | None:
+def rows_by(table: Value, i: Value, inside: object, w: Value) -> Value | None:
     """Rows of a small table are multiplied before they are looked up."""
     if i.type.rank != 1 or table.type.rank != 2 or w.type.rank > 2:
         return None
@@ -172,7 +173,7 @@ def _points(indices: Sequence[Value]) -> tuple[Size, ...]:
     return tuple(lengths[0] if lengths else 1 for lengths in sizes)
 
 
-def _one_hot(numbers: Any, name: str) -> tuple[Rule, Rule]:
+def _one_hot(numbers: object, name: str) -> tuple[Rule, Rule]:
     hot = p.convert(p.equal(p.expand_dims(v.ids, axes=(1,)), numbers))
 
     def counted(ids: Value, n: Value) -> bool:

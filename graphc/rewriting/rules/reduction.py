@@ -15,6 +15,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES, Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import (
     INT32,
     INT64,
@@ -25,7 +26,7 @@ from graphc.ir.types import (
     same_shape,
 )
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
-from graphc.rewriting.match.pattern import once, p, v
+from graphc.rewriting.match.pattern import Apply, once, p, v
 from graphc.rewriting.match.sizes import (
     Axes,
     Reduction,
@@ -144,7 +145,7 @@ def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
     return rule
 
 
-def _full_shape(x: Value, rank: int) -> tuple[Any, ...]:
+def _full_shape(x: Value, rank: int) -> tuple[Size, ...]:
     """The shape on `rank` axes."""
     return (1,) * (rank - x.type.rank) + x.type.shape
 
@@ -310,7 +311,7 @@ def _extreme_of_sum(name: str, op: str) -> Rule:
     return rule
 
 
-def _written_logsumexp() -> tuple[Any, ...]:
+def _written_logsumexp() -> tuple[Apply, ...]:
     """How log-sum-exp may be written with some maximum: axes squeezed, or kept."""
     terms = once(p.exp(once(p.subtract(v.s, v.peak))))
     unsqueezed_sum = p.sum(terms, axes=v.axes, keepdims=True)

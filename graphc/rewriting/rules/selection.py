@@ -154,7 +154,7 @@ def index_of_matmul(a: Value, b: Value, y: Value) -> Value | None:
 
 @rewrite(v.y(p.gather(once(p.matmul(v.a, v.b)), v.i, **_TAKEN)), exact=False)
 def gather_of_matmul(
-    a: Value, b: Value, i: Value, y: Value, axes: Axes, inside: Any
+    a: Value, b: Value, i: Value, y: Value, axes: Axes, inside: object
 ) -> Value | None:
     """Rows and columns are taken of the factors, where they are no more than before."""
     if not _one_axis(y.node.inputs[0], (i,), axes):
@@ -345,7 +345,7 @@ def squeeze_of_elementwise(x: Value, axes: Axes) -> Value | None:
     return result
 
 
-def _squeeze_of_reduction(op: str, *more: Any) -> Rule:
+def _squeeze_of_reduction(op: str, *more: object) -> Rule:
     unsqueezed = getattr(p, op)(v.x, *more, axes=v.axes, keepdims=True)
 
     @rewrite(

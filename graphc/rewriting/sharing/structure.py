@@ -17,7 +17,7 @@ def params_structure(node: Node) -> Hashable:
     return tuple([(name, _opened(p)) for name, p in node.params.items()])
 
 
-def _opened(param: Any) -> Hashable:
+def _opened(param: object) -> Hashable:
     content = param.content if type(param) is Opaque else None
     if isinstance(content, Body):
         return structure(content)
@@ -60,7 +60,7 @@ class _Reading:
     def _type(self, type: TensorType) -> Hashable:
         return type.dtype, self._sizes(type.shape), type.weak
 
-    def _sizes(self, sizes: Iterable[Any]) -> Hashable:
+    def _sizes(self, sizes: Iterable[object]) -> Hashable:
         return tuple(map(self._size, sizes))
 
     def _size(self, size: Any) -> Hashable:
@@ -74,7 +74,7 @@ class _Reading:
             self._symbols[symbol] = name
         return name
 
-    def _param(self, param: Any) -> Hashable:
+    def _param(self, param: object) -> Hashable:
         if isinstance(param, tuple):
             return tuple(map(self._param, param))
         return self._size(param) if isinstance(param, Dim) else _opened(param)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class _KeyText:
         upper = self.param(symbol.upper)
         return f"{symbol.name!r} {symbol.lower} {upper} {symbol.may_be_one}"
 
-    def param(self, param: Any) -> str:
+    def param(self, param: object) -> str:
         """A param as text. Raises GraphError where its kind has none."""
         match param:
             case Dim():
@@ -123,7 +122,7 @@ class _KeyText:
     def _outside(self, origin: Value) -> str:
         raise graph_error(f"{origin!r} is not of the graph", op="key")
 
-    def _inside(self, content: Any) -> str:
+    def _inside(self, content: object) -> str:
         if isinstance(content, Body):
             return self._body(content)
         if isinstance(content, tuple):
@@ -138,7 +137,7 @@ class _KeyText:
         params = [inner._symbols.get(s, "unused") for s in body.size_params]
         return repr((inner.lines, params))
 
-    def policy(self, key: Any, policy: Any) -> str:
+    def policy(self, key: object, policy: object) -> str:
         """A size, by its name or itself, and its policy."""
         if not isinstance(policy, (str, Specialize, Pad, Bound)):
             raise graph_error("no policy of ours", op="key")
@@ -148,11 +147,11 @@ class _KeyText:
 
 def key_of(
     graph: Graph,
-    dims: Any,
+    dims: object,
     rewrites: Rules,
     costs: DeviceCosts,
     jax: ModuleType | None,
-    *others: Any,
+    *others: object,
 ) -> str:
     """The key of a program; "" where it depends on what has no text.
 

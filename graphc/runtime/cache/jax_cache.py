@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from graphc.ir.config import config
@@ -64,7 +65,7 @@ class Executables:
             self.leave()
 
 
-def _entered(jax: Any, options: dict[str, Any]) -> ExitStack:
+def _entered(jax: ModuleType, options: dict[str, object]) -> ExitStack:
     """Set options of JAX for this thread; nothing where JAX has changed."""
     stack = ExitStack()
     reset = importlib.import_module(_PUBLIC).reset_cache

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from graphc.errors import CacheWarning, user_level
 from graphc.runtime.cache import cache_room
@@ -98,7 +97,7 @@ def _checked(facts: ProgramFacts) -> ProgramFacts:
     return replace(facts, statics=statics, padded_inputs=padded_inputs)
 
 
-def _positions(listed: Any) -> tuple[int, ...]:
+def _positions(listed: object) -> tuple[int, ...]:
     if not isinstance(listed, list) or any(type(i) is not int for i in listed):
         raise TypeError
     return tuple(listed)

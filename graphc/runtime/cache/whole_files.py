@@ -17,13 +17,12 @@ try:
 except ImportError:  # Windows keeps a file that is open: it needs no lock
     _locks: ModuleType | None = None  # type: ignore[no-redef]
 
+StrPath = str | os.PathLike[str]
 _START, _END = ".graphc-", ".new"  # of the names of files that are being written
 _WITHOUT_SYNC = errno.EINVAL, errno.ENOTSUP, errno.EBADF  # folders of some systems
 
 
-def write_whole(
-    path: str | os.PathLike[str], content: bytes, private: bool = False
-) -> None:
+def write_whole(path: StrPath, content: bytes, private: bool = False) -> None:
     """Write a file, or leave what is there as it is.
 
     A file that is there keeps its mode. Behind a link, the file it leads to is

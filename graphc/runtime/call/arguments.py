@@ -64,7 +64,7 @@ class Signature:
         if all(v.dtype == INT64 for v in inputs if not v.type.rank):
             self.plain.add(int)
 
-    def bind(self, args: ArgumentValues, named: Mapping[str, Any]) -> ArgumentValues:
+    def bind(self, args: ArgumentValues, named: Mapping[str, object]) -> ArgumentValues:
         """Arguments by position and by name, with defaults, in order."""
         count = len(self._names)
         if len(args) > count:
@@ -146,7 +146,7 @@ class Signature:
                 return None
         return tuple(copies)
 
-    def _cast(self, admitted: list[Any], args: ArgumentValues) -> list[Any]:
+    def _cast(self, admitted: list[object], args: ArgumentValues) -> list[object]:
         """The arguments in the dtypes of the inputs, where that is allowed."""
         try:
             result = self._check(*admitted)
@@ -161,7 +161,7 @@ class Signature:
         with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
             return self._jax.device_put(argument.copy())
 
-    def _admitted(self, i: int, argument: Any) -> Any:
+    def _admitted(self, i: int, argument: object) -> object:
         """One argument in a form that the program takes, or that it will refuse."""
         kind = type(argument)
         if kind is int and int not in self.plain:
@@ -176,7 +176,7 @@ class Signature:
             return self._of_jax(i, argument)
         return self._shared(i, argument)
 
-    def _shared(self, i: int, argument: Any) -> Any:
+    def _shared(self, i: int, argument: object) -> object:
         """As the table says that saved models have, too."""
         try:
             converted = admitted(argument, self._dtypes[i], self._casting)
@@ -188,7 +188,7 @@ class Signature:
             raise self._refusal(i, "holds symbolic values", "argument", hint)
         return converted
 
-    def _of_jax(self, i: int, array: Any) -> Any:
+    def _of_jax(self, i: int, array: Any) -> object:
         if self._backend == "jax":
             self._mixed = self._mixed or _differs(array, self._dtypes[i])
             self._know(type(array))
@@ -277,7 +277,7 @@ class Signature:
         return ", ".join(shown[:_MOST_SHOWN] + more)
 
 
-def _own(argument: Any) -> Any:
+def _own(argument: object) -> object:
     """An array of NumPy as one that the caller cannot change after the call.
 
     A copy of 20 small ones takes 6 us; JAX's own, by `device_put`, takes 2,000.
@@ -285,20 +285,20 @@ def _own(argument: Any) -> Any:
     return copy(argument) if isinstance(argument, np.ndarray) else argument
 
 
-def _differs(array: Any, dtype: DType) -> bool:
+def _differs(array: object, dtype: DType) -> bool:
     """Whether it has another dtype, and does not adapt as a Python number does."""
     other = getattr(array, "dtype", dtype) != dtype
     return other and not getattr(array, "weak_type", False)
 
 
-def _holds_values(items: Any) -> bool:
+def _holds_values(items: object) -> bool:
     """Whether there are symbolic values in lists."""
     if isinstance(items, (list, tuple)):
         return any(map(_holds_values, items))
     return isinstance(items, Value)
 
 
-def _shown(argument: Any) -> str:
+def _shown(argument: object) -> str:
     shape = getattr(argument, "shape", None)
     array = isinstance(argument, np.ndarray) or hasattr(argument, "aval")
     if isinstance(shape, tuple) and (shape or array):

@@ -20,7 +20,7 @@ Run = Callable[..., Any]
 _DTYPE = attrgetter("dtype")
 
 
-def are_small(args: Iterable[Any], dtypes: Iterable[DType]) -> bool:
+def are_small(args: Iterable[object], dtypes: Iterable[DType]) -> bool:
     """Whether all are arrays of NumPy of little size, of the very dtypes."""
     pairs = zip(args, dtypes, strict=True)
     return all(
@@ -38,7 +38,7 @@ def on_copies(
     """
     count = len(dtypes)
 
-    def called(*args: Any, **named: Any) -> Any:
+    def called(*args: Any, **named: object) -> object:
         operands, copied = [], False
         for a, dtype in zip(args, dtypes, strict=False):
             kind = type(a)
@@ -85,7 +85,7 @@ def on_borrowed(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
     """`run` on arrays of these dtypes as they are; `otherwise` for others."""
     expected_dtypes = list(dtypes)
 
-    def called(*args: Any, **named: Any) -> Any:
+    def called(*args: object, **named: object) -> object:
         try:
             argument_dtypes = [*map(_DTYPE, args)]
         except AttributeError:

@@ -18,6 +18,7 @@ from functools import partial, update_wrapper
 from inspect import Parameter, Signature
 from itertools import repeat
 from operator import length_hint, methodcaller
+from types import ModuleType
 from typing import Any
 
 from graphc.ir.forks import fork_error, in_forked_children, jax_is_lost
@@ -68,23 +69,25 @@ class _Acquiring(property):
         if jax_is_lost():
             setattr(owner, name, property(self._unless_on_jax, doc=self.__doc__))
 
-    def _unless_on_jax(self, function: Any) -> Run:
+    def _unless_on_jax(self, function: Callable[..., object]) -> Run:
         if getattr(function, "backend", "jax") == "jax":
             return _refused
         run: Run = self.__get__(function)
         return run
 
 
-def _refused(*_: Any, **__: Any) -> Any:
+def _refused(*_: object, **__: object) -> object:
     raise fork_error("call")
 
 
-def acquiring(doc: str, acquire: str = "_acquire") -> Any:
+def acquiring(doc: str, acquire: str = "_acquire") -> object:
     """A `__call__` for a class in which `acquire` is that of the next route."""
     return _Acquiring(methodcaller(acquire), doc=doc)
 
 
-def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run | None:
+def dispatcher(
+    jax: ModuleType, jitted: Any, missed: Run | None, plainly: Run
+) -> Run | None:
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 
     `missed` returns the results; what C++ shall keep for calls of this signature, None
@@ -112,6 +115,6 @@ def dispatcher(jax: Any, jitted: Any, missed: Run | None, plainly: Run) -> Run |
     return function
 
 
-def kept_by(jitted: Any) -> Run | None:
+def kept_by(jitted: Callable[..., object]) -> Run | None:
     """The cache miss of a jitted function: results, what to keep, whether to clear."""
     return getattr(jitted, "_cache_miss", None)

@@ -1,6 +1,7 @@
 """The key of a call: all of its arguments that the choice of a program depends on."""
 
 from collections.abc import Callable, Hashable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 _NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
 
 
-def kind_of(jax: Any) -> Callable[[Any], Hashable]:
+def kind_of(jax: ModuleType) -> Callable[[Any], Hashable]:
     """The function that gives the kind of an argument: all that chooses a program.
 
     It is a dtype and a shape, of an array of JAX also its weak type and the device that

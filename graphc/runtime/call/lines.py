@@ -108,7 +108,7 @@ def _returned(stored: KnownShape, true: KnownShape | None) -> str:
     return "place(asarray(r{0})[t{0}]" + copied + ", r{0})"
 
 
-def _part(shape: KnownShape, stored: KnownShape) -> Any:
+def _part(shape: KnownShape, stored: KnownShape) -> object:
     """The index of the first part of a stored array that has this shape."""
     count = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
     parts = tuple(map(slice, shape[:count]))

@@ -7,18 +7,19 @@ to true sizes are looked at. `jax` is the module throughout.
 
 from collections.abc import Callable
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 
-def around(jax: Any, program: Callable[..., Any]) -> Callable[..., Any]:
+def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., object]:
     """The program, with checks of true elements in place of those of padding."""
 
     nans, infs = jax.debug_nans, jax.debug_infs
 
     @wraps(program)
-    def checked(*args: Any) -> Any:
+    def checked(*args: object) -> Any:
         if nans.value or infs.value:
             return checking_true_elements(jax, program, *args)
         return program(*args)
@@ -26,7 +27,9 @@ def around(jax: Any, program: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-def checking_true_elements(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
+def checking_true_elements(
+    jax: ModuleType, program: Callable[..., object], *args: object
+) -> object:
     """The results of a padded program; raises FloatingPointError as JAX would do."""
     config = jax.config
     nans, infs = config.jax_debug_nans, config.jax_debug_infs
@@ -40,13 +43,15 @@ def checking_true_elements(jax: Any, program: Callable[..., Any], *args: Any) ->
     return results
 
 
-def unchecked(jax: Any, program: Callable[..., Any], *args: Any) -> Any:
+def unchecked(jax: ModuleType, program: Callable[..., object], *args: object) -> object:
     """The results of a program whose padding may hold anything."""
     with jax.debug_nans(False), jax.debug_infs(False):
         return program(*args)
 
 
-def _refuse(jax: Any, results: Any, kind: str, is_invalid: Callable[..., Any]) -> None:
+def _refuse(
+    jax: ModuleType, results: object, kind: str, is_invalid: Callable[..., Any]
+) -> None:
     for path, x in jax.tree_util.tree_leaves_with_path(results):
         if isinstance(x, jax.core.Tracer) or x.dtype.kind in "iub":
             continue

@@ -37,13 +37,13 @@ class PlannedCalls:
         """The function that runs calls by their plans, and others by `otherwise`."""
         runs, kind = self._runs, self._kind
 
-        def planned(*args: Any, **named: Any) -> Any:
+        def planned(*args: object, **named: object) -> object:
             run = None if named else runs.get(tuple([*map(kind, args)]))
             return otherwise(*args, **named) if run is None else run(*args)
 
         return planned
 
-    def find(self, args: tuple[Any, ...]) -> Run | None:
+    def find(self, args: tuple[object, ...]) -> Run | None:
         """The function for calls like one that is done, if they can be planned."""
         key = tuple([*map(self._kind, args)])
         run = self._runs.get(key)
@@ -55,14 +55,14 @@ class PlannedCalls:
                 self._runs[key] = run
         return run
 
-    def _may_be_planned(self, args: tuple[Any, ...]) -> bool:
+    def _may_be_planned(self, args: tuple[object, ...]) -> bool:
         """Whether all arguments are numbers, or arrays that may be read anywhere."""
         return self._prepared.planned and all(
             type(a) in _NUMBERS or self._is_plain(a, dtype)
             for a, dtype in zip(args, self._dtypes, strict=True)
         )
 
-    def _is_plain(self, argument: Any, dtype: DType) -> bool:
+    def _is_plain(self, argument: object, dtype: DType) -> bool:
         if type(argument) is np.ndarray:
             return argument.dtype == dtype
         jax = self._site.jax

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Graph
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.devices import Target
 
 
@@ -19,19 +21,23 @@ class OnlySegment:
     target: Target
 
     @contextmanager
-    def settings(self, jax: Any) -> Iterator[None]:
+    def settings(self, jax: ModuleType) -> Iterator[None]:
         """Within: JAX has the bits and the device that it runs under."""
         bits = jax.enable_x64(True) if self.wide else nullcontext()
         with bits, self.target.context(jax):
             yield
 
-    def lowered(self, jax: Any, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def lowered(
+        self, jax: ModuleType, calls: Sequence[tuple[object, ...]]
+    ) -> list[Any]:
         """The jitted function lowered for arguments."""
         with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]
 
 
-def structs_of(jax: Any, arguments: Sequence[Any], called: Graph) -> tuple[Any, ...]:
+def structs_of(
+    jax: ModuleType, arguments: Sequence[ConcreteArray], called: Graph
+) -> tuple[object, ...]:
     """Arguments of given shapes, in the dtypes of the inputs."""
     return tuple(
         jax.ShapeDtypeStruct(_shape(x), v.dtype)
@@ -39,7 +45,7 @@ def structs_of(jax: Any, arguments: Sequence[Any], called: Graph) -> tuple[Any, 
     )
 
 
-def _shape(argument: Any) -> tuple[int, ...]:
+def _shape(argument: object) -> tuple[int, ...]:
     """A shape that was given, or that of what has one."""
     shape = getattr(argument, "shape", argument)
     if isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape):

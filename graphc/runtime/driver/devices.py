@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from graphc.analysis.cost import CPU, DeviceCosts, costs_of
@@ -23,7 +24,7 @@ class Target(NamedTuple):
         """Whether it is another than where JAX would run."""
         return self.device is not None or self.mesh is not None
 
-    def context(self, jax: Any) -> AbstractContextManager[Any]:
+    def context(self, jax: ModuleType) -> AbstractContextManager[Any]:
         """The context in which JAX has the device for its default, or the mesh."""
         if self.mesh is not None:
             context: AbstractContextManager[Any] = jax.set_mesh(jax_mesh(self.mesh))
@@ -34,7 +35,7 @@ class Target(NamedTuple):
         context: AbstractContextManager[Any] = jax.default_device(self.device)
         return context
 
-    def platform(self, jax: Any) -> str:
+    def platform(self, jax: ModuleType) -> str:
         """Where it runs, as `jax.export` names it."""
         if self.device is None or self.device.platform == jax.default_backend():
             platform: str = importlib.import_module(
@@ -43,12 +44,14 @@ class Target(NamedTuple):
             return platform
         return "cuda" if self.device.platform == "gpu" else str(self.device.platform)
 
-    def around(self, jax: Any, run: Callable[..., Any]) -> Callable[..., Any]:
+    def around(
+        self, jax: ModuleType, run: Callable[..., object]
+    ) -> Callable[..., object]:
         """`run` on the device; arrays that are committed to another stay there."""
         if self.device is None:
             return run
 
-        def on_device(*args: Any) -> Any:
+        def on_device(*args: object) -> object:
             with self._default(jax):
                 return run(*args)
 
@@ -58,7 +61,7 @@ class Target(NamedTuple):
 ON_DEFAULT = Target(CPU)
 
 
-def target_of(device: Any, backend: str, mesh: DeviceMesh | None = None) -> Target:
+def target_of(device: object, backend: str, mesh: DeviceMesh | None = None) -> Target:
     """The target that `device` means: None, a platform of JAX or a `jax.Device`.
 
     Where sizes are sharded, it is their `mesh`. Raises GraphError where there is no
@@ -84,7 +87,7 @@ def target_of(device: Any, backend: str, mesh: DeviceMesh | None = None) -> Targ
     return Target(costs_of(jax_device.platform), jax_device)
 
 
-def _of_numpy(device: Any) -> Target:
+def _of_numpy(device: object) -> Target:
     if device in (None, "cpu"):
         return Target(CPU)
     raise graph_error(
@@ -95,7 +98,7 @@ def _of_numpy(device: Any) -> Target:
     )
 
 
-def _default_platform(jax: Any) -> str:
+def _default_platform(jax: ModuleType) -> str:
     """The platform where JAX runs what it is not told to run elsewhere."""
     chosen = jax.config.jax_default_device
     if isinstance(chosen, str):
@@ -104,7 +107,7 @@ def _default_platform(jax: Any) -> str:
     return platform
 
 
-def _named(jax: Any, platform: str) -> Any:
+def _named(jax: ModuleType, platform: str) -> object:
     """The first device of a platform."""
     try:
         if not platform:  # which JAX takes for its default

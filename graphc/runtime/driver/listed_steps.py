@@ -12,7 +12,7 @@ NAMED = {"read": 1, "grow": 4}  # steps that give a size, and the place of its n
 RUNNING = "run", "grow", "loop"  # steps that run programs
 
 
-def last_run(steps: Sequence[Sequence[Any]]) -> int:
+def last_run(steps: Sequence[Sequence[object]]) -> int:
     """The place of the last step that runs a program; -1 if none does."""
     return max([i for i, s in enumerate(steps) if s[0] in RUNNING], default=-1)
 

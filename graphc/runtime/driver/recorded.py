@@ -462,7 +462,7 @@ class _Recorder:
             self._names[symbol] = next(free)
         return self._names[symbol]
 
-    def _add(self, word: str, *parts: Any, new_values: int = 1) -> int:
+    def _add(self, word: str, *parts: object, new_values: int = 1) -> int:
         """Add a step: the number of the first value that it makes."""
         self.steps.append([word, *parts])
         first = self._count

@@ -105,7 +105,7 @@ def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
 
 
 @contextmanager
-def stance(stance: Stance, /, *functions: Any) -> Iterator[None]:
+def stance(stance: Stance, /, *functions: object) -> Iterator[None]:
     """Within: what graphc does, in this thread, where a call would compile something.
 
     "no_compile": the call raises `NoCompileError` before anything is compiled, and
@@ -123,7 +123,7 @@ def stance(stance: Stance, /, *functions: Any) -> Iterator[None]:
         yield
 
 
-def require_functions(functions: tuple[Any, ...], op: str) -> None:
+def require_functions(functions: tuple[object, ...], op: str) -> None:
     """Raise GraphError for what does not tell what it compiles."""
     for function in functions:
         if not hasattr(type(function), "compiles"):
@@ -210,14 +210,14 @@ class Placements:
     def __init__(self) -> None:
         self._known: set[Hashable] = set()
 
-    def note(self, sizes: Callable[[], Hashable], args: Iterable[Any]) -> None:
+    def note(self, sizes: Callable[[], Hashable], args: Iterable[object]) -> None:
         """Calls of these sizes are compiled for arguments placed like these."""
         placed = _placed(args)
         if placed:
             self._known.add((sizes(), placed))
 
     def require(
-        self, owner: object, sizes: Callable[[], Hashable], args: Iterable[Any]
+        self, owner: object, sizes: Callable[[], Hashable], args: Iterable[object]
     ) -> None:
         """Raise Refused where an owner may not compile for a placement that is new."""
         if not _LIMITS.get():
@@ -233,7 +233,7 @@ def _placed(args: Iterable[Any]) -> tuple[Hashable, ...]:
     return tuple((i, a.sharding) for i, a in enumerate(args) if _is_committed(a))
 
 
-def _is_committed(argument: Any) -> bool:
+def _is_committed(argument: object) -> bool:
     """Whether an argument is committed to devices; one that is traced is nowhere."""
     traced = type(argument).__name__.endswith("Tracer")
     return not traced and getattr(argument, "committed", False) is True

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 from threading import get_ident
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from graphc.runtime.driver.stance import lowered
@@ -32,7 +33,7 @@ EVENTS: list[Event] = []  # of the whole process, in order
 _listening: list[Any] = []
 
 
-def listen(jax: Any) -> None:
+def listen(jax: ModuleType) -> None:
     """Record compilations of XLA from now on."""
     if not _listening:
         _listening.append(jax)
@@ -58,7 +59,7 @@ def skip_long_programs() -> None:
     lines.register_exclusion(LONG)
 
 
-def _note(event: str, seconds: float, fun_name: str = "", **_: Any) -> None:
+def _note(event: str, seconds: float, fun_name: str = "", **_: object) -> None:
     if event == COMPILED:
         EVENTS.append(Event(get_ident(), fun_name, seconds))
     elif event == LOWERED:
@@ -70,7 +71,7 @@ def since(start: int) -> list[Event]:
     return [event for event in EVENTS[start:] if event.thread == get_ident()]
 
 
-def quick(jax: Any, on_device: Callable[..., Any]) -> Callable[..., Any]:
+def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., object]:
     """`on_device` of a program, at a tenth of its time where an array is like another.
 
     It ends in the function that `jax.device_put` ends in, after many checks. No public
@@ -82,7 +83,7 @@ def quick(jax: Any, on_device: Callable[..., Any]) -> Callable[..., Any]:
     type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
     last: tuple[Any, list[Any]] = None, []  # a sharding takes long to hash
 
-    def placed(array: Any, like: Any = None) -> Any:
+    def placed(array: Any, like: Any = None) -> object:
         nonlocal last
         if like is None:
             return on_device(array)
@@ -100,8 +101,8 @@ def quick(jax: Any, on_device: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wide(
-    jax: Any, program: Callable[..., Any], jitted: Callable[..., Any]
-) -> Callable[..., Any]:
+    jax: ModuleType, program: Callable[..., object], jitted: Callable[..., object]
+) -> Callable[..., object]:
     """`program`, which runs `jitted` with 64 bits allowed, at a sixth of its time.
 
     It calls what the context `jax.enable_x64(True)` calls. Where JAX has changed that,
@@ -112,7 +113,7 @@ def wide(
     if swap is None or restore is None:
         return program
 
-    def run(*args: Any) -> Any:
+    def run(*args: object) -> object:
         before = swap(True)
         try:
             return jitted(*args)
@@ -122,7 +123,7 @@ def wide(
     return run
 
 
-def _batched_device_put(jax: Any) -> Callable[..., Any] | None:
+def _batched_device_put(jax: ModuleType) -> Callable[..., object] | None:
     """The function of jaxlib, if it still is what it was."""
     try:
         put: Callable[..., Any] = jax._src.lib._jax.batched_device_put

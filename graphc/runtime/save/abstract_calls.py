@@ -12,10 +12,12 @@ import numpy as np
 
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
+from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.graph.op import rebuild
 from graphc.ir.sizes.dims import evaluate
+from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.capacities import rounded_up
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -41,7 +43,7 @@ class Stages(ABC):
     """
 
     def __init__(
-        self, jax: Any, plan: Plan, driver: Driver, module: Any, target: Target
+        self, jax: Any, plan: Plan, driver: Driver, module: object, target: Target
     ) -> None:
         self.jax = jax
         self.plan = plan
@@ -70,14 +72,20 @@ class Stages(ABC):
         return self.driver.reads
 
     @abstractmethod
-    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+    def make(
+        self, key: StageKey, arguments: Sequence[object]
+    ) -> Sequence[ConcreteArray]:
         """Make the program of a stage for types, or numbers: the types that it gives.
 
         The static arguments are those in the key.
         """
 
     def given(
-        self, stage: int, statics: Row, structs: Sequence[Any], numbers: Sequence[Any]
+        self,
+        stage: int,
+        statics: Row,
+        structs: Sequence[Any],
+        numbers: Sequence[object],
     ) -> list[Any]:
         """The types that the program of a stage gives, which is made the first time.
 
@@ -92,8 +100,8 @@ class Stages(ABC):
             return [make(*kind) for kind in self._result_types[key]]
 
     def _arguments(
-        self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
-    ) -> Sequence[Any]:
+        self, stage: int, structs: Sequence[object], numbers: Sequence[object]
+    ) -> Sequence[object]:
         """The arguments of a program, as it is called."""
         return structs
 
@@ -157,21 +165,21 @@ class AbstractCall:
         pairs = zip(known, self.arguments, strict=True)
         return [a if n is None else int(n) for n, a in pairs]
 
-    def _struct(self, shape: Iterable[int], dtype: Any) -> Any:
+    def _struct(self, shape: Iterable[int], dtype: DTypeLike) -> object:
         with self._stages.jax.enable_x64(True):
             return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
 
-    def _noted(self, struct: Any, number: NDArray) -> Any:
+    def _noted(self, struct: object, number: NDArray) -> object:
         """The type of an array, whose numbers are known."""
         self._numbers[id(struct)] = struct, number
         return struct
 
-    def _number_of(self, struct: Any) -> NDArray | None:
+    def _number_of(self, struct: object) -> NDArray | None:
         """The numbers of an array, where they are known."""
         entry = self._numbers.get(id(struct))
         return None if entry is None else entry[1]
 
-    def read(self, array: Any, name: str) -> int:
+    def read(self, array: object, name: str) -> int:
         """The size that was given for a name, or that follows from others."""
         number = self._number_of(array)
         return self.sizes[name] if number is None else int(number)
@@ -180,18 +188,18 @@ class AbstractCall:
         """The type of an integer."""
         return self._noted(self._struct((), dtype), np.array(integer, dtype))
 
-    def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
+    def steps(self, results: Sequence[ConcreteArray], carries: int, name: str) -> int:
         """The steps that a loop does in a piece, of those that were given."""
         left = self._left.setdefault(name, self.sizes[name])
         steps_done: int = min(left, results[carries + 1].shape[0])
         self._left[name] = left - steps_done
         return steps_done
 
-    def goes_on(self, results: Sequence[Any], name: str) -> bool:
+    def goes_on(self, results: Sequence[ConcreteArray], name: str) -> bool:
         """Whether a loop has steps left after a piece."""
         return self._left[name] > 0
 
-    def loop(self, loop: Loop, walk: Walk) -> list[Any]:
+    def loop(self, loop: Loop, walk: Walk) -> list[object]:
         """The types of what a loop gives: its steps have the same, but for sizes."""
         operands = given_to(loop, walk)
         rows = [self._struct(x.shape[1:], x.dtype) for x in operands.rows]
@@ -204,16 +212,16 @@ class AbstractCall:
         told = [] if loop.going is None else [self.number(steps or 0, "int32")]
         return [*carries, *told, *stacked]
 
-    def joined(self, pieces: Sequence[Any]) -> Any:
+    def joined(self, pieces: Sequence[Any]) -> object:
         """The type of the rows of pieces."""
         count = sum(piece.shape[0] for piece in pieces)
         return self._struct((count, *pieces[0].shape[1:]), pieces[0].dtype)
 
-    def rows(self, array: Any, count: int) -> Any:
+    def rows(self, array: Any, count: int) -> object:
         """The type of so many rows of an array."""
         return self._struct((count, *array.shape[1:]), array.dtype)
 
-    def holds(self, condition: Any) -> Sequence[int]:
+    def holds(self, condition: object) -> Sequence[int]:
         """Conditions are taken to hold."""
         return ()
 
@@ -234,11 +242,11 @@ class AbstractCall:
         self.stored[id(array)] = shape
         return self._struct(shape, array.dtype)
 
-    def cut(self, array: Any, shape: Row) -> Any:
+    def cut(self, array: Any, shape: Row) -> object:
         """The type of the part of an array that counts."""
         return self._struct(shape, array.dtype)
 
-    def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
+    def run(self, stage: int, statics: Row, arrays: Sequence[object]) -> Sequence[Any]:
         """The types of what a program gives, which is made the first time."""
         numbers = list(map(self._number_of, arrays))
         structs = self._stages.given(stage, statics, arrays, numbers)
@@ -258,7 +266,7 @@ def _as_step(listed: Sequence[Any]) -> Step:
     return Step(word, tuple(parts))
 
 
-def _alone(node: Node) -> Any:
+def _alone(node: Node) -> object:
     """A node that runs on the host as a jitted function of what is no literal."""
     taken = [
         variable(f"x{i}", v.type) if literal_of(v) is None else v

@@ -72,7 +72,7 @@ class Contents:
     parameters: list[list[Any]] | None = None
     least: int = 0
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, object]:
         """The manifest, without what is said of constants and the graph."""
         return {
             "format": FORMAT,

@@ -4,6 +4,7 @@ import importlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class Exporter(Stages):
         axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}
         self._axes = {s.name for s in axes}
 
-    def export(self, call: AbstractCall) -> list[Any]:
+    def export(self, call: AbstractCall) -> list[object]:
         """Export the programs of a call: the types of its arguments."""
         call.take()
         shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
@@ -84,7 +85,7 @@ class Exporter(Stages):
             self.served.append([shapes, told])
         return call.arguments
 
-    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
         """Export the program of a stage for arguments of these types."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
@@ -96,13 +97,13 @@ class Exporter(Stages):
         outputs: Sequence[Any] = module.out_avals
         return outputs
 
-    def steps(self) -> list[list[Any]]:
+    def steps(self) -> list[list[object]]:
         """The steps of the driver, with the rows of capacities that were met."""
         tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
         return [_with_rows(step, tables) for step in self.driver.steps]
 
 
-def _with_rows(step: list[Any], tables: Sequence[Any]) -> list[Any]:
+def _with_rows(step: list[Any], tables: Sequence[object]) -> list[object]:
     """A step, with rows of capacities in place of the number of policies."""
     if step[0] == "capacities":
         return [*step[:3], tables[step[3]]]
@@ -117,12 +118,12 @@ def _elements(row: Row) -> tuple[int, Row]:
     return math.prod(row), row
 
 
-def kinds_of(arrays: Iterable[Any]) -> list[list[Any]]:
+def kinds_of(arrays: Iterable[Any]) -> list[list[object]]:
     """Types of arrays, as a manifest tells them."""
     return [["", a.dtype.name, list(a.shape)] for a in arrays]
 
 
-def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[Any]) -> Any:
+def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[object]) -> Any:
     """A jitted function, exported by JAX. Raises GraphError where that cannot be."""
     make = importlib.import_module("jax.export").export
     try:
@@ -137,7 +138,7 @@ def exported(jitted: Any, platforms: Sequence[str], arguments: Sequence[Any]) ->
     return module
 
 
-def _require_fitting(jax: Any, module: Any) -> None:
+def _require_fitting(jax: ModuleType, module: ModuleType) -> None:
     """Raise GraphError where a branch does not fit the sizes that are exported.
 
     Whether it is taken is known in calls only, and a file has no place for that.

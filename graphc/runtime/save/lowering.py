@@ -10,12 +10,14 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 from graphc.backends.jax import is_direct
 from graphc.backends.sharding.text import plan_layout
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.meshes import jax_sharding
@@ -40,9 +42,9 @@ class Lowering(Stages):
 
     def __init__(
         self,
-        jax: Any,
+        jax: object,
         plan: Plan,
-        module: Any,
+        module: object,
         target: Target,
         wide: bool,
         kinds: Mapping[str, Any],
@@ -85,8 +87,8 @@ class Lowering(Stages):
         return [AbstractCall(self, _SizesOfCall(call.sizes)) for call in abstract_calls]
 
     def _arguments(
-        self, stage: int, structs: Sequence[Any], numbers: Sequence[Any]
-    ) -> Sequence[Any]:
+        self, stage: int, structs: Sequence[Any], numbers: Sequence[object]
+    ) -> Sequence[ConcreteArray]:
         """True sizes of padded arguments are given as integers of Python."""
         index = self.driver.segments[stage]
         inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
@@ -104,7 +106,7 @@ class Lowering(Stages):
         make = self.jax.ShapeDtypeStruct
         return make(struct.shape, struct.dtype, sharding=sharding)
 
-    def make(self, key: StageKey, arguments: Sequence[Any]) -> Sequence[Any]:
+    def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
         """Lower the program of a stage for these arguments: the types that it gives."""
         stage, statics, _ = key
         jitted = self.jitted(stage)
@@ -114,7 +116,7 @@ class Lowering(Stages):
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
         return self._leaves(lowered.out_info)
 
-    def _leaves(self, told: Any) -> Sequence[Any]:
+    def _leaves(self, told: Any) -> Sequence[ConcreteArray]:
         results = told[0] if has_flags(told) else told
         leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
@@ -132,15 +134,17 @@ class Lowering(Stages):
             warnings.warn(problem, AheadWarning, stacklevel=user_level())
 
 
-def _is_one_of(value: Value, kinds: Mapping[str, Any]) -> bool:
+def _is_one_of(value: Value, kinds: Mapping[str, object]) -> bool:
     return not value.type.rank and value.dtype.kind in kinds
 
 
-def executables_of(jax: Any, lowered: Sequence[Any], threads: int | None) -> list[Any]:
+def executables_of(
+    jax: ModuleType, lowered: Sequence[Value], threads: int | None
+) -> list[object]:
     """The executables of what is lowered; XLA compiles them on threads."""
     executables = Executables(jax)
 
-    def compile(one: Any) -> Any:
+    def compile(one: Any) -> object:
         with executables.kept():
             return one.compile()
 

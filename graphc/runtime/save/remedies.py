@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import Any
 
 from graphc.errors import GraphError
 from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
@@ -15,7 +14,7 @@ from graphc.transform.planning.plan import Plan
 _NUMBERS = bool, int, float, complex
 
 
-def sizes_of_call(plan: Plan, args: Sequence[Any]) -> dict[str, int]:
+def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
     """The sizes that arguments tell, by the names that `compile` takes.
 
     Arguments may be types, or None where nothing is told. Keys of JAX have an axis less
@@ -32,9 +31,7 @@ def sizes_of_call(plan: Plan, args: Sequence[Any]) -> dict[str, int]:
     return {s.name: sizes[s] for s in asked(plan.called) if s in sizes}
 
 
-def remedy(
-    prepared: Prepared, args: Sequence[Any], refused: Refused
-) -> Remedy:
+def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Remedy:
     """The remedy of a call with these arguments; none for where they are placed."""
     plan = prepared.plan
     known = sizes_of_call(plan, args)

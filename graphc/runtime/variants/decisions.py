@@ -177,7 +177,7 @@ class SavedDecisions:
             )
 
 
-def decisions_of(option: Any, op: str) -> SavedDecisions | None:
+def decisions_of(option: object, op: str) -> SavedDecisions | None:
     """The decisions that an option gives: themselves, a path, or several of these."""
     if option is None or isinstance(option, SavedDecisions):
         return option
@@ -218,7 +218,7 @@ def _text_of(program: DecidedProgram) -> str:
     )
 
 
-def _size_data(size: DecidedSize) -> dict[str, Any]:
+def _size_data(size: DecidedSize) -> dict[str, object]:
     data: dict[str, Any] = {"policy": None}
     if isinstance(size.policy, Pad):
         name = "tied" if isinstance(size.policy, Tied) else "pad"
@@ -274,13 +274,13 @@ def _size(data: Any) -> DecidedSize:
     return DecidedSize(policies[data["policy"]], *counts)
 
 
-def _string(data: Any) -> str:
+def _string(data: object) -> str:
     if not isinstance(data, str):
         raise TypeError
     return data
 
 
-def _integer(data: Any) -> int:
+def _integer(data: object) -> int:
     if type(data) is not int:
         raise TypeError
     return data

@@ -48,7 +48,7 @@ class Generation:
         padded = self.prepared.plan.padded if facts.padded else None
         return bool(symbols.difference(padded.policies if padded else ()))
 
-    def key(self, args: tuple[Any, ...]) -> Key:
+    def key(self, args: tuple[object, ...]) -> Key:
         """The sizes of arguments that its segments depend on."""
         return tuple([part(args) for _, part in self._parts])
 
@@ -56,17 +56,19 @@ class Generation:
         """The same by name, without what has none."""
         return {name: part(args) for name, part in self._parts if name}
 
-    def note(self, args: tuple[Any, ...]) -> None:
+    def note(self, args: tuple[object, ...]) -> None:
         """It is compiled for the sizes of these arguments."""
         self.seen.add(self.key(args))
 
-    def leave(self, args: tuple[Any, ...]) -> None:
+    def leave(self, args: tuple[object, ...]) -> None:
         """Arguments of these sizes are for the newest program from now on."""
         self.seen.discard(self.key(args))
 
     def observed(
-        self, run: Callable[..., Any], instead: Callable[..., Callable[..., Any] | None]
-    ) -> Callable[..., Any]:
+        self,
+        run: Callable[..., object],
+        instead: Callable[..., Callable[..., object] | None],
+    ) -> Callable[..., object]:
         """`run` of this program; each call is observed.
 
         Where the sizes are new, `instead` is asked for another function to run.
@@ -74,7 +76,7 @@ class Generation:
 
         told_by, known = shapes_and_numbers(self.prepared), set[Key]()
 
-        def observing(*args: Any) -> Any:
+        def observing(*args: object) -> object:
             try:
                 told = told_by(args)
                 key = None if told in known else self.key(args)
@@ -104,23 +106,23 @@ class Generations:
         self.running: Generation | None = None
         self.start = 0  # of the events that are of the newest program
 
-    def around(self, newest: Callable[..., Any]) -> Callable[..., Any]:
+    def around(self, newest: Callable[..., object]) -> Callable[..., object]:
         """The function that runs a call on the program that is compiled for it."""
         if not self.older:
             return newest
 
-        def run(*args: Any) -> Any:
+        def run(*args: object) -> object:
             self.running = None
             older = self._compiled_for(args)
             return self._on_older(*older, args) if older else newest(*args)
 
         return run
 
-    def serve(self, args: tuple[Any, ...]) -> bool:
+    def serve(self, args: tuple[object, ...]) -> bool:
         """Whether an older program runs calls of these sizes."""
         return self._compiled_for(args) is not None
 
-    def _compiled_for(self, args: tuple[Any, ...]) -> tuple[Generation, Key] | None:
+    def _compiled_for(self, args: tuple[object, ...]) -> tuple[Generation, Key] | None:
         """The older program that is compiled for the sizes of these arguments."""
         for one in self.older:
             try:
@@ -131,7 +133,7 @@ class Generations:
                 return one, key
         return None
 
-    def _on_older(self, one: Generation, key: Key, args: tuple[Any, ...]) -> Any:
+    def _on_older(self, one: Generation, key: Key, args: tuple[object, ...]) -> object:
         start = len(EVENTS)
         self.running = one
         result = one.run(*args)

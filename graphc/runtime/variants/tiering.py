@@ -150,8 +150,8 @@ class Tiers:
         self.calls = 0  # on NumPy
 
     def around(
-        self, prepared: Prepared, jax: Callable[..., Any], announced: Announcements
-    ) -> Callable[..., Any]:
+        self, prepared: Prepared, jax: Callable[..., object], announced: Announcements
+    ) -> Callable[..., object]:
         """The function that chooses between the NumPy program and the prepared one.
 
         `announced` are the compilations of the latter. Where there are to be none, a
@@ -161,7 +161,7 @@ class Tiers:
         parts = parts_of(prepared)
         self.costs.forget()
 
-        def run(*args: Any) -> Any:
+        def run(*args: object) -> object:
             if any(map(_is_traced, args)):
                 return jax(*args)
             key = tuple([part(args) for _, part in parts])
@@ -176,7 +176,7 @@ class Tiers:
 
         return run
 
-    def _on_numpy(self, key: SizesKey, args: ArgumentValues) -> Any:
+    def _on_numpy(self, key: SizesKey, args: ArgumentValues) -> object:
         if not self._signature.plain.issuperset(map(type, args)):
             args = self._signature.admit(args)
         start = self.clock()
@@ -215,7 +215,9 @@ class Tiers:
         )
 
 
-def owned(result: Any, outputs: Outputs, array: Callable[..., Any] = np.array) -> Any:
+def owned(
+    result: Any, outputs: Outputs, array: Callable[..., object] = np.array
+) -> object:
     """The outputs as NumPy arrays of one layout; JAX sorts the keys of dicts.
 
     They are copied, unless `array` is `np.asarray`, for arrays that nobody else has.
@@ -306,12 +308,12 @@ def _kind(i: int) -> PartRunner:
     return lambda args: _kind_of(args[i])
 
 
-def _kind_of(argument: Any) -> Any:
+def _kind_of(argument: object) -> object:
     weak = getattr(argument, "weak_type", False)
     return getattr(argument, "dtype", type(argument)), weak
 
 
-def _is_traced(argument: Any) -> bool:
+def _is_traced(argument: object) -> bool:
     return type(argument).__name__.endswith("Tracer")
 
 

@@ -11,7 +11,6 @@ d/dx - i d/dy, the transpose of the derivative without a conjugate.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from graphc.ir.graph.walk import ancestors, inputs_of
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import equal
-from graphc.ir.types import is_inexact
+from graphc.ir.types import NDArray, is_inexact
 from graphc.ops.common.broadcasting import any_to, summed_to
 from graphc.transform.derivatives.recomputed import kept, kept_inputs
 
@@ -202,7 +201,7 @@ def _may_spoil(node: Node, d: Value) -> bool:
     return not (_is_plain(first) or _is_plain(second))
 
 
-def _is_plain(literal: "np.ndarray[Any, Any] | None") -> bool:
+def _is_plain(literal: NDArray | None) -> bool:
     return literal is not None and bool(np.isfinite(literal).all())
 
 

@@ -14,6 +14,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, op
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
@@ -32,7 +33,9 @@ _checkpointed.emit("{values}")
 
 
 @_checkpointed.vjp
-def _(g: Any, *values: Value, count: int) -> tuple[Value | None, ...]:
+def _(
+    g: Value | tuple[Value | None, ...], *values: Value, count: int
+) -> tuple[Value | None, ...]:
     outputs, saved = values[:count], values[count:]
     cotangents = g if isinstance(g, tuple) else (g,)
     # The same nodes on the same values would be those of the forward pass.
@@ -44,7 +47,7 @@ def _(g: Any, *values: Value, count: int) -> tuple[Value | None, ...]:
 
 
 @_checkpointed.batch
-def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]:
+def _(n: Size, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]:
     spread_out = map(spread, [n] * len(values), batched, values)
     return _checkpointed.bind(tuple(spread_out), {"count": count}).outputs
 
@@ -52,7 +55,7 @@ def _(n: Any, batched: Batched, *values: Value, count: int) -> tuple[Value, ...]
 _checkpointed.padding(first_values)
 
 
-def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
+def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     """`function`, whose inner values are computed again where a gradient needs them.
 
     It trades time for memory: only the arguments, and values from outside that
@@ -60,7 +63,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def recomputed(*args: Any) -> Any:
+    def recomputed(*args: object) -> Any:
         arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         result = function(*unflatten(form, arguments))
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))

@@ -6,6 +6,7 @@ from typing import Any
 
 from graphc.control.pytree import flatten, unflatten
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import INPUT, as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, op
@@ -43,7 +44,7 @@ _custom_vjp.selective = True
 
 @_custom_vjp.vjp
 def _(
-    g: Any,
+    g: Value | tuple[Value | None, ...],
     *values: Value,
     count: int,
     rule: Opaque,
@@ -61,7 +62,12 @@ def _(
 
 @_custom_vjp.batch
 def _(
-    n: Any, batched: Batched, *values: Value, count: int, rule: Opaque, sizes: SizeTuple
+    n: Size,
+    batched: Batched,
+    *values: Value,
+    count: int,
+    rule: Opaque,
+    sizes: SizeTuple,
 ) -> tuple[Value, ...]:
     def many(
         arguments: list[Value],
@@ -92,14 +98,14 @@ _custom_vjp.for_gradients = True
 class CustomVjp:
     """A function of values with a gradient rule of its own; see `custom_vjp`."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
         self._forward: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
         update_wrapper(self, function)
 
     def defvjp(
-        self, forward: Callable[..., Any], backward: Callable[..., Any]
+        self, forward: Callable[..., object], backward: Callable[..., object]
     ) -> "CustomVjp":
         """Say how cotangents come about.
 
@@ -110,7 +116,7 @@ class CustomVjp:
         self._forward, self._backward = forward, backward
         return self
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         """The function's result, which has this gradient. Raises GraphError where the
         rule is missing or the function uses a variable that is no argument."""
         if self._forward is None:
@@ -124,7 +130,7 @@ class CustomVjp:
         ruled = with_rule(outputs, arguments, self._rule(form, like), name)
         return unflatten(like, list(ruled))
 
-    def _rule(self, form: Any, like: Any) -> Backward:
+    def _rule(self, form: object, like: object) -> Backward:
         forward, backward = self._forward, self._backward
 
         def rule(
@@ -141,7 +147,7 @@ class CustomVjp:
         return rule
 
 
-def _fitted(answer: Any, form: Any, arguments: list[Value]) -> list[Value | None]:
+def _fitted(answer: ArrayLike, form: Any, arguments: list[Value]) -> list[Value | None]:
     """The cotangents of a user's rule, one per argument and of its type."""
     if not isinstance(answer, (tuple, list)) or len(answer) != len(form):
         raise graph_error(
@@ -160,12 +166,12 @@ def _fitted(answer: Any, form: Any, arguments: list[Value]) -> list[Value | None
     return gradients
 
 
-def _leaves(part: Any) -> list[Any]:
+def _leaves(part: object) -> list[object]:
     leaves: list[Any] = flatten(part, leaf=lambda v: v)[0]
     return leaves
 
 
-def _of_type(d: Any, value: Value) -> Value | None:
+def _of_type(d: object, value: Value) -> Value | None:
     if not is_inexact(value.dtype):
         return None
     converted = cast(as_value(d), value.dtype)
@@ -208,7 +214,7 @@ def with_rule(
     return _custom_vjp.bind((*outputs, *arguments), params).outputs
 
 
-def custom_vjp(function: Callable[..., Any]) -> CustomVjp:
+def custom_vjp(function: Callable[..., object]) -> CustomVjp:
     """`function` with a gradient rule of its own, given by `defvjp`.
 
     >>> import graphc, graphc.tensor as gt

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
-from graphc.ir.types import is_float, is_inexact
+from graphc.ir.types import NDArray, is_float, is_inexact
 
 _MOST = 64  # values that are looked at: what is not shown by then is not so
 Holds = Callable[["Interval", "Interval"], bool]
@@ -114,7 +114,7 @@ def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
     return _UNKNOWN
 
 
-def _of_literal(array: "np.ndarray[Any, Any]") -> Interval:
+def _of_literal(array: NDArray) -> Interval:
     if array.dtype.kind not in "biuf" or not array.size or np.isnan(array).any():
         return _UNKNOWN
     return Interval(float(array.min()), float(array.max()), bool(array.all()))

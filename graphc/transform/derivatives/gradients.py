@@ -28,7 +28,9 @@ Pull = Callable[
 ]
 
 
-def grad(cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise") -> Any:
+def grad(
+    cost: object, wrt: object = None, *, disconnected: Disconnected = "raise"
+) -> Any:
     """The gradient of a real scalar in `wrt`: a value, or a list or dict of values.
 
     Gives the same structure back, each value with the dtype and shape of what it is
@@ -47,13 +49,13 @@ def grad(cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise") ->
     return _grad(cost, wrt, disconnected, pulled)
 
 
-def _grad(cost: Any, wrt: Any, disconnected: Disconnected, pull: Pull) -> Any:
+def _grad(cost: object, wrt: object, disconnected: Disconnected, pull: Pull) -> object:
     seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
     return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
 
 
 def value_and_grad(
-    cost: Any, wrt: Any = None, *, disconnected: Disconnected = "raise"
+    cost: object, wrt: object = None, *, disconnected: Disconnected = "raise"
 ) -> tuple[Value, Any]:
     """`(cost, grad(cost, wrt))`."""
     values_only("value_and_grad", cost, wrt)
@@ -61,9 +63,9 @@ def value_and_grad(
 
 
 def vjp(
-    outputs: Any,
-    wrt: Any = None,
-    cotangents: Any = None,
+    outputs: object,
+    wrt: object = None,
+    cotangents: object = None,
     *,
     disconnected: Disconnected = "raise",
 ) -> Any:
@@ -78,7 +80,7 @@ def vjp(
     return _pulled("vjp", values, seeds, wrt, disconnected, pulled)
 
 
-def jvp(outputs: Any, wrt: Any = None, tangents: Any = None) -> Any:
+def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
     """The product of the Jacobian of `outputs` in `wrt` with `tangents`.
 
     `tangents` has the structure of `wrt` and its shapes; the result the structure of
@@ -111,7 +113,7 @@ pushforward = jvp
 
 
 def jacobian(
-    outputs: Any, wrt: Any = None, *, disconnected: Disconnected = "raise"
+    outputs: object, wrt: object = None, *, disconnected: Disconnected = "raise"
 ) -> Any:
     """The derivatives of every element of `outputs` in every element of `wrt`.
 
@@ -125,7 +127,7 @@ def jacobian(
     return unflatten(like, derivatives)
 
 
-def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
+def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> object:
     if not is_inexact(output.dtype):
         raise graph_error("needs floats", op="jacobian", got=str(output.type))
     shape = output.type.shape
@@ -141,7 +143,7 @@ def _jacobian_of(output: Value, wrt: Any, disconnected: Disconnected) -> Any:
     )
 
 
-def hessian(cost: Any, wrt: Any = None) -> Any:
+def hessian(cost: object, wrt: object = None) -> Any:
     """The second derivatives of a real scalar: the Jacobian of its gradient.
 
     For structures, each value of `wrt` has a structure of blocks against all of them.
@@ -181,7 +183,7 @@ def _awaited_aside(node: Node) -> tuple[Value, ...]:
     return node.inputs[:1] if node.primitive is BARRIER else operands(node)
 
 
-def hvp(cost: Any, wrt: Any = None, vectors: Any = None) -> Any:
+def hvp(cost: object, wrt: object = None, vectors: object = None) -> Any:
     """The product of the Hessian of a real scalar in `wrt` with `vectors`.
 
     `vectors` and the result have the structure of `wrt` and its shapes.
@@ -191,7 +193,7 @@ def hvp(cost: Any, wrt: Any = None, vectors: Any = None) -> Any:
     return jvp(gradient, wrt, vectors)
 
 
-def values_only(op: str, of: Any, *more: Any) -> None:
+def values_only(op: str, of: object, *more: object) -> None:
     """Raise GraphError for a Python function, and for arguments that are left out."""
     more_names = ("x", "v")[: len(more)]
     if callable(of):
@@ -201,7 +203,7 @@ def values_only(op: str, of: Any, *more: Any) -> None:
         raise graph_error("an argument is missing", op=op, expected=usage)
 
 
-def _real_scalar(cost: Any, op: str) -> Value:
+def _real_scalar(cost: object, op: str) -> Value:
     value = as_value(cost)
     problem = hint = ""
     if value.type.rank:
@@ -216,7 +218,7 @@ def _real_scalar(cost: Any, op: str) -> Value:
     return value
 
 
-def _alike(structure: Any, values: list[Value], op: str, what: str) -> list[Value]:
+def _alike(structure: object, values: list[Value], op: str, what: str) -> list[Value]:
     """One value per value of `values`, of its dtype and shape."""
     parts = [as_value(v) for v in flatten(structure, leaf=as_value)[0]]
     if len(parts) != len(values):
@@ -239,10 +241,10 @@ def _pulled(
     op: str,
     outputs: list[Value],
     cotangents: list[Value],
-    wrt: Any,
+    wrt: object,
     disconnected: Disconnected,
     pull: Pull,
-) -> Any:
+) -> object:
     if disconnected not in ("raise", "zero"):
         raise graph_error(
             "`disconnected` is what to do with values that the cost does not depend on",

@@ -24,7 +24,7 @@ InAxis = int | str | None
 
 
 def vmap(
-    function: Callable[..., Any] | Graph, in_axes: Any = 0, out_axes: Any = 0
+    function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., Any]:
     """`function` for each index of an axis of its arguments, all at once.
 
@@ -45,7 +45,7 @@ def vmap(
         function = partial(_graph_of, function)
 
     @wraps(function)
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: object) -> Any:
         values, like = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         axes = _axes_of(in_axes, list(args), "in_axes")
         places = [_place(a, v) for a, v in zip(axes, values, strict=True)]
@@ -65,7 +65,7 @@ def vmap(
     return mapped
 
 
-def _graph_of(graph: Graph, *values: Value) -> Any:
+def _graph_of(graph: Graph, *values: Value) -> object:
     """The output of a graph, or a list of several, computed of other inputs."""
     if len(values) != len(graph.inputs):
         problem = f"{len(values)} arguments for a graph of {len(graph.inputs)} inputs"
@@ -96,7 +96,7 @@ def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[S
     ]
 
 
-def _axes_of(axes: Any, args: Any, what: str) -> list[InAxis]:
+def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     """One axis per value of the arguments."""
     inside = items(args)
     if inside is None:
@@ -202,7 +202,7 @@ class _Batch:
                 _check(node, old, new)
                 self._batched[old] = new
 
-    def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> Any:
+    def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> object:
         primitive = node.primitive
         # A node that does not demand its sizes has them as inputs.
         params = for_sizes(node, self._shared) if node.demands else node.params

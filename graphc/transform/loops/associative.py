@@ -36,7 +36,7 @@ Combine = Callable[[list[Value], list[Value]], list[Value]]
 
 @public()
 def associative_scan(
-    fn: Callable[[Any, Any], Any], x: Any, reverse: bool = False, axis: int = 0
+    fn: Callable[..., object], x: object, reverse: bool = False, axis: int = 0
 ) -> Any:
     """All running results of an associative function along `axis`.
 

@@ -6,6 +6,7 @@ gives results of that size; results of branches not taken are cut or padded to i
 """
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 from graphc.ir.graph.build import SIZE, as_size, as_value, cast, size_value
@@ -68,7 +69,7 @@ def _fitted(x: Array, *, shape: tuple[Size, ...]) -> TensorType:
     return x.type.like(shape)
 
 
-def fitted(xp: Any, x: Any, shape: Any) -> Any:
+def fitted(xp: ModuleType, x: Any, shape: tuple[int, ...]) -> Any:
     """Printed into programs: the branch that is taken has this shape already."""
     if x.shape == shape:
         return x

@@ -16,12 +16,20 @@ from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
 from graphc.control.switch import Branch, run_switch
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, variable
 from graphc.ir.graph.nodes import Node, Value, recording_shared
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
+from graphc.ir.types import (
+    BOOL,
+    INT32,
+    DType,
+    TensorType,
+    is_integer,
+    name_of,
+)
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.effects.host_calls import CALLS
 from graphc.transform.loops.branch_sizes import fit, size_of_branch
@@ -71,8 +79,8 @@ def _kind(dtype: DType) -> int:
 
 
 def _choose(
-    index: Value, branches: Sequence[Callable[..., Any]], operands: Any, op: str
-) -> Any:
+    index: Value, branches: Sequence[Callable[..., object]], operands: Any, op: str
+) -> object:
     operand_parts, form = numbers_and_parts(list(operands))
     values = [v for v in operand_parts if not v.type.weak]
     variables = [fresh(v) for v in values]
@@ -151,7 +159,7 @@ def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Bra
 
 
 @public()
-def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
+def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
 
     As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from
@@ -181,7 +189,7 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any) -> Any:
 
 
 @public()
-def switch(index: Any, branches: Sequence[Any], *operands: Any) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Any], *operands: object) -> Any:
     """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
 
     >>> import graphc, graphc.tensor as gt

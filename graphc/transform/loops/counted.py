@@ -15,9 +15,11 @@ from graphc.control.pytree import unflatten
 from graphc.control.scan import StepResult, run_scan
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, at_least
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F, public
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size, bounds, maximum
 from graphc.ops.common.batching import Batched
 from graphc.ops.effects.host_calls import HOST_CALL
@@ -28,11 +30,11 @@ from graphc.transform.loops.scan_api import length_of, scan
 
 @public()
 def fori_loop(
-    lower: Any,
-    upper: Any,
-    body: Callable[[Any, Any], Any],
-    init: Any,
-    checkpoint: Any = None,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body: Callable[..., object],
+    init: object,
+    checkpoint: object = None,
 ) -> Any:
     """`carry = body(i, carry)` for i from `lower` up to `upper`, without it.
 
@@ -83,7 +85,7 @@ def fori_loop(
 
 
 @public(name="map")
-def map_(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any:
+def map_(f: Callable[..., object], xs: object, batch_size: int | None = None) -> Any:
     """`f` of each element of `xs` along the first axis, one after another, stacked.
 
     As `jax.lax.map`; `graphc.vmap` does all at once, with more memory. `batch_size`
@@ -108,11 +110,11 @@ def map_(f: Callable[[Any], Any], xs: Any, batch_size: int | None = None) -> Any
     return _in_batches(f, xs, batch_size)
 
 
-def _applied(f: Callable[[Any], Any], x: Any) -> Any:
+def _applied(f: Callable[..., object], x: Any) -> object:
     return ask(f, [x], "map", "the function")
 
 
-def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
+def _in_batches(f: Callable[..., object], xs: object, size: int) -> Any:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
     forms: list[Any] = []
@@ -143,7 +145,7 @@ def _in_batches(f: Callable[[Any], Any], xs: Any, size: int) -> Any:
 
 
 @HOST_CALL.batch
-def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, ...]:
+def _(n: Size, batched: Batched, *values: Value, **params: Param) -> tuple[Value, ...]:
     """One call after another, as of one example each."""
 
     def one(rows: list[Value]) -> list[Value]:

@@ -35,13 +35,13 @@ Last = Callable[[list[Value], list[Value]], Value]  # after a step
 @public()
 def scan(
     body: Callable[[Any, Any], tuple[Any, Any]],
-    init: Any,
-    xs: Any = None,
-    length: Any = None,
+    init: object,
+    xs: object = None,
+    length: object = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     until: Callable[[Any, Any], Any] | None = None,
-    checkpoint: Any = None,
+    checkpoint: object = None,
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
 
@@ -90,9 +90,9 @@ class _Steps:
 
     def __init__(
         self,
-        body: Callable[[Any, Any], Any],
-        like: Any,
-        form: Any,
+        body: Callable[..., object],
+        like: object,
+        form: object,
         until: Callable[[Any, Any], Any] | None,
     ) -> None:
         self._body, self._until = body, until
@@ -182,14 +182,14 @@ def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
     return [F._part(v, 0, 0, size) for v in outputs]
 
 
-def _unroll(unroll: Any) -> int | bool:
+def _unroll(unroll: object) -> int | bool:
     if isinstance(unroll, bool) or (isinstance(unroll, int) and unroll > 0):
         return unroll
     problem = "unroll is a positive number of steps, or True for all"
     raise graph_error(problem, op="scan", got=repr(unroll))
 
 
-def length_of(rows: Sequence[Value], length: Any, op: str) -> Size:
+def length_of(rows: Sequence[Value], length: object, op: str) -> Size:
     """The number of steps over sequences, or the given `length`."""
     for value in rows:
         if not value.type.rank:

@@ -14,7 +14,11 @@ from graphc.transform.loops.gradient_common import pulled
 
 @SWITCH.vjp
 def _(
-    g: Any, index: Value, *values: Value, wanted: list[bool], **params: Any
+    g: Value | tuple[Value | None, ...],
+    index: Value,
+    *values: Value,
+    wanted: list[bool],
+    **params: Any,
 ) -> tuple[Value | None, ...]:
     bodies: tuple[Body, ...] = params["branches"].content
     cotangents = list(g) if isinstance(g, tuple) else [g]
@@ -40,7 +44,9 @@ def _(
 
 
 @SWITCH.batch
-def _(n: Size, batched: Batched, index: Value, *values: Value, **params: Any) -> Any:
+def _(
+    n: Size, batched: Batched, index: Value, *values: Value, **params: Any
+) -> tuple[Value, ...]:
     """Where examples choose for themselves, all branches are computed."""
     bodies: tuple[Body, ...] = params["branches"].content
     sizes = params["sizes"]

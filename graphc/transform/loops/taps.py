@@ -49,10 +49,10 @@ class _Tapped:
 def scan_taps(
     f: Callable[..., Any],
     outputs: Any,
-    sequences: Any = (),
-    length: Any = None,
+    sequences: object = (),
+    length: object = None,
     reverse: bool = False,
-    until: Callable[..., Any] | None = None,
+    until: Callable[..., object] | None = None,
 ) -> Any:
     """Results of `f` on elements of sequences and on its own outputs some steps ago.
 
@@ -107,7 +107,7 @@ def _listed(one_or_more: Any) -> Sequence[Any]:
     return one_or_more if isinstance(one_or_more, (list, tuple)) else [one_or_more]
 
 
-def _made(result: Any, count: int, several: bool) -> list[Any]:
+def _made(result: Any, count: int, several: bool) -> list[object]:
     """The outputs of a step, as a list."""
     if not several:
         return [result]
@@ -118,7 +118,7 @@ def _made(result: Any, count: int, several: bool) -> list[Any]:
     return list(result)
 
 
-def _taps(declared: Any) -> tuple[int, ...]:
+def _taps(declared: object) -> tuple[int, ...]:
     taps = tuple(_listed(declared))
     plain = all(isinstance(t, (int, np.integer)) for t in taps)
     if not taps or not plain or any(isinstance(t, bool) for t in taps):
@@ -127,7 +127,7 @@ def _taps(declared: Any) -> tuple[int, ...]:
     return tuple(map(int, taps))
 
 
-def _output(declared: Any) -> _Tapped | None:
+def _output(declared: object) -> _Tapped | None:
     if declared is None:
         return None
     if not isinstance(declared, dict):
@@ -152,14 +152,14 @@ def _output(declared: Any) -> _Tapped | None:
     return tapped
 
 
-def _sequence(declared: Any) -> _Tapped:
+def _sequence(declared: object) -> _Tapped:
     if not isinstance(declared, dict):
         return _Tapped(value_of(declared), (0,))
     _require_keys(declared, "input")
     return _Tapped(value_of(declared["input"]), _taps(declared.get("taps", 0)))
 
 
-def _require_keys(declared: dict[Any, Any], needed: str) -> None:
+def _require_keys(declared: dict[object, object], needed: str) -> None:
     if needed not in declared or not declared.keys() <= {needed, "taps"}:
         raise graph_error(
             "not a sequence or output with taps",

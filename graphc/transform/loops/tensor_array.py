@@ -10,6 +10,7 @@ from typing import Any
 from graphc.control.pytree import Compound
 from graphc.errors import graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import as_size, as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
@@ -44,7 +45,12 @@ class TensorArray(Compound):
     """
 
     def __init__(
-        self, capacity: Any, shape: Any = (), dtype: Any = None, *, like: Any = None
+        self,
+        capacity: SizeLike,
+        shape: ShapeLike = (),
+        dtype: DTypeLike | None = None,
+        *,
+        like: ArrayLike | None = None,
     ) -> None:
         size = as_size(capacity, "the capacity")
         if isinstance(size, int) and size < 0:
@@ -73,16 +79,16 @@ class TensorArray(Compound):
         """How many rows there may be."""
         return self._buffer.type.shape[0]
 
-    def append(self, x: Any) -> "TensorArray":
+    def append(self, x: ArrayLike) -> "TensorArray":
         """With a row more, at the end."""
         return self._written(self._count, self._count + 1, x)
 
-    def write(self, i: Any, x: Any) -> "TensorArray":
+    def write(self, i: ArrayLike, x: ArrayLike) -> "TensorArray":
         """With another row at `i`; if it is beyond the end, with zeros up to there."""
         place = self._place(i)
         return self._written(place, F.maximum(self._count, place + 1), x)
 
-    def read(self, i: Any) -> Value:
+    def read(self, i: ArrayLike) -> Value:
         """The row at `i`."""
         self._need_one()
         place = self._place(i)
@@ -108,7 +114,7 @@ class TensorArray(Compound):
         place = asserted(place, room, message, "index")
         return self.with_parts([self._buffer.at[place].set(row), count])
 
-    def _row(self, x: Any) -> Value:
+    def _row(self, x: ArrayLike) -> Value:
         """A row of the type that all have; Python numbers take their dtype."""
         shape, value = self._buffer.type.shape[1:], as_value(x)
         row = cast(value, self._buffer.dtype) if value.type.weak else value
@@ -123,7 +129,7 @@ class TensorArray(Compound):
             )
         return F.specify_shape(row, shape)
 
-    def _place(self, i: Any) -> Value:
+    def _place(self, i: ArrayLike) -> Value:
         """A number of a row, counted from the first one."""
         value = as_value(i)
         if value.type.rank or not is_integer(value.dtype):
@@ -146,7 +152,7 @@ class TensorArray(Compound):
                 hint="take their .buffer and .count, or hand them to vmap again",
             )
 
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, object]:
         """The values that it consists of."""
         return {"buffer": self._buffer, "count": self._count}
 

@@ -27,13 +27,13 @@ from graphc.transform.loops.scan_api import first_steps, run_stopping
 
 @public()
 def while_loop(
-    cond: Callable[[Any], Any],
-    body: Callable[[Any], Any],
-    init: Any,
-    max_steps: Any = None,
+    cond: Callable[..., object],
+    body: Callable[..., object],
+    init: object,
+    max_steps: object = None,
     collect: bool = False,
     on_exceeded: Literal["raise", "flag"] = "raise",
-    checkpoint: Any = None,
+    checkpoint: object = None,
 ) -> Any:
     """`carry = body(carry)` as long as `cond(carry)` holds, as `jax.lax.while_loop`.
 
@@ -79,7 +79,7 @@ def while_loop(
     return loop.result(ends, stacked)
 
 
-def _check(max_steps: Any, on_exceeded: Any) -> None:
+def _check(max_steps: object, on_exceeded: object) -> None:
     if on_exceeded not in ("raise", "flag"):
         raise graph_error(
             "what is done about too many steps is not known",
@@ -100,9 +100,9 @@ class _Loop:
 
     def __init__(
         self,
-        cond: Callable[[Any], Any],
-        body: Callable[[Any], Any],
-        init: Any,
+        cond: Callable[..., object],
+        body: Callable[..., object],
+        init: object,
         collect: bool,
         remembered: Kept,
     ) -> None:

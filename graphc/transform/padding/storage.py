@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
 
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.graph.bodies import bodies, within_sized
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
-from graphc.ir.graph.nodes import Guard, Node, Value
+from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.graph.op import infer_types
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes import dims
@@ -416,9 +415,7 @@ def symbols_in(size: Size) -> tuple[Symbol, ...]:
     return size.symbols if isinstance(size, Dim) else ()
 
 
-def problem_at_capacities(
-    node: Node, inputs: Sequence[Value], params: Mapping[str, Any]
-) -> str:
+def problem_at_capacities(node: Node, inputs: Sequence[Value], params: Params) -> str:
     """Why an op does not fit inputs at capacities, "" where it does.
 
     Sizes that are equal may have capacities that are not.

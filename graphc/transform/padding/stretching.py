@@ -99,7 +99,7 @@ class Resolved:
     replacements: dict[Value, Value]
 
 
-def dims_of(known: Resolved, dims: Any) -> Any:
+def dims_of(known: Resolved, dims: object) -> Any:
     """`dims` as given for the graph before: names, values and sizes as they are now.
 
     Where some axes are 1, sizes that are no more are left out.
@@ -118,7 +118,7 @@ def dims_of(known: Resolved, dims: Any) -> Any:
     }
 
 
-def _key(known: Resolved, key: Any) -> Any:
+def _key(known: Resolved, key: object) -> object:
     if isinstance(key, str):
         return key.removesuffix("?")
     if isinstance(key, Value) and key in known.replacements:

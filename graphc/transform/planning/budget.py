@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
 
 from graphc.control.print_loops import room_for
 from graphc.errors import (
@@ -73,7 +72,7 @@ class Budget:
             )
 
 
-def check_dims(declared: Any, op: str) -> None:
+def check_dims(declared: object, op: str) -> None:
     """Raise GraphError for what says nothing about sizes, whatever the graph is."""
     if isinstance(declared, Mapping):
         for key, value in declared.items():

@@ -220,7 +220,7 @@ class _ResultParts:
         return None if of_the_host else (results, tuple(structures))
 
 
-def _params(node: Node) -> tuple[Any, ...]:
+def _params(node: Node) -> tuple[object, ...]:
     """The params of a node; those of calls of one function are equal."""
     if node.primitive is CALL:
         return (node.params["body"].content,)

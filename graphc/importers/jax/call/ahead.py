@@ -12,6 +12,7 @@ from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.sizes.words import pattern_of
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.stance import Refused
 from graphc.runtime.function import Function
 from graphc.runtime.save.remedies import dict_text, sizes_of_call
@@ -32,7 +33,7 @@ class CallsAhead:
 
     @classmethod
     def of(
-        cls, call: JaxCall, specs: list[Spec], shapes: Any, sizes: NamedSizes
+        cls, call: JaxCall, specs: list[Spec], shapes: object, sizes: NamedSizes
     ) -> "CallsAhead":
         """The calls of these types, at sizes by the names of their axes."""
         shapes_of_types = tuple(tuple(s.shape) for s in specs)
@@ -75,7 +76,7 @@ class SizesAhead:
     compiled: Function
     columns: dict[str, list[int]] = field(default_factory=dict)
 
-    def add(self, leaves: Sequence[Any]) -> None:
+    def add(self, leaves: Sequence[ConcreteArray]) -> None:
         """Compile for arguments like these, which come first in the program."""
         called = self.compiled.plan.called
         count = len(called.inputs)
@@ -91,7 +92,7 @@ class SizesAhead:
 
 
 def remedy_of(
-    args: Sequence[Any], named: Mapping[str, Any], read: Mapping[str, int]
+    args: Sequence[object], named: Mapping[str, object], read: Mapping[str, int]
 ) -> str:
     """The code that compiles for these arguments, of a function `f`; "" for long code.
 
@@ -126,7 +127,7 @@ def _text(argument: Any) -> str:
     return ""
 
 
-def _listed(arguments: Sequence[Any]) -> str:
+def _listed(arguments: Sequence[object]) -> str:
     texts = [*map(_text, arguments)]
     if not all(texts):
         return ""
@@ -138,9 +139,9 @@ def _listed(arguments: Sequence[Any]) -> str:
 
 def refusal_of(
     error: Refused | NoCompileError,
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    named: Mapping[str, Any],
+    function: Callable[..., object],
+    args: Sequence[object],
+    named: Mapping[str, object],
 ) -> NoCompileError:
     """The error of a call that needs a compilation, where there is to be none."""
     read = error.read if isinstance(error, NoCompileError) else {}
@@ -155,7 +156,7 @@ def refusal_of(
 
 
 def _problem(
-    error: Refused | NoCompileError, function: Callable[..., Any]
+    error: Refused | NoCompileError, function: Callable[..., object]
 ) -> tuple[str, type[NoCompileError], dict[str, int]]:
     if isinstance(error, NoCompileError):
         problem = str(error).split("\n  arguments: ")[0]
@@ -165,7 +166,7 @@ def _problem(
     return f"{error.problem}\n  because: {because}", error.limit.error, {}
 
 
-def _shown(args: Sequence[Any], named: Mapping[str, Any]) -> Iterator[str]:
+def _shown(args: Sequence[object], named: Mapping[str, object]) -> Iterator[str]:
     """The types of the first arrays of a call."""
     leaves = jax.tree_util.tree_leaves_with_path((tuple(args), dict(named)))
     for _, leaf in leaves[:MOST_TYPED]:

@@ -1,7 +1,6 @@
 """Whether two graphs compute the same, by their structure."""
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any
 
 from graphc.control.scan import SCAN, parts_of
 from graphc.control.switch import SWITCH
@@ -93,7 +92,7 @@ class _Numbers:
         function, sizes = called
         return function.told(sizes), node.params["shapes"]
 
-    def _param(self, param: Any, literals: Mapping[int, int]) -> Hashable:
+    def _param(self, param: object, literals: Mapping[int, int]) -> Hashable:
         if isinstance(param, tuple):
             return tuple(self._param(p, literals) for p in param)
         if isinstance(param, Opaque):

@@ -20,6 +20,7 @@ from graphc.importers.jax.read.unsupported import Unsupported, reading
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction, inputs_of, traced
+from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
 from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.runtime.compile import function
@@ -38,7 +39,7 @@ class Exact:
     reason: str  # why it could not be read as a graph, "" where it was or need not be
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
 
-    def __call__(self, leaves: Sequence[Any]) -> Any:
+    def __call__(self, leaves: Sequence[ConcreteArray]) -> Any:
         """The results of a call, in their structure."""
         if self.rewritten is None:
             results = jaxpr_as_fun(self.traced.jaxpr)(*leaves)

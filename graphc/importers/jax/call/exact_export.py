@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -19,9 +19,13 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.save.export import Contents
 from graphc.runtime.save.exporter import LEAST, ExportedModule, exported, kinds_of
 from graphc_serving.kinds import DTYPES
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 NDArray = np.ndarray[Any, Any]
 
@@ -56,7 +60,7 @@ class Asked:
         triples = zip(self.names, self.specs, self.pattern.shapes, strict=True)
         return [[n, s.dtype.name, list(map(str, axes))] for n, s, axes in triples]
 
-    def dress(self, contents: Contents, tree: Any) -> None:
+    def dress(self, contents: Contents, tree: "PyTreeDef") -> None:
         """Have arguments and results in the structures of the function."""
         contents.parameters = parameters_of(self.call, self.function)
         contents.structure = structure_of_results(tree)
@@ -69,7 +73,7 @@ class SharedConstants:
     arrays: list[NDArray] = field(default_factory=list)
     _known: dict[Any, int] = field(default_factory=dict)
 
-    def place(self, array: Any) -> int | None:
+    def place(self, array: ConcreteArray) -> int | None:
         """The position of an array; None where it is too small to be shared."""
         if is_key(array.dtype) or np.dtype(array.dtype).name not in DTYPES:
             return None
@@ -99,7 +103,9 @@ class SizedProgram:
         """The program of what is compiled for a call."""
         return cls(one, list(map(constants.place, _constants(one))))
 
-    def __call__(self, leaves: Sequence[Any], shared: Sequence[Any]) -> list[Any]:
+    def __call__(
+        self, leaves: Sequence[ConcreteArray], shared: Sequence[ConcreteArray]
+    ) -> list[Any]:
         """The leaves of the results."""
         pairs = zip(_constants(self.exact), self.places, strict=True)
         constants = [c if place is None else shared[place] for c, place in pairs]
@@ -109,16 +115,16 @@ class SizedProgram:
         return results
 
     @property
-    def tree(self) -> Any:
+    def tree(self) -> object:
         """The structure of the results."""
         return self.exact.traced.tree
 
 
-def _constants(one: Exact) -> Sequence[Any]:
+def _constants(one: Exact) -> Sequence[ConcreteArray]:
     return one.traced.consts if one.rewritten is None else one.captured
 
 
-def _with_constants(one: Exact, arrays: list[Any]) -> Exact:
+def _with_constants(one: Exact, arrays: Sequence[object]) -> Exact:
     if one.rewritten is not None:
         return replace(one, captured=tuple(arrays))
     inner, _ = opened(one.traced.jaxpr)
@@ -188,7 +194,7 @@ def require_dtypes(avals: Sequence[Any]) -> None:
             raise graph_error(problem, op="export", got=aval.dtype)
 
 
-def _struct(spec: Spec) -> Any:
+def _struct(spec: Spec) -> object:
     make: Any = jax.ShapeDtypeStruct
     return make(spec.shape, spec.dtype, weak_type=spec.weak)
 

@@ -40,10 +40,10 @@ ONE_BY_ONE = None, "auto", "specialize"  # dims by which each size has a program
 
 
 def asked(
-    called: Callable[..., Any],
+    called: Callable[..., object],
     call: JaxCall,
     specs: list[Spec],
-    shapes: Any,
+    shapes: object,
     options: Options,
 ) -> Asked:
     """A function to export; types may name sizes, or else words for the axes do."""
@@ -64,7 +64,7 @@ def asked(
     return Asked(called, call, specs, pattern, options)
 
 
-def struct_spec(leaf: Any) -> Spec | None:
+def struct_spec(leaf: object) -> Spec | None:
     """The type that a `jax.ShapeDtypeStruct` tells; None for anything else.
 
     Its sizes may have names: those of `jax.export.symbolic_shape`, or text.
@@ -80,7 +80,7 @@ def struct_spec(leaf: Any) -> Spec | None:
     return Spec(tuple(sizes), dtype, bool(leaf.weak_type))
 
 
-def jax_specs(call: JaxCall, function: Callable[..., Any]) -> list[Spec]:
+def jax_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     """The types of the leaves, as JAX takes them. Raises GraphError for others."""
     specs = []
     for name, leaf in zip(call.names(function), call.leaves, strict=True):

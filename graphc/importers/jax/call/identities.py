@@ -8,7 +8,6 @@ the user's functions. A function that asks one is traced at each new size.
 import dis
 from collections.abc import Callable, Container, Iterable, Iterator
 from types import CodeType, FunctionType
-from typing import Any
 
 from graphc.errors import SourceLocation, is_library
 from graphc.importers.reached import reached
@@ -19,7 +18,7 @@ _NUMBERS = "LOAD_CONST", "LOAD_SMALL_INT"
 _TYPES_OF_ARRAYS = frozenset({"typeof", "ShapedArray"})
 
 
-def identity_asked(function: Callable[..., Any]) -> SourceLocation | None:
+def identity_asked(function: Callable[..., object]) -> SourceLocation | None:
     """The first line of the functions that it names which asks so, or None."""
     for code in dict.fromkeys(_codes(function)):
         for line in _asking(code):
@@ -27,7 +26,7 @@ def identity_asked(function: Callable[..., Any]) -> SourceLocation | None:
     return None
 
 
-def _codes(function: Callable[..., Any]) -> Iterator[CodeType]:
+def _codes(function: Callable[..., object]) -> Iterator[CodeType]:
     """The code of the user's functions that it names, and of methods of objects."""
     functions, classes = dict[FunctionType, None](), dict[type, None]()
     for part in (function, *reached(function)):

@@ -26,7 +26,7 @@ class KnownCalls:
         self._runs: dict[Hashable, OnLeaves] = {}
 
     def find(
-        self, args: tuple[Any, ...], named: Mapping[str, Any]
+        self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[OnLeaves, list[Any]] | None:
         """The function for a call like one before, and its leaves; None for another."""
         leaves, form = _leaves_of((args, named))
@@ -34,7 +34,7 @@ class KnownCalls:
         return None if run is None else (run, leaves)
 
     def remember(
-        self, args: tuple[Any, ...], named: Mapping[str, Any], run: OnLeaves
+        self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> bool:
         """Run calls like this by `run` from now on; False where no key tells which."""
         leaves, form = _leaves_of((args, named))
@@ -46,7 +46,7 @@ class KnownCalls:
         self._runs[(form, settings(), *kinds)] = run
         return True
 
-    def forget(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    def forget(self, args: tuple[object, ...], named: Mapping[str, object]) -> None:
         """Let calls like this go the long way again."""
         leaves, form = _leaves_of((args, named))
         self._runs.pop((form, settings(), *map(_kind, leaves)), None)

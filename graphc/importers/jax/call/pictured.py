@@ -7,7 +7,7 @@ from typing import Any
 from graphc.errors import GraphError
 from graphc.importers.jax.call.report import explained
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.family import ManySizes, SizeFamily
+from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shown
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.runtime.pictured import IN_USE
@@ -19,7 +19,7 @@ Families = Sequence[SizeFamily[Any, Any]]
 
 
 def picture_of(
-    function: Callable[..., Any], families: Families, calls: int
+    function: Callable[..., object], families: Families, calls: int
 ) -> Picture:
     """The picture of a function: what is compiled for single sizes, then for many."""
     name = getattr(function, "__name__", "the function")
@@ -32,7 +32,7 @@ def picture_of(
 
 
 def _of_family(
-    family: SizeFamily[Any, Any], notes: list[str]
+    family: SizeFamily[ManySizes, OneSize], notes: list[str]
 ) -> Iterator[ProgramTold]:
     alone = [*family.compiled.items()]
     if alone[MOST_ALONE:]:
@@ -47,7 +47,7 @@ def _of_family(
 
 
 def _alone(
-    family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: Any, notes: list[str]
+    family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: object, notes: list[str]
 ) -> Iterator[ProgramTold]:
     text = f"exactly {shown(sizes)}"
     try:

@@ -8,14 +8,14 @@ from jax.sharding import SingleDeviceSharding
 from graphc.importers.jax.trace.tracing import is_array
 
 
-def why_left(leaf: Any) -> str:
+def why_left(leaf: object) -> str:
     """Why a call with this argument is left to JAX; "" where it need not be."""
     if is_spread(leaf):
         return "its arguments are sharded"
     return "" if is_array(leaf) else f"an argument is no array: {jax.typeof(leaf)}"
 
 
-def is_spread(leaf: Any) -> bool:
+def is_spread(leaf: object) -> bool:
     """Whether an argument is an array that is not just on a device, in its memory.
 
     JAX places results that depend on it, on a mesh of one device too.
@@ -29,7 +29,7 @@ def is_spread(leaf: Any) -> bool:
     return sharding.memory_kind not in (None, device.default_memory().kind)
 
 
-def is_typed_by_mesh(leaf: Any) -> bool:
+def is_typed_by_mesh(leaf: object) -> bool:
     """Whether the type of an argument says how it lies on a mesh of devices."""
     mesh = getattr(getattr(jax.typeof(leaf), "sharding", None), "mesh", None)
     return mesh is not None and not mesh.empty

@@ -40,6 +40,7 @@ from graphc.importers.jax.trace.tracing import (
 )
 from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
@@ -157,7 +158,7 @@ class JaxProgram:
         takes_arrays = call.are_arrays(specs)
         gives_arrays = not any(map(_is_restored, told.inner.outvars))
 
-        def run(leaves: list[Any]) -> Any:
+        def run(leaves: Sequence[object]) -> object:
             operands = leaves if takes_arrays else arrays(leaves, specs)
             inputs = [*operands, *captured]
             results = distinct(compiled(*inputs), inputs)
@@ -183,11 +184,11 @@ class JaxProgram:
         return True
 
 
-def _same_arrays(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
     return len(a) == len(b) and all(map(_same_array, a, b))
 
 
-def _same_array(a: Any, b: Any) -> bool:
+def _same_array(a: object, b: object) -> bool:
     if a is b:
         return True
     x, y = np.asarray(words_of(a)), np.asarray(words_of(b))
@@ -195,7 +196,7 @@ def _same_array(a: Any, b: Any) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
-def distinct(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
+def distinct(results: list[Any], inputs: Sequence[object]) -> list[ConcreteArray]:
     """Results of which each is an array of its own, that its owner may donate."""
     if len({*map(id, results), *map(id, inputs)}) == len(results) + len(inputs):
         return results
@@ -207,7 +208,7 @@ def distinct(results: list[Any], inputs: Sequence[Any]) -> list[Any]:
     return copies
 
 
-def restored(results: Sequence[Any], function: TracedFunction) -> list[Any]:
+def restored(results: Sequence[Any], function: TracedFunction) -> list[ConcreteArray]:
     """Results as JAX gives them: weak types, and keys, made of plain arrays."""
     avals = [v.aval for v in function.inner.outvars]
     return [_restored(x, aval) for x, aval in zip(results, avals, strict=True)]
@@ -220,7 +221,7 @@ def _is_restored(result: Any) -> bool:
     return weak or is_key(aval.dtype) or aval.dtype == jax.dtypes.float0
 
 
-def _restored(x: Any, aval: Any) -> Any:
+def _restored(x: ConcreteArray, aval: Any) -> Any:
     if aval.dtype == jax.dtypes.float0:
         return np.zeros(x.shape, jax.dtypes.float0)
     x = array_of(x, aval)

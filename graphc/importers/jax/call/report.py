@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from graphc.importers.jax.sizes.family import ManySizes, SizeFamily
+from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import MOST_SHOWN, shown
 from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.runtime.function import Function
@@ -76,7 +76,9 @@ def _opaque(program: ManySizes) -> list[str]:
 
 
 def explained(
-    function: Callable[..., Any], families: Iterable[SizeFamily[Any, Any]], full: bool
+    function: Callable[..., object],
+    families: Iterable[SizeFamily[ManySizes, OneSize]],
+    full: bool,
 ) -> str:
     """The compiled programs of these kinds of calls, and the reasons."""
     name = getattr(function, "__name__", "the function")
@@ -86,7 +88,7 @@ def explained(
     return "\n".join(lines)
 
 
-def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
+def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
     yield from _exact_lines(family, full)
     if family.refused:
         yield f"compiled once for each size: {family.refused}"
@@ -102,7 +104,7 @@ def _lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
         yield program.compiled.explain(full)
 
 
-def _exact_lines(family: SizeFamily[Any, Any], full: bool) -> Iterator[str]:
+def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
     """The programs of single sizes, each with its reasons; those without, together."""
     plain: dict[str, list[str]] = {}
     for sizes, one in family.compiled.items():
@@ -139,7 +141,7 @@ def _counted(compiled: Function) -> str:
     return f"{calls} call{'s' * (calls != 1)}"
 
 
-def source_of(families: Iterable[SizeFamily[Any, Any]]) -> str:
+def source_of(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> str:
     """The texts of the compiled programs, one after another."""
     texts: list[Any] = []
     for family in families:

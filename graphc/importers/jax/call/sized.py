@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import update_wrapper
+from os import PathLike
 from types import MethodType
 from typing import Any, Generic, TypeVar
 
@@ -76,10 +77,10 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         return family
 
     @abstractmethod
-    def __call__(self, /, *args: Any, **named: Any) -> Any:
+    def __call__(self, /, *args: object, **named: object) -> Any:
         """The results for these arguments."""
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: object = None) -> object:
         return self if instance is None else MethodType(self, instance)
 
     def stats(self) -> JitStats:
@@ -125,8 +126,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _refused(
         self,
         error: Refused | NoCompileError,
-        args: tuple[Any, ...],
-        named: Mapping[str, Any],
+        args: tuple[object, ...],
+        named: Mapping[str, object],
     ) -> NoCompileError:
         """The error of a call that needs a compilation, where there is to be none."""
         return refusal_of(error, self._function, args, named)
@@ -134,9 +135,9 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def compile(
         self,
         /,
-        *args: Any,
+        *args: object,
         sizes: Mapping[str, SizesGiven] | None = None,
-        **named: Any,
+        **named: object,
     ) -> list[str]:
         """Compile for calls with such arguments now, so that no call has to wait.
 
@@ -189,14 +190,14 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     def export(
         self,
-        path: Any,
+        path: str | PathLike[str],
         /,
         *args: Any,
         sizes: Mapping[str, SizesGiven] | None = None,
         graph: bool = False,
         platform: str | None = None,
         platforms: Sequence[str] | None = None,
-        **named: Any,
+        **named: object,
     ) -> None:
         """Write a model to a file, which `graphc.load` and `graphc_serving.load` read.
 

@@ -1,7 +1,7 @@
 """The structures of arguments and results as a file can hold them."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -9,8 +9,11 @@ from graphc.errors import graph_error
 from graphc.importers.jax.trace.arguments import JaxCall, parameter_names
 from graphc_serving.structures import Structure
 
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
-def parameters_of(call: JaxCall, function: Callable[..., Any]) -> list[list[Any]]:
+
+def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[object]]:
     """A name and a structure for each argument that is not static, in their order."""
     count = len(call.leaves)
     args, named = jax.tree.unflatten(call.form, range(count))
@@ -23,13 +26,13 @@ def parameters_of(call: JaxCall, function: Callable[..., Any]) -> list[list[Any]
     ]
 
 
-def structure_of_results(tree: Any) -> Structure:
+def structure_of_results(tree: "PyTreeDef") -> Structure:
     """The structure of results that JAX tells so."""
     numbered = jax.tree.unflatten(tree, range(tree.num_leaves))
     return structure(numbered, "the result")
 
 
-def structure(tree: Any, what: str) -> Structure:
+def structure(tree: "PyTreeDef", what: str) -> Structure:
     """The structure of a tree whose leaves are numbers.
 
     Raises GraphError for a container that the reader of a file need not have.

@@ -1,6 +1,7 @@
 """The types of decorated functions, for type checkers: those of the functions."""
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
@@ -49,12 +50,14 @@ class SizedCallable(Protocol[P, R]):
         ...
 
     @overload
-    def __get__(self, instance: None, owner: Any = None) -> "SizedCallable[P, R]": ...
+    def __get__(
+        self, instance: None, owner: object = None
+    ) -> "SizedCallable[P, R]": ...
     @overload
     def __get__(
         self: "SizedCallable[Concatenate[Owner, Rest], R]",
         instance: Owner,
-        owner: Any = None,
+        owner: object = None,
     ) -> "SizedCallable[Rest, R]": ...
 
     @property
@@ -68,9 +71,9 @@ class SizedCallable(Protocol[P, R]):
 
     def compile(
         self,
-        *args: Any,
+        *args: object,
         sizes: Mapping[str, SizesGiven] | None = None,
-        **named: Any,
+        **named: object,
     ) -> list[str]:
         """Compile for calls with such arguments now, so that no call has to wait."""
         ...
@@ -89,7 +92,7 @@ class SizedCallable(Protocol[P, R]):
         """The plans of its programs for many sizes, that in use last."""
         ...
 
-    def show(self, path: Any = None, open: bool = True) -> Path:
+    def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
         """Write the plans as a page, and open it in a browser; the path of the file."""
         ...
 
@@ -105,7 +108,7 @@ class Jitted(SizedCallable[P, R], Protocol[P, R]):
         """Trace one exact compilation for these arguments, as in JAX."""
         ...
 
-    def eval_shape(self, *args: Any, **named: Any) -> Any:
+    def eval_shape(self, *args: object, **named: object) -> Any:
         """The types of the results for these arguments, as in JAX."""
         ...
 

@@ -19,6 +19,7 @@ from graphc.importers.jax.call.program import JaxProgram
 from graphc.importers.jax.sizes.pattern import ShapesOfCall
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.types import ConcreteArray
 from graphc.transform.policies import symbols_of
 from graphc.transform.printed_sizes import printed
 
@@ -58,7 +59,7 @@ def _read(program: JaxProgram) -> set[str]:
 
 
 def stand_ins(
-    leaves: Sequence[Any], specs: Sequence[Spec], sizes: ShapesOfCall
+    leaves: Sequence[ConcreteArray], specs: Sequence[Spec], sizes: ShapesOfCall
 ) -> dict[int, Any] | None:
     """Arrays of these sizes for the leaves of others, by position.
 

@@ -22,6 +22,7 @@ from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
+from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.host_calls import HostFunction, host_call
 
 MOST_WITHIN = 8  # functions within functions, and structures
@@ -40,7 +41,7 @@ class _Sharing:
     earlier: Iterator[bool] | None = None
     verdicts: list[bool] = field(default_factory=list)
 
-    def told(self, function: Any) -> Hashable | None:
+    def told(self, function: object) -> Hashable | None:
         """A key of a function, where it is one for all sizes."""
         allowed = self.is_allowed and (
             self.earlier is None or next(self.earlier, False)
@@ -101,7 +102,7 @@ def _on_arrays_of_jax(eqn: JaxprEqn) -> Callable[..., Sequence[Any]]:
     """The function of an equation, which JAX gives arrays of its own."""
     function: Any = eqn.params["callback"]
 
-    def called(*arrays: Any) -> list[Any]:
+    def called(*arrays: ConcreteArray) -> list[ConcreteArray]:
         device = jax.local_devices(backend="cpu")[0]
         with jax.default_device(device):
             return list(function(*(jax.device_put(x, device) for x in arrays)))
@@ -113,14 +114,14 @@ class _Unknown(Exception):
     """Raised for what may hold a size."""
 
 
-def _told_if_known(function: Any) -> Hashable | None:
+def _told_if_known(function: object) -> Hashable | None:
     try:
         return _told(function, MOST_WITHIN)
     except _Unknown:
         return None
 
 
-def _told(item: Any, depth: int) -> Hashable:
+def _told(item: object, depth: int) -> Hashable:
     """A key of an object, as far as it can change.
 
     Objects that change in place, as lists, are told by their kind alone. Raises
@@ -160,7 +161,7 @@ def _parts(item: Any) -> Sequence[Any] | None:
     return None
 
 
-def _of_function(function: FunctionType) -> Sequence[Any] | None:
+def _of_function(function: FunctionType) -> Sequence[object] | None:
     try:
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:  # one is empty so far
@@ -170,7 +171,7 @@ def _of_function(function: FunctionType) -> Sequence[Any] | None:
     return function.__code__, *cells, *defaults
 
 
-def _is_of_module(item: Any) -> bool:
+def _is_of_module(item: object) -> bool:
     """Whether a module has it by name, so that it is no part of a trace."""
     module = sys.modules.get(getattr(item, "__module__", None) or "")
     name = getattr(item, "__name__", None)

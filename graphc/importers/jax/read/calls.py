@@ -14,7 +14,7 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import is_inexact
+from graphc.ir.types import ConcreteArray, is_inexact
 from graphc.transform.derivatives.checkpoint import checkpoint
 from graphc.transform.derivatives.custom_vjp import SizeTuple, with_rule
 
@@ -78,7 +78,9 @@ def _pulled_back(
     """The cotangents of the inputs of an equation, as JAX has them."""
     floats = [is_inexact(v.dtype) for v in arguments]
 
-    def pull(inputs: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
+    def pull(
+        inputs: Sequence[ConcreteArray], slopes: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
         results, pulled = jax.vjp(_applied(eqn), *inputs)
         pairs = zip(slopes, results, strict=True)
         float_slopes = [g if _is_float(r) else _no_cotangent(r) for g, r in pairs]
@@ -98,23 +100,23 @@ def _pulled_back(
 def _applied(eqn: Equation) -> Callable[..., list[Any]]:
     """The function that an equation calls, rules included."""
 
-    def function(*inputs: Any) -> list[Any]:
+    def function(*inputs: object) -> list[object]:
         return bound(eqn.eqn, inputs)
 
     return function
 
 
-def struct_of(aval: Any) -> Any:
+def struct_of(aval: Any) -> object:
     """An argument of a function that is traced, of the type of a value of JAX."""
     make: Any = jax.ShapeDtypeStruct
     return make(aval.shape, aval.dtype)
 
 
-def _is_float(array: Any) -> bool:
+def _is_float(array: ConcreteArray) -> bool:
     return jnp.issubdtype(array.dtype, jnp.inexact)
 
 
-def _no_cotangent(array: Any) -> Any:
+def _no_cotangent(array: ConcreteArray) -> object:
     return np.zeros(array.shape, jax.dtypes.float0)
 
 

@@ -21,7 +21,7 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
     start = end - carries
     consts, init, xs = inputs[:start], inputs[start:end], inputs[end:]
 
-    def step(carry: list[Value], row: list[Value]) -> tuple[Any, Any]:
+    def step(carry: list[Value], row: list[Value]) -> tuple[object, object]:
         results = eqn.body(body, [*consts, *carry, *row])
         return results[:carries], results[carries:]
 

@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,11 @@ from jax.extend.core import JaxprEqn, jaxprs_in_params
 from graphc.importers.jax.read.jaxprs import array_of, bound, equations, words_of
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.ir.types import TensorType, is_inexact
+from graphc.ir.types import ConcreteArray, TensorType, is_inexact
 from graphc.ops.effects.foreign import ForeignFunction
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr, Jaxpr
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+")
 
@@ -29,7 +32,9 @@ class JaxFunction(ForeignFunction):
     """A function of arrays that JAX traces wherever a program calls it."""
 
     @abstractmethod
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
         """The results, where the sizes that it depends on are these."""
 
     @abstractmethod
@@ -40,7 +45,7 @@ class JaxFunction(ForeignFunction):
         """All that it is at these sizes: functions that are equal compute the same."""
         return _text(self.equation(sizes))
 
-    def on_host(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def on_host(self, sizes: Sequence[int], arrays: Sequence[object]) -> list[Any]:
         """The results as arrays of NumPy."""
         with jax.enable_x64(True):  # keeps arrays as they are
             return [np.asarray(x) for x in self.run(sizes, [*map(jnp.asarray, arrays)])]
@@ -80,11 +85,13 @@ class _Pulled(_Derivative):
         """As of the function, and which cotangents it gives."""
         return "vjp", self.needed, self.function.told(sizes)
 
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
         inputs = list(arrays[: len(self.needed)])
         at = [i for i, w in enumerate(self.needed) if w]
 
-        def own(*chosen: Any) -> list[Any]:
+        def own(*chosen: Any) -> list[object]:
             for i, x in zip(at, chosen, strict=True):
                 inputs[i] = x
             pairs = zip(
@@ -104,8 +111,10 @@ class _Batched(_Derivative):
         """As of the function, and which inputs hold many."""
         return "batched", self.axes, self.function.told(sizes)
 
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
-        def one(*arrays: Any) -> list[Any]:
+    def run(
+        self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
+    ) -> list[ConcreteArray]:
+        def one(*arrays: ConcreteArray) -> list[ConcreteArray]:
             return self.function.run(sizes, arrays)
 
         results: list[Any] = jax.vmap(one, [0 if b else None for b in self.axes])(
@@ -126,7 +135,7 @@ class EquationAt(JaxFunction):
         """The one of the trace at these sizes."""
         return self.find(tuple(sizes))
 
-    def run(self, sizes: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
+    def run(self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]) -> list[Any]:
         """The results of the equation."""
         eqn = self.equation(sizes)
         pairs = zip(arrays, eqn.invars, strict=True)
@@ -185,7 +194,7 @@ class Origin:
         return _named(self.trace(numbers), name)
 
 
-def _named(jaxpr: Any, name: str) -> list[JaxprEqn]:
+def _named(jaxpr: "Jaxpr | ClosedJaxpr", name: str) -> list[JaxprEqn]:
     return [eqn for eqn in equations(jaxpr) if eqn.primitive.name == name]
 
 

@@ -9,7 +9,7 @@ moved to the front, so that NumPy's rule for where the new axes go plays no part
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jax.lax import GatherScatterMode
@@ -25,6 +25,9 @@ from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, DType, dtype_of, is_inexact
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr, Jaxpr
 
 CLIP, PROMISED = GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS
 DROPPED = GatherScatterMode.FILL_OR_DROP
@@ -88,7 +91,7 @@ class Indexing:
         """The axes of the array that are there in the windows too."""
         return tuple(a for a in range(self.x.type.rank) if a not in self.dropped)
 
-    def is_whole(self, axis: int, mode: Any) -> bool:
+    def is_whole(self, axis: int, mode: object) -> bool:
         """Whether all of an axis is taken, whatever its index says.
 
         Where windows that stick out are dropped, an index of 1 drops the whole axis.
@@ -217,7 +220,7 @@ def _spread(places: Places) -> list[Value]:
     return [first, *others]
 
 
-def _missing(dtype: DType, fill: Any) -> Value:
+def _missing(dtype: DType, fill: object) -> Value:
     """The element for a position outside: NaN, an extreme integer, or True."""
     if fill is None and is_inexact(dtype):
         fill = float("nan")
@@ -342,7 +345,7 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
     return rule
 
 
-def _is_second(jaxpr: Any) -> bool:
+def _is_second(jaxpr: "Jaxpr | ClosedJaxpr") -> bool:
     """Whether a jaxpr of an element and what is written there gives the latter."""
     if jaxpr is None:
         return True

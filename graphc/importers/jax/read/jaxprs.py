@@ -1,12 +1,17 @@
 """Jaxprs and their equations, by JAX's public extension API."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.dtypes
 import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn, jaxprs_in_params
+
+from graphc.ir.graph.accepted import DTypeLike
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
 
 
 def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
@@ -14,7 +19,7 @@ def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:
     return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
 
 
-def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
+def equations(jaxpr: "Jaxpr | ClosedJaxpr") -> Iterator[JaxprEqn]:
     """The equations of a jaxpr, and of those inside of it, each of them once."""
     stack, seen = [opened(jaxpr)[0]], set[int]()
     while stack:
@@ -27,7 +32,7 @@ def equations(jaxpr: Any) -> Iterator[JaxprEqn]:
             stack += [opened(j)[0] for j in jaxprs_in_params(eqn.params)]
 
 
-def bound(eqn: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
+def bound(eqn: JaxprEqn, inputs: Sequence[object]) -> list[object]:
     """The results of an equation of other inputs, which may be traced."""
     primitive: Any = eqn.primitive
     with eqn.ctx.manager:
@@ -35,12 +40,12 @@ def bound(eqn: JaxprEqn, inputs: Sequence[Any]) -> list[Any]:
     return list(results) if primitive.multiple_results else [results]
 
 
-def is_array_type(aval: Any) -> bool:
+def is_array_type(aval: object) -> bool:
     """Whether a type of JAX is that of arrays; else of a token, or a reference."""
     return isinstance(aval, jax.core.ShapedArray)
 
 
-def is_key(dtype: Any) -> bool:
+def is_key(dtype: DTypeLike) -> bool:
     """Whether a dtype of JAX is that of keys."""
     return jnp.issubdtype(dtype, jax.dtypes.prng_key)
 

@@ -1,7 +1,6 @@
 """Rules of products and convolutions."""
 
 import string
-from typing import Any
 
 import jax
 from jax.lax import Precision
@@ -70,7 +69,7 @@ def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
     return F.transpose(convolved, tuple(order.index(i) for i in range(len(order))))
 
 
-def _conv_params(eqn: Equation) -> dict[str, Any]:
+def _conv_params(eqn: Equation) -> dict[str, object]:
     params = eqn.params
 
     def sizes(name: str) -> tuple[Size, ...]:

@@ -17,11 +17,12 @@ from graphc.importers.jax.read.recipe import Recipes
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import Unsupported, raised
+from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal
-from graphc.ir.types import DTYPES, DType, TensorType, dtype_of
+from graphc.ir.types import DTYPES, ConcreteArray, DType, TensorType, dtype_of
 from graphc.ops.effects.foreign import foreign
 
 KEY_WORDS = 2  # of a key of JAX's default generator, uint32 each
@@ -133,7 +134,7 @@ class Reader:
             entry = self._literals[id(atom)] = atom, _literal(atom)
         return entry[1]
 
-    def constant(self, array: Any) -> Value:
+    def constant(self, array: ConcreteArray) -> Value:
         """The value of a constant of a jaxpr."""
         return self.fed[id(array)] if id(array) in self.fed else constant_of(array)
 
@@ -209,11 +210,11 @@ class Equation:
         """A size among the params."""
         return self.reader.sizes.of(size)
 
-    def shape(self, sizes: Iterable[Any]) -> tuple[Size, ...]:
+    def shape(self, sizes: Iterable[object]) -> tuple[Size, ...]:
         """Sizes among the params."""
         return tuple(map(self.size, sizes))
 
-    def body(self, jaxpr: Any, values: Sequence[Value]) -> list[Value]:
+    def body(self, jaxpr: object, values: Sequence[Value]) -> list[Value]:
         """The results of a jaxpr among the params, of these values."""
         reader = self.reader
         outer = reader.within, reader.place
@@ -231,7 +232,7 @@ class Equation:
             name = self.eqn.primitive.name
             raise Unsupported(f"{name}: its rule is known at single sizes only")
 
-    def require(self, name: str, *allowed: Any) -> None:
+    def require(self, name: str, *allowed: object) -> None:
         """Raise Unsupported unless a param is one of these, or is not there."""
         param = self.params.get(name)
         if param is not None and not any(param == a for a in allowed):
@@ -259,7 +260,7 @@ class Equation:
         return value if all(answers) else F.specify_shape(value, type.shape)
 
 
-def constant_of(array: Any) -> Value:
+def constant_of(array: ConcreteArray) -> Value:
     """An array, or a key, of JAX as a constant."""
     if is_key(getattr(array, "dtype", np.dtype("bool"))):
         _require_default_keys(array.dtype)
@@ -278,7 +279,7 @@ def _literal(atom: Literal) -> Value:
 
 
 @cache
-def _dtype_of(dtype: Any) -> DType:
+def _dtype_of(dtype: DTypeLike) -> DType:
     """A dtype of JAX here; what is no cotangent of integers counts as bools."""
     numpy_dtype = np.dtype("bool") if dtype == jax.dtypes.float0 else np.dtype(dtype)
     if numpy_dtype.name not in DTYPES:
@@ -301,7 +302,7 @@ def _require_known_for_keys(eqn: JaxprEqn) -> None:
         raise Unsupported(f"{eqn.primitive.name}: of keys there is no op here")
 
 
-def _require_default_keys(dtype: Any) -> None:
+def _require_default_keys(dtype: DTypeLike) -> None:
     if "fry" not in str(dtype):
         raise Unsupported(f"keys of the generator {dtype} are not known here")
 

@@ -41,7 +41,11 @@ class Recipes:
     _alive: dict[int, Any] = field(default_factory=dict)  # so that no id is another's
 
     def results(
-        self, function: Any, where: Hashable, read: Reading, inputs: Sequence[Value]
+        self,
+        function: Callable[..., object],
+        where: Hashable,
+        read: Reading,
+        inputs: Sequence[Value],
     ) -> list[Value]:
         """The results of `read`, which is that of the function, for these inputs."""
         self._alive[id(function)] = function

@@ -15,7 +15,7 @@ from graphc.ir.types import BOOL
 ReduceFunction = Callable[..., Value]
 
 
-def _reduction(function: ReduceFunction, **options: Any) -> ReduceFunction:
+def _reduction(function: ReduceFunction, **options: object) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
         return function(x, axis=axes, **options) if axes else x
@@ -78,7 +78,7 @@ PRIMITIVES.define("argmax")(_position(F.argmax))
 PRIMITIVES.define("argmin")(_position(F.argmin))
 
 
-def _running(function: ReduceFunction, **options: Any) -> ReduceFunction:
+def _running(function: ReduceFunction, **options: object) -> ReduceFunction:
     def rule(eqn: Equation, x: Value) -> Value:
         axis, reverse = eqn.params["axis"], eqn.params["reverse"]
         if x.dtype.kind == "c" and function in (F.cummax, F.cummin):

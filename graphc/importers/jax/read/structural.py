@@ -114,7 +114,7 @@ def part(
     return x[tuple(items)] if cut else x
 
 
-def _slice_of(start: Size, limit: Size, step: Size) -> Any:
+def _slice_of(start: Size, limit: Size, step: Size) -> object:
     return slice(*map(F.size_value, (start, limit, step)))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.tracing import Spec
@@ -14,10 +14,10 @@ from graphc.runtime.variants.decisions import (
 from graphc.transform.policies import Policy
 
 if TYPE_CHECKING:
-    from graphc.importers.jax.sizes.family import SizeFamily
+    from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., object]) -> str:
     """The name that a function is known by in a file of decisions."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
@@ -32,12 +32,14 @@ def inputs_at(
     )
 
 
-def decisions_in(families: "Iterable[SizeFamily[Any, Any]]") -> SavedDecisions:
+def decisions_in(
+    families: "Iterable[SizeFamily[ManySizes, OneSize]]",
+) -> SavedDecisions:
     """The decisions of the programs for many sizes of a function."""
     return SavedDecisions().merged(*map(_of_family, families))
 
 
-def _of_family(family: "SizeFamily[Any, Any]") -> SavedDecisions:
+def _of_family(family: "SizeFamily[ManySizes, OneSize]") -> SavedDecisions:
     name, names = name_of(family.function), family.names()
     decided: list[DecidedProgram] = []
     for program in family.programs:

@@ -174,7 +174,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
         return pattern_of(self.shapes, self.call.form, sizes)
 
-    def results(self, sizes: ShapesOfCall, results: Any) -> Any:
+    def results(self, sizes: ShapesOfCall, results: object) -> object:
         """The results of a call, of whose first sizes they are checked.
 
         Raises GraphError where `shapes` says something else of them.

@@ -29,7 +29,7 @@ class Formula:
     after: int = 0
     blocks: int = 1
 
-    def at(self, sizes: Mapping[str, Any]) -> Any:
+    def at(self, sizes: Mapping[str, object]) -> Any:
         """Its value for these sizes, numbers or symbols."""
         total: Any = self.shift
         for names, times in self.parts:

@@ -6,7 +6,6 @@ with others that are done alike; for those that are not, there is another progra
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphc.importers.jax.read.unsupported import Unsupported, raised, reading
 from graphc.importers.jax.sizes.template import Template, steps_of, template
@@ -90,7 +89,7 @@ def samples_like(
     return samples.alike
 
 
-def template_of(samples: Sequence[Sample], symbols: Mapping[str, Any]) -> Template:
+def template_of(samples: Sequence[Sample], symbols: Mapping[str, object]) -> Template:
     """The template of samples: of all, or else without those of other calls.
 
     These may differ in sizes by a decision that changes no steps. Raises Unsupported
@@ -105,6 +104,6 @@ def template_of(samples: Sequence[Sample], symbols: Mapping[str, Any]) -> Templa
     return _template(first, symbols)
 
 
-def _template(samples: Sequence[Sample], symbols: Mapping[str, Any]) -> Template:
+def _template(samples: Sequence[Sample], symbols: Mapping[str, object]) -> Template:
     jaxprs = [sample.trace.jaxpr for sample in samples]
     return template(jaxprs, [sample.sizes for sample in samples], symbols)

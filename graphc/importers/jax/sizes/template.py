@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -20,6 +20,11 @@ from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fitted
+from graphc.ir.types import ConcreteArray
+
+if TYPE_CHECKING:
+    from jax.core import AbstractValue
+    from jax.extend.core import ClosedJaxpr
 
 PLAIN = type(None), bool, str, float, complex, np.dtype, Enum  # which may be an int
 
@@ -34,7 +39,7 @@ class JaxprParts:
 
     def __init__(
         self,
-        jaxpr: Any,
+        jaxpr: "ClosedJaxpr",
         size: Callable[[int], Any],
         number: Callable[[int, Any], Any],
     ) -> None:
@@ -49,7 +54,7 @@ class JaxprParts:
         self._done: dict[Hashable, Any] = {}
         self.jaxpr = self._jaxpr(jaxpr)
 
-    def _jaxpr(self, jaxpr: Any) -> Any:
+    def _jaxpr(self, jaxpr: Any) -> object:
         inner: Any
         inner, consts = opened(jaxpr)
         start = len(self._made)
@@ -79,7 +84,7 @@ class JaxprParts:
         self.form.append((str(aval.dtype), weak, len(aval.shape)))
         return aval.update(shape=tuple(map(self._integer, aval.shape)))
 
-    def _integer(self, size: Any) -> Any:
+    def _integer(self, size: Any) -> object:
         self.sizes.append(int(size))
         self._made.append(self._size(int(size)))
         return self._made[-1]
@@ -95,7 +100,7 @@ class JaxprParts:
         self.form.append((str(aval.dtype), aval.weak_type))
         return self._placed(atom, aval)
 
-    def _placed(self, number: Any, aval: Any) -> Any:
+    def _placed(self, number: object, aval: "AbstractValue") -> Any:
         new = self._number(len(self.numbers), number)
         self.numbers.append(number)
         self.avals.append(aval)
@@ -112,7 +117,7 @@ class JaxprParts:
         outvars = [self._variable(v) for v in eqn.outvars]
         return eqn.replace(invars=invars, params=params, outvars=outvars)
 
-    def _param(self, param: Any) -> Any:
+    def _param(self, param: object) -> Any:
         if isinstance(param, PLAIN):
             self.form.append(repr(param))
             return param
@@ -129,7 +134,7 @@ class JaxprParts:
         return param
 
 
-def _shown(param: Any) -> str:
+def _shown(param: object) -> str:
     """A param that holds no sizes as text, the same in all traces."""
     if callable(param):
         return f"function {getattr(param, '__qualname__', type(param).__name__)}"
@@ -151,7 +156,7 @@ class _Places:
         self._changing = changing
         self.objects: dict[int, Any] = {}
 
-    def __call__(self, i: int, number: Any) -> Any:
+    def __call__(self, i: int, number: ConcreteArray) -> Any:
         """The object at a position where there is a number."""
         first = self._changing.get(i)
         if first is None:
@@ -161,14 +166,14 @@ class _Places:
         return self.objects[first]
 
 
-def _copied(number: Any) -> Any:
+def _copied(number: ConcreteArray) -> object:
     literal: Any = Literal
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
     return number.copy()
 
 
-def steps_of(jaxpr: Any) -> list[Hashable]:
+def steps_of(jaxpr: "Jaxpr | ClosedJaxpr") -> list[Hashable]:
     """The steps of a jaxpr: all but the sizes and the numbers in it."""
     return _apart(jaxpr).form
 
@@ -188,7 +193,7 @@ class Template:
     changing: Mapping[int, int]
     fed: Sequence[tuple[Any, Any]]
 
-    def numbers(self, jaxpr: Any, sizes: Mapping[str, int]) -> list[Any]:
+    def numbers(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> list[Any]:
         """The arrays that differ, of a trace at some sizes.
 
         Raises Unsupported where the template does not describe it.
@@ -207,21 +212,21 @@ class Template:
         return [_array(parts.numbers[i]) for i in first]
 
 
-def _array(number: Any) -> Any:
+def _array(number: ConcreteArray) -> Any:
     if isinstance(number, Literal):
         aval: Any = number.aval
         return np.asarray(number.val, aval.dtype)
     return words_of(number) if isinstance(number, jax.Array) else np.asarray(number)
 
 
-def _differ(a: Any, b: Any) -> bool:
+def _differ(a: ConcreteArray, b: Any) -> bool:
     if a is b:
         return False
     a, b = _array(a), _array(b)
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
 
 
-def _vary(numbers: Sequence[Any]) -> bool:
+def _vary(numbers: Sequence[ConcreteArray]) -> bool:
     return any(_differ(numbers[0], other) for other in numbers[1:])
 
 

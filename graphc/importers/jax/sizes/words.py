@@ -3,7 +3,6 @@
 import ast
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 
@@ -29,7 +28,9 @@ class Word:
         return [Word(m[0], self.start + m.start()) for m in matches]
 
 
-def pattern_of(shapes: Any, form: Any, argument_shapes: ShapesOfCall) -> SizePattern:
+def pattern_of(
+    shapes: object, form: object, argument_shapes: ShapesOfCall
+) -> SizePattern:
     """The pattern that `shapes` says, for arguments of this structure.
 
     It is one text with a group of words per array, in the order of the leaves, or a
@@ -43,13 +44,13 @@ def pattern_of(shapes: Any, form: Any, argument_shapes: ShapesOfCall) -> SizePat
     return SizePattern(_sizes(shapes, _groups(shapes, form), argument_shapes, {}))
 
 
-def describes_results(shapes: Any) -> bool:
+def describes_results(shapes: object) -> bool:
     """Whether `shapes` says of which shapes the results are."""
     return isinstance(shapes, str) and _ARROW in shapes
 
 
 def check_results(
-    shapes: str, form: Any, argument_shapes: ShapesOfCall, results: ShapesOfCall
+    shapes: str, form: object, argument_shapes: ShapesOfCall, results: ShapesOfCall
 ) -> None:
     """Raise GraphError where results do not have the shapes that are said after "->".
 
@@ -62,7 +63,10 @@ def check_results(
 
 
 def _sizes(
-    shapes: Any, groups: list[Word], array_shapes: ShapesOfCall, known: dict[str, int]
+    shapes: object,
+    groups: list[Word],
+    array_shapes: ShapesOfCall,
+    known: dict[str, int],
 ) -> tuple[SpecShape, ...]:
     """The sizes that groups of words say of arrays, whose names become `known`."""
     if len(groups) != len(array_shapes):
@@ -95,7 +99,7 @@ def _in_line(text: str, before: int) -> list[Word]:
     return groups
 
 
-def _groups(shapes: Any, form: Any) -> list[Word]:
+def _groups(shapes: object, form: object) -> list[Word]:
     if isinstance(shapes, str):
         return _in_line(shapes.partition(_ARROW)[0], 0)
     leaves, structure = jax.tree.flatten((shapes, {}))
@@ -114,7 +118,7 @@ def _in_text(leaves: list[str], whole: str) -> list[Word]:
     return words
 
 
-def _axes(shapes: Any, group: Word, array_shape: tuple[int, ...]) -> list[Word]:
+def _axes(shapes: object, group: Word, array_shape: tuple[int, ...]) -> list[Word]:
     """A word for each axis of an array."""
     words = [] if group.text.strip() == "()" else group.words()
     if words and words[0].text == "...":
@@ -136,7 +140,7 @@ def _size(text: str, actual: int) -> int | str:
     return int(text) if text.isdigit() else formula(text)
 
 
-def _fit(shapes: Any, word: Word, actual: int, known: dict[str, int]) -> None:
+def _fit(shapes: object, word: Word, actual: int, known: dict[str, int]) -> None:
     """Raise GraphError where an axis has another size than a word says.
 
     `known` are those of names so far.
@@ -153,7 +157,9 @@ def _fit(shapes: Any, word: Word, actual: int, known: dict[str, int]) -> None:
         raise _misfit(shapes, f"{so}the axis has the size {actual}", word)
 
 
-def _fit_formula(shapes: Any, word: Word, actual: int, known: dict[str, int]) -> None:
+def _fit_formula(
+    shapes: object, word: Word, actual: int, known: dict[str, int]
+) -> None:
     text = formula(word.text)
     if not text:
         problem = f"{word.text!r} is no name, no number, and no formula as n+1"
@@ -196,7 +202,7 @@ def _inner(node: ast.expr) -> str:
     return f"({text})" if " " in text and not text.startswith("floordiv(") else text
 
 
-def _misfit(shapes: Any, problem: str, *parts: Word) -> GraphError:
+def _misfit(shapes: object, problem: str, *parts: Word) -> GraphError:
     """The error, with the part of the text underlined that is meant."""
     got = f"shapes={shapes!r}"
     for part in parts:

@@ -80,12 +80,12 @@ class JaxCall:
         )
 
 
-def arrays(leaves: Iterable[Any], specs: Iterable[Spec]) -> list[Any]:
+def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[Any]:
     """The leaves of a call as arrays of the dtypes that JAX takes them to have."""
     return [_array(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)]
 
 
-def _array(leaf: Any, spec: Spec) -> Any:
+def _array(leaf: object, spec: Spec) -> Any:
     if not isinstance(leaf, jax.Array):
         return np.asarray(leaf, spec.dtype)
     return words_of(leaf)
@@ -170,7 +170,7 @@ def _counts_parameters() -> bool:
     """Whether `jax.jit` counts positions below 0 from the last parameter."""
     is_traced = []
 
-    def probe(x: Any, y: int = 0) -> float:
+    def probe(x: object, y: int = 0) -> float:
         is_traced.append(isinstance(x, jax.core.Tracer))
         return 0.0
 
@@ -180,7 +180,7 @@ def _counts_parameters() -> bool:
 
 
 def _from_the_start(
-    function: Callable[..., Any], numbers: StaticNumbers
+    function: Callable[..., object], numbers: StaticNumbers
 ) -> StaticNumbers:
     """Positions of which none is below 0, where parameters tell which those are."""
     parameters = _parameters(function)
@@ -198,19 +198,19 @@ def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
     """The parameters of a function for positional arguments, as far as it tells."""
     kinds = (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)
     return [p for p in _signature(function) if p.kind in kinds]
 
 
-def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+def parameter_names(function: Callable[..., object], count: int) -> list[str]:
     """The names of so many positional arguments."""
     parameters = _parameters(function)
     return [_name_at(parameters, i) for i in range(count)]
 
 
-def _positions(function: Callable[..., Any]) -> dict[str, int]:
+def _positions(function: Callable[..., object]) -> dict[str, int]:
     """The positions of the parameters of a function, by their names."""
     named = [p.name for p in _parameters(function) if p.kind in _OF_ONE]
     return {name: i for i, name in enumerate(named)}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,10 @@ from jax import lax
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
 from graphc.importers.jax.trace.dimensions import DIMENSION
 from graphc.importers.jax.trace.recorder import recorder_of
+from graphc.ir.types import ConcreteArray
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 Elements = Sequence[Any]
 
@@ -57,7 +61,7 @@ class _Combine:
 
     def of_slices(
         self, outside: Elements, before: Elements, after: Elements
-    ) -> list[Any]:
+    ) -> list[ConcreteArray]:
         """The combined slices, whose axis is left out."""
         inner, _ = opened(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
@@ -66,7 +70,7 @@ class _Combine:
 
     def of_rows(
         self, outside: Elements, before: Elements, after: Elements
-    ) -> list[Any]:
+    ) -> list[ConcreteArray]:
         """The combined elements of arrays whose first axis is that of the scan."""
         each = jax.vmap(self.of_slices, (None, 0, 0))
         return list(each(list(outside), list(before), list(after)))
@@ -93,7 +97,7 @@ def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
     return list(lax.while_loop(is_left, step, (jnp.int32(1), list(x)))[1])
 
 
-def _rows(mask: Any, like: Any) -> Any:
+def _rows(mask: Any, like: ConcreteArray) -> Any:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
@@ -107,10 +111,10 @@ def _tangents(
     (outside, x), (d_outside, d_x) = primals, tangents
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in x]
 
-    def chosen(values: Elements) -> list[Any]:
+    def chosen(values: Elements) -> list[ConcreteArray]:
         return [v for v, is_float in zip(values, floats, strict=True) if is_float]
 
-    def all_of(values: Elements, like: Elements) -> list[Any]:
+    def all_of(values: Elements, like: Elements) -> list[object]:
         remaining = iter(values)
         pairs = zip(like, floats, strict=True)
         return [next(remaining) if f else _no_tangent(v) for v, f in pairs]
@@ -132,7 +136,7 @@ def _tangents(
     return all_of(joined, y)
 
 
-def _no_tangent(value: Any) -> Any:
+def _no_tangent(value: Any) -> object:
     return np.zeros(value.shape, jax.dtypes.float0)
 
 
@@ -140,7 +144,7 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[An
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def running(outside: Elements, x: Elements) -> list[Any]:
+    def running(outside: Elements, x: Elements) -> list[object]:
         return _running(combine, outside, x)
 
     @running.defjvp
@@ -154,11 +158,11 @@ def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[An
 
 
 def _combine(
-    fn: Callable[[Any, Any], Any], tree: Any, x: Elements, axis: int
+    fn: Callable[..., object], tree: "PyTreeDef", x: Elements, axis: int
 ) -> _Combine | None:
     """The function of single slices; None where it does not keep their types."""
 
-    def flat(*slices: Any) -> list[Any]:
+    def flat(*slices: object) -> list[ConcreteArray]:
         halves = slices[: len(x)], slices[len(x) :]
         return jax.tree.leaves(fn(*(tree.unflatten(half) for half in halves)))
 
@@ -181,13 +185,13 @@ def _types(arrays: Elements) -> list[tuple[Any, Any]]:
     return [(v.shape, v.dtype) for v in arrays]
 
 
-def _is_plain(x: Any) -> bool:
+def _is_plain(x: object) -> bool:
     """Whether it is an array that loops carry as it is."""
     aval = jax.typeof(x)
     return is_array_type(aval) and not (is_key(aval.dtype) or aval.weak_type)
 
 
-def _size(x: Elements, axis: int) -> Any:
+def _size(x: Elements, axis: int) -> object:
     """The size of the axis, where all have it; None otherwise."""
     if not x or not all(map(_is_plain, x)) or axis not in range(-x[0].ndim, x[0].ndim):
         return None
@@ -197,7 +201,7 @@ def _size(x: Elements, axis: int) -> Any:
     return sizes[0] if alike else None
 
 
-def _is_of_many(size: Any) -> bool:
+def _is_of_many(size: object) -> bool:
     """Whether there are to be the same steps for this size as for others."""
     if isinstance(size, DIMENSION):
         return recorder_of(size) is not None
@@ -205,7 +209,7 @@ def _is_of_many(size: Any) -> bool:
 
 
 def scanned(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
+    fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
 ) -> Any:
     """`jax.lax.associative_scan`: in a trace for many sizes, the same steps for all."""
     tree: Any
@@ -219,7 +223,7 @@ def scanned(
     return _BY_JAX(fn, elems, reverse, axis)
 
 
-def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[Any]:
+def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[ConcreteArray]:
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in x]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
     combined = _differentiable(combine)(list(opened(combine.jaxpr)[1]), rows)
@@ -230,13 +234,13 @@ def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[Any]:
 # Code that takes the place of that of JAX, so that it is found by whatever name it was
 # imported. It sees the names of JAX's module, and no others.
 def _instead(
-    fn: "Callable[..., Any]", elems: "Any", reverse: "bool" = False, axis: "int" = 0
-) -> "Any":
+    fn: Callable[..., object], elems: object, reverse: "bool" = False, axis: "int" = 0
+) -> object:
     ours = __import__("graphc.importers.jax.trace.associative", fromlist=["scanned"])
     return ours.scanned(fn, elems, reverse, axis)
 
 
-def _replaced() -> Callable[..., Any]:
+def _replaced() -> Callable[..., object]:
     """JAX's own function, whose name means ours from now on.
 
     One with other arguments, of another JAX, is left as it is.

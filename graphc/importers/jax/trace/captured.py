@@ -23,7 +23,7 @@ class Snapshot:
     copies: tuple[NDArray, ...]
 
     @classmethod
-    def of(cls, function: Callable[..., Any]) -> "Snapshot":
+    def of(cls, function: Callable[..., object]) -> "Snapshot":
         """The arrays of NumPy that a function names, as they are now."""
         writeable = {id(a): a for a in _arrays(function) if a.flags.writeable}
         arrays = tuple(writeable.values())
@@ -42,7 +42,7 @@ def _bytes(array: NDArray) -> NDArray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def _arrays(function: Callable[..., Any]) -> Iterator[NDArray]:
+def _arrays(function: Callable[..., object]) -> Iterator[NDArray]:
     """The arrays that a function names, by other functions and by objects too."""
     for part in reached(function):
         if isinstance(part, np.ndarray) and part.dtype != object:

@@ -46,7 +46,7 @@ def check_frontend(frontend: object) -> None:
         raise graph_error(problem, op="jit", expected=expected)
 
 
-def check_choices(options: Options, shapes: Any, counts: bool) -> None:
+def check_choices(options: Options, shapes: object, counts: bool) -> None:
     """Raise GraphError, at the line that decorates, for options that say nothing.
 
     Where a function has `counts`, sizes that depend on data, these have names of their
@@ -66,7 +66,7 @@ def check_choices(options: Options, shapes: Any, counts: bool) -> None:
         require_known(options.dims, dict.fromkeys(names, ""))
 
 
-def names_said(shapes: Any) -> list[str]:
+def names_said(shapes: object) -> list[str]:
     """The names of sizes in `shapes`. Raises GraphError where it is no text."""
     leaves = jax.tree.leaves(shapes)
     if not all(isinstance(leaf, str) for leaf in leaves):
@@ -80,7 +80,7 @@ def names_said(shapes: Any) -> list[str]:
     return [name for name in dict.fromkeys(words) if name != "_"]
 
 
-def require_names(dims: Any, axes: Mapping[str, str]) -> None:
+def require_names(dims: object, axes: Mapping[str, str]) -> None:
     """As `require_known`, of a call: raise CallersError."""
     try:
         require_known(dims, axes)
@@ -88,7 +88,7 @@ def require_names(dims: Any, axes: Mapping[str, str]) -> None:
         raise CallersError(error) from None
 
 
-def require_known(dims: Any, axes: Mapping[str, str]) -> None:
+def require_known(dims: object, axes: Mapping[str, str]) -> None:
     """Raise GraphError where `dims` names other sizes than those of these axes."""
     for key in dims if isinstance(dims, Mapping) else ():
         if key.removesuffix(CAPACITY) not in axes:
@@ -97,14 +97,14 @@ def require_known(dims: Any, axes: Mapping[str, str]) -> None:
             raise _unknown(key, expected, _NAMES, misspelled(key, list(axes)))
 
 
-def dims_of(dims: Any, names: Container[str]) -> Any:
+def dims_of(dims: object, names: Container[str]) -> object:
     """The part of `dims` that is about some sizes."""
     if not isinstance(dims, Mapping):
         return dims
     return {k: p for k, p in dims.items() if k.removesuffix(CAPACITY) in names}
 
 
-def _unknown(key: Any, expected: str, hint: str, meant: str = "") -> GraphError:
+def _unknown(key: object, expected: str, hint: str, meant: str = "") -> GraphError:
     return graph_error(
         f"`dims` names a size that the function has not{meant}",
         op="jit",

@@ -32,7 +32,7 @@ DIMENSION: Any = type(jax.export.symbolic_shape("n")[0])
 
 
 @contextmanager
-def recording(recorder: Recorder, symbols: Iterable[Any] = ()) -> Iterator[None]:
+def recording(recorder: Recorder, symbols: Iterable[object] = ()) -> Iterator[None]:
     """Let a recorder answer: about these symbols, or those of the time before."""
     recorder.scope = scope_of(symbols) or recorder.scope
     if not WATCHED:
@@ -80,7 +80,7 @@ class _WatchedTypes:
 _ASKING_FOR_USERS = ("abc", "functools", "typing")
 
 
-def _attribute(size: Any, name: str) -> Any:
+def _attribute(size: object, name: str) -> object:
     if name == "__class__" or name in _OF_INTEGERS:
         recorder = recorder_of(size)
         frame = sys._getframe(1)
@@ -161,17 +161,17 @@ class _MethodCall:
     def is_users(self) -> bool:
         return is_users(self.frame)
 
-    def answer(self, left: Any, relation: Relation, right: Any) -> bool:
+    def answer(self, left: object, relation: Relation, right: object) -> bool:
         return self.recorder.answer(left, relation, right, self.frame)
 
 
 _Answer = Callable[..., Any]  # of a _MethodCall, and the arguments of the method
 
 
-def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any]:
+def _watched(original: Callable[..., object], answer: _Answer) -> Callable[..., object]:
     """A method of dimensions that a recorder answers, where one watches them."""
 
-    def method(self: Any, *args: Any) -> Any:
+    def method(self: object, *args: object) -> object:
         recorder = recorder_of(self)
         if recorder is None:
             return original(self, *args)
@@ -185,14 +185,14 @@ def _watched(original: Callable[..., Any], answer: _Answer) -> Callable[..., Any
     return method
 
 
-def _is_comparable(call: _MethodCall, other: Any) -> bool:
+def _is_comparable(call: _MethodCall, other: object) -> bool:
     """Whether `other` is a size of the same trace, or an integer."""
     if isinstance(other, DIMENSION):
         return call.recorder.knows(other)
     return isinstance(other, Integral)
 
 
-def _whole(number: Any) -> Any:
+def _whole(number: Any) -> object:
     """The integer that a number of another kind is equal to; None if there is none."""
     if isinstance(number, Complex) and number.imag == 0:
         number = number.real
@@ -206,7 +206,7 @@ def _whole(number: Any) -> Any:
 _EQUAL: Callable[[Any, Any], bool] = DIMENSION.__eq__  # as JAX decides it
 
 
-def _equals(call: _MethodCall, size: Any, other: Any) -> Any:
+def _equals(call: _MethodCall, size: object, other: object) -> object:
     if size is other or _EQUAL(size, other):
         return True
     if isinstance(other, Number) and not isinstance(other, Integral):
@@ -226,7 +226,7 @@ def _equals(call: _MethodCall, size: Any, other: Any) -> Any:
     return NotImplemented if call.is_users else False  # as of an array
 
 
-def _differs(call: _MethodCall, size: Any, other: Any) -> Any:
+def _differs(call: _MethodCall, size: object, other: object) -> object:
     answer = _equals(call, size, other)
     return answer if answer is NotImplemented else not answer
 
@@ -236,7 +236,7 @@ def _order(
 ) -> _Answer:
     """The answer of an order, as `>=`: with the sides swapped, or negated, or both."""
 
-    def answer(call: _MethodCall, size: Any, other: Any) -> Any:
+    def answer(call: _MethodCall, size: object, other: object) -> object:
         if isinstance(other, Real) and not isinstance(other, Integral):
             number = float(other)
             if not math.isfinite(number):
@@ -258,11 +258,11 @@ def _order(
     return answer
 
 
-def _is_true(call: _MethodCall, size: Any) -> bool:
+def _is_true(call: _MethodCall, size: object) -> bool:
     return not call.answer(size, "==", 0)
 
 
-def _written(call: _MethodCall, size: Any, *args: Any) -> Any:
+def _written(call: _MethodCall, size: Any, *args: Any) -> object:
     """The text of a size: for the user's code, that of the number."""
     by_user = call.is_users or _asks_for_text(call.frame)
     if not (by_user and call.recorder.sizes):
@@ -271,21 +271,21 @@ def _written(call: _MethodCall, size: Any, *args: Any) -> Any:
     return format(call.recorder.number(size), *args)
 
 
-def _opaque(call: _MethodCall, size: Any, *args: Any) -> Any:
+def _opaque(call: _MethodCall, size: object, *args: object) -> object:
     """The hash or number of a size, as JAX has it: it may be used for anything."""
     if call.is_users:
         call.recorder.observe()
     return call.original(size, *args)
 
 
-def _itself(_: Any, size: Any, *args: Any) -> Any:
+def _itself(_: object, size: object, *args: object) -> object:
     return size
 
 
-def _refusal(kind: str) -> Callable[..., Any]:
+def _refusal(kind: str) -> Callable[..., object]:
     """Raises TypeError as Python does where there is no method."""
 
-    def refuse(size: Any, *args: Any) -> Any:
+    def refuse(size: object, *args: object) -> object:
         name = type(size).__name__
         raise TypeError(f"{name!r} object cannot be interpreted as {kind}")
 

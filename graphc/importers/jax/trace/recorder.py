@@ -49,14 +49,14 @@ class Recorder:
         """Whether a dimension of JAX is made of the symbols of the trace."""
         return size.scope is self.scope
 
-    def number(self, size: Any) -> int:
+    def number(self, size: object) -> int:
         """The number that a size is in the call."""
         number = self._numbers.of(size)
         assert isinstance(number, int)
         return number
 
     def answer(
-        self, left: Any, relation: Relation, right: Any, frame: FrameType
+        self, left: object, relation: Relation, right: Any, frame: FrameType
     ) -> bool:
         """The answer to a question, recorded where the symbols leave it open."""
         question = left, relation, right
@@ -70,7 +70,7 @@ class Recorder:
                 self._open[question] = user_place(), is_users(frame)
         return answer
 
-    def differ(self, left: Any, right: Any) -> None:
+    def differ(self, left: object, right: Any) -> None:
         """Sizes were said to differ in the call; they may not."""
         if self.number(left - right) == 0:
             self.observe()
@@ -119,14 +119,14 @@ class NoNumbers(Recorder):
         super().__init__({})
 
     def answer(
-        self, left: Any, relation: Relation, right: Any, frame: FrameType
+        self, left: object, relation: Relation, right: object, frame: FrameType
     ) -> bool:
         """The answer that holds for all sizes. Raises Undecided if there is none."""
         if not is_users(frame) or _never_equal(left, right):
             return False
         raise Undecided(f"{left} {relation} {right}", user_place())
 
-    def differ(self, left: Any, right: Any) -> None:
+    def differ(self, left: object, right: object) -> None:
         """Do nothing: no number is known."""
 
     def observe(self, place: Callable[[], SourceLocation] = user_place) -> None:
@@ -162,6 +162,6 @@ def recorder_of(size: Any) -> Recorder | None:
     return RECORDING.get(size.scope)
 
 
-def scope_of(symbols: Iterable[Any]) -> Any:
+def scope_of(symbols: Iterable[Any]) -> object:
     """The scope that symbols of JAX have in common; None where there are none."""
     return next((symbol.scope for symbol in symbols), None)

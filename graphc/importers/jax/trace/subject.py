@@ -37,7 +37,7 @@ class Subject:
     keeps_rules: bool = False
 
     @cached_property
-    def flat(self) -> Callable[..., Any]:
+    def flat(self) -> Callable[..., object]:
         """The function of leaves."""
         return self._of_leaves(self.function)
 
@@ -63,10 +63,10 @@ class Subject:
         is_gradient = isinstance(self.function, Differentiated)
         return self.function if is_gradient else None  # type: ignore[return-value]
 
-    def _of_leaves(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _of_leaves(self, function: Callable[..., object]) -> Callable[..., object]:
         """A function of leaves, by whose place and names JAX tells of the user's."""
 
-        def flat(*leaves: Any) -> Any:
+        def flat(*leaves: object) -> object:
             args, named = self.call.arguments(leaves)
             return function(*args, **named)
 

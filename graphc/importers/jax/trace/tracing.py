@@ -35,6 +35,7 @@ from graphc.importers.jax.trace.recorder import Recorder
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
+from graphc.ir.types import ConcreteArray
 
 FAMILIES = (
     *(callbacks, calls, control, decompositions, elementwise, indexing),
@@ -54,7 +55,7 @@ class Spec:
     weak: bool = False
 
     @classmethod
-    def of(cls, leaf: Any) -> "Spec":
+    def of(cls, leaf: object) -> "Spec":
         """The spec of an array, or of anything else that JAX takes for one."""
         aval = jax.typeof(leaf)
         if not is_array_type(aval):  # a token, or a reference to memory
@@ -62,7 +63,7 @@ class Spec:
         return cls(aval.shape, aval.dtype, getattr(aval, "weak_type", False))
 
     @property
-    def struct(self) -> Any:
+    def struct(self) -> object:
         """The same as a type of JAX."""
         make: Any = jax.ShapeDtypeStruct
         sizes = tuple(map(int, self.shape))
@@ -74,7 +75,7 @@ class Spec:
         return Spec(tuple(map(sizes.number, self.shape)), self.dtype, self.weak)
 
 
-def is_array(leaf: Any) -> bool:
+def is_array(leaf: object) -> bool:
     """Whether an argument that JAX takes is an array or a number."""
     return is_array_type(jax.typeof(leaf))
 
@@ -102,7 +103,7 @@ class TracedFunction:
         return opened(self.jaxpr)[0]
 
     @property
-    def consts(self) -> Sequence[Any]:
+    def consts(self) -> Sequence[ConcreteArray]:
         """The arrays that the function takes from outside."""
         return opened(self.jaxpr)[1]
 
@@ -114,7 +115,7 @@ class TracedFunction:
 
 
 def traced(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     specs: Sequence[Spec],
     least: int | None = None,
     recorder: Recorder | None = None,
@@ -131,7 +132,7 @@ def traced(
     trees: list[Any] = []
 
     @wraps(function)
-    def noted(*leaves: Any) -> Any:
+    def noted(*leaves: object) -> object:
         results = function(*leaves)
         trees.append(jax.tree.structure(results))
         return results
@@ -148,20 +149,20 @@ def retracing(
     """The jaxpr at sizes that are numbers, traced with the settings of now."""
     wide = is_wide()
 
-    def again(numbers: Mapping[str, int]) -> Any:
+    def again(numbers: Mapping[str, int]) -> object:
         with jax.enable_x64(wide), for_many_sizes():
             return trace([s.at(numbers) for s in specs]).jaxpr
 
     return again
 
 
-def _struct(spec: Spec, symbols: Mapping[str, Any]) -> Any:
+def _struct(spec: Spec, symbols: Mapping[str, object]) -> object:
     shape = tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape)
     struct_type: Any = jax.ShapeDtypeStruct
     return struct_type(shape, spec.dtype, weak_type=spec.weak)
 
 
-def symbols_of(texts: list[str], least: int | None) -> dict[str, Any]:
+def symbols_of(texts: list[str], least: int | None) -> dict[str, object]:
     """JAX's symbols for texts that are names, or formulas of them."""
     if not texts:
         return {}

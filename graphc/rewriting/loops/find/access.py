@@ -7,6 +7,7 @@ from graphc.ir.graph.build import size_value
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import PRIMITIVES, rebuild
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
@@ -152,7 +153,7 @@ def _same_bound(a: Size | None, b: Size | None) -> bool:
     return dims.equal(a, b) is True
 
 
-def without_item(node: Node, i: int) -> dict[str, Any]:
+def without_item(node: Node, i: int) -> dict[str, object]:
     """The params of a basic index without one of its items."""
     parts = {name: node.params[name] for name in NAMES}
     return {name: part[:i] + part[i + 1 :] for name, part in parts.items()}
@@ -170,7 +171,7 @@ def item_of(node: Node, axis: int) -> tuple[int, int] | None:
     return None
 
 
-def same_op(node: Node, inputs: Sequence[Value], **params: Any) -> Value:
+def same_op(node: Node, inputs: Sequence[Value], **params: Param) -> Value:
     """Apply the op of a node to other inputs, with some params changed."""
     return rebuild(node, tuple(inputs), {**node.params, **params}).outputs[0]
 

@@ -28,7 +28,7 @@ SAME = (
 ADDED_UP = (OP.sum_of_squares, OP.count_nonzero, OP.peak, OP.basic_index)
 
 
-def _neutral(node: Node) -> Any:
+def _neutral(node: Node) -> object:
     """The neutral element of the reduction of a node, or None."""
     if node.primitive in MONOIDS:
         return MONOIDS.rules[node.primitive].neutral(node.inputs[0].dtype)

@@ -4,7 +4,7 @@ A tile is reduced first, a slice along its own axes; the result is joined with a
 Sums are associated in another order, and sums of halves accumulate in float32.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.types import DType, dtype_of, is_float, is_inexact
-from graphc.ops.common.monoids import MONOIDS, Monoid, least, most
+from graphc.ops.common.monoids import MONOIDS, Element, Monoid, least, most
 from graphc.rewriting.loops.find.access import resized, same_op
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
 from graphc.rewriting.loops.find.contractions import contracted, product_of_parts
@@ -191,7 +191,7 @@ def _peak(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
 
 
 def _position(
-    extreme: Primitive, greater: str, neutral: Callable[[DType], Any]
+    extreme: Primitive, greater: str, neutral: Callable[[DType], Element]
 ) -> Fold:
     """The fold that finds the first largest or smallest element, or the first NaN."""
 
@@ -232,7 +232,7 @@ def _position(
     return rule
 
 
-def _first_of(tile: Value, axis: int, top: Value, along: dict[str, Any]) -> Value:
+def _first_of(tile: Value, axis: int, top: Value, along: Mapping[str, object]) -> Value:
     """The first position in a tile of its extreme, or of a NaN."""
     whole = top if along["keepdims"] else F.expand_dims(top, axis)
     held = F.equal(tile, whole)

@@ -6,7 +6,6 @@ needs are computed within a step of an outer scan, and are gone after it.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from graphc.control.checkpoint_policy import in_chunks_of
 from graphc.control.scan import StepFunction, StepResult, parts_of, run_scan
@@ -46,7 +45,7 @@ def in_chunks(
     length: Size,
     chunk: Size,
     reverse: bool = False,
-    unroll: Any = 1,
+    unroll: object = 1,
 ) -> StepResult:
     """All whole chunks, and before or after them the remaining steps."""
     whole = length // chunk

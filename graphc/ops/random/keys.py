@@ -1,0 +1,123 @@
+"""Keys of random draws (`gt.random`): made of a seed, split, joined with numbers."""
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.build import (
+    Shape,
+    as_shape,
+    as_value,
+    cast,
+    check_shape,
+    constant,
+    literal_of,
+    strong,
+)
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, Printing, op, type_error
+from graphc.ir.namespace import enroll, public
+from graphc.ir.types import TensorType, is_integer
+from graphc.ops.random import numpy_samplers as helpers
+from graphc.ops.random.batching import mapped
+from graphc.ops.random.sampler import (
+    UINT32,
+    as_key,
+    call,
+    drawn_type,
+    require_key,
+    require_shape,
+)
+
+
+@op()
+def _random_key(seed: Array) -> TensorType:
+    """The key of an integer seed."""
+    if not is_integer(seed.dtype) or seed.type.rank:
+        raise type_error("the seed must be an integer scalar")
+    return TensorType(UINT32, (2,))
+
+
+_random_key.literals = "always"
+_random_key.emit(
+    numpy=lambda p: call(p, p.helper(helpers.key_numpy)),
+    jax="jax.random.PRNGKey({seed})",
+)
+_random_key.no_gradient("keys are integers")
+mapped(_random_key)
+
+
+@public(name="random.key")
+def key(seed: ArrayLike) -> Value:
+    """The key, uint32[2], of a seed: an integer or an integer scalar."""
+    name, value = "random.key", as_value(seed)
+    if not is_integer(value.dtype) or value.type.rank:
+        got = str(value.type)
+        raise graph_error("the seed must be an integer scalar", op=name, got=got)
+    if isinstance(seed, (int, np.integer)):
+        if 0 <= seed < 2**32:
+            return _random_key(cast(value, UINT32))
+        return constant(helpers.key_numpy(np.int64(seed)))
+    small = not value.type.weak and value.dtype.itemsize < 4
+    return _random_key(cast(value, np.dtype("int32")) if small else strong(value))
+
+
+enroll(key, "random.PRNGKey")
+
+
+@op()
+def _random_split(key: Array, *, shape: Shape) -> TensorType:
+    """Independent keys, in an array of this shape."""
+    require_key(key)
+    require_shape(shape)
+    return drawn_type(UINT32, (*shape, 2))
+
+
+def _print_split(p: Printing) -> str:
+    shape = p.node.params["shape"]
+    number = shape[0] if len(shape) == 1 else shape
+    return call(p, "jax.random.split", number)
+
+
+_random_split.emit(
+    numpy=lambda p: call(p, p.helper(helpers.split_keys_numpy), p.node.params["shape"]),
+    jax=_print_split,
+)
+_random_split.no_gradient("keys are integers")
+mapped(_random_split)
+
+
+@public(name="random.split")
+def split(key: ArrayLike, num: ShapeLike = 2) -> Value:
+    """`num` independent keys, uint32[num, 2]; `num` may be a shape."""
+    shape = check_shape(as_shape(num), "random.split")
+    return _random_split(as_key(key, "random.split"), shape=shape)
+
+
+@op()
+def _random_fold_in(key: Array, data: Array) -> TensorType:
+    """The key that follows from a key and an integer."""
+    require_key(key)
+    if data.dtype != UINT32 or data.type.rank:
+        raise type_error("the data must be a uint32 scalar")
+    return key.type.like()
+
+
+_random_fold_in.emit(
+    numpy=lambda p: call(p, p.helper(helpers.fold_in_numpy)),
+    jax="jax.random.fold_in({key}, {data})",
+)
+_random_fold_in.no_gradient("keys are integers")
+mapped(_random_fold_in)
+
+
+@public(name="random.fold_in")
+def fold_in(key: ArrayLike, data: ArrayLike) -> Value:
+    """The key that follows from `key` and an integer, of which 32 bits count."""
+    name, value = "random.fold_in", as_value(data)
+    if not is_integer(value.dtype) or value.type.rank:
+        raise graph_error("needs an integer scalar", op=name, got=str(value.type))
+    number = literal_of(value)
+    if number is not None and not 0 <= int(number) < 2**32:
+        raise graph_error(f"the integer {int(number)} does not fit uint32", op=name)
+    return _random_fold_in(as_key(key, name), cast(value, UINT32))

@@ -1,0 +1,51 @@
+"""Few signatures say `Any`, which tells neither a checker nor an editor anything."""
+
+import ast
+import collections
+import pathlib
+
+import graphc
+
+ROOT = pathlib.Path(graphc.__file__).parent
+MOST = 10.2  # per cent of the functions
+SHOWN = 12  # files
+
+
+def signature(function):
+    """The annotations of the arguments and of the result."""
+    a = function.args
+    named = [*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg]
+    return [arg.annotation for arg in named if arg is not None] + [function.returns]
+
+
+def says_any(annotation):
+    """Whether the name `Any` is in an annotation, also in one that is quoted."""
+    names = {n.id for n in ast.walk(annotation) if isinstance(n, ast.Name)}
+    texts = [n.value for n in ast.walk(annotation) if isinstance(n, ast.Constant)]
+    quoted = " ".join(text for text in texts if isinstance(text, str))
+    return "Any" in names or "Any" in quoted.replace("[", " ").replace("]", " ").split()
+
+
+def functions():
+    """All functions of graphc, each with its file."""
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield path.relative_to(ROOT), node
+
+
+def test_few_signatures_say_any():
+    """Types have names: see `ir/graph/accepted`, `ir/types`, `ir/params/kinds`.
+
+    `object` is what may be anything at all, and is only looked at or passed on.
+    """
+    everything = list(functions())
+    vague = collections.Counter(
+        str(path)
+        for path, function in everything
+        if any(says_any(a) for a in signature(function) if a is not None)
+    )
+    share = 100 * vague.total() / len(everything)
+    files = "\n".join(f"{count:4d} {path}" for path, count in vague.most_common(SHOWN))
+    head = f"{vague.total()} functions of {len(everything)} say Any in their signature"
+    assert share <= MOST, f"{head}: {share:.1f} %, at most {MOST} %\n{files}"
