@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
 from graphc.pytensor.convert import shared_of
 
@@ -21,7 +21,7 @@ class ModelData:
     variables: tuple[Any, ...]
 
     @classmethod
-    def of(cls, outputs: Sequence[Value], inputs: Sequence[Value]) -> "ModelData":
+    def of(cls, outputs: Sequence[Variable], inputs: Sequence[Variable]) -> "ModelData":
         """The data on which outputs depend beside their inputs."""
         return cls(tuple(shared_of(outputs, inputs)))
 

@@ -80,7 +80,7 @@ def is_array(kind: object) -> bool:
     return dense and isinstance(kind, (TensorType, ScalarType))
 
 
-def input_value(v: Value, position: int) -> Value:
+def input_value(v: Variable, position: int) -> Value:
     """A variable of graphc for an input of PyTensor."""
     if not is_array(v.type):
         raise NotConverted(f"an input is no tensor: {v} of type {v.type}")
@@ -168,7 +168,7 @@ def fitted(value: ArrayLike, expected: Any, misstated: bool = False) -> Any:
     return value
 
 
-def _sizes(expected: Value, value: Value) -> Iterable[tuple[Any, Any]]:
+def _sizes(expected: TensorType, value: Value) -> Iterable[tuple[Any, Any]]:
     return zip(expected.shape, value.type.shape, strict=True)
 
 

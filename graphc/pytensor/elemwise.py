@@ -296,10 +296,10 @@ def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> Any:
     limit, *wide = gt.broadcast_arrays(steps, *inputs)
     start, fixed = wide[:count], wide[count:]
 
-    def going(state: Value) -> Value:
+    def going(state: Sequence[Any]) -> Value:
         return gt.any(state[1])
 
-    def step(state: Value) -> Any:
+    def step(state: Sequence[Any]) -> Any:
         i, active, carry = state
         results = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
         after = [gt.where(active, a, b) for a, b in zip(results, carry, strict=True)]

@@ -15,6 +15,7 @@ from graphc.pytensor.registry import RULES
 from graphc.transform.derivatives.gradients import grad
 
 if TYPE_CHECKING:
+    from pytensor.graph.basic import Variable
     from pytensor.graph.op import Op
 
 # Ops that give what they get, and something else for its gradient.
@@ -85,7 +86,7 @@ def _with_gradient(
         return None
 
 
-def ops_of(outputs: Sequence[Value]) -> Iterator[object]:
+def ops_of(outputs: Sequence["Variable"]) -> Iterator[object]:
     """The Ops on which variables depend, those of inner graphs too."""
     left = [node.op for node in io_toposort([], outputs)]
     while left:
