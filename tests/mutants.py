@@ -62,6 +62,7 @@ SORTED = (
     "tests/ops/test_orders.py::test_places_that_are_not_there",
     f"{RULES}::test_numbers_of_nothing_are_counted_nowhere",
     *samples("search", "sets"),
+    "tests/ops/test_vmap.py::test_few_examples[sets-1]",
 )
 REDUCED = (
     *(*samples("reductions"), *orders("float32-2", "int64-2")),
@@ -71,6 +72,8 @@ PADDED = (
     *(f"{HOSTILE}[{kind}]" for kind in ("first-bound", "wider-bound", "first-pad")),
     f"{PADDING}::test_results_are_those_of_true_sizes[numpy]",
     *samples("reductions"),
+    *orders("float64-2"),
+    f"{PADDING}::test_everyday_programs[scan_prefix_inside-pad-numpy]",
     f"{PADDING}::test_sizes_that_a_guard_needs_equal_share_a_capacity",
     f"{PADDING}::test_an_op_without_a_rule_is_compiled_for_each_size_alone",
 )

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.config import config
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import (
     CONSTANT,
@@ -395,10 +394,3 @@ def round_(x: ArrayLike, decimals: int = 0) -> Value:
         return F.rint(value * scale) / scale
     rounded = F.rint(value / scale) * scale
     return cast(rounded, value.dtype) if is_integer(value.dtype) else rounded
-
-
-def float_of(value: Value) -> Value:
-    """`value` as a float (integers as NumPy's mean takes them: float64)."""
-    if value.dtype.kind in "biu":
-        return cast(value, config.float if value.type.weak else dtype_of("float64"))
-    return strong(value)

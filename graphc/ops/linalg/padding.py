@@ -18,7 +18,6 @@ from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 
 
@@ -97,13 +96,6 @@ def by_largest(primitive: Primitive) -> None:
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, *, lower: bool) -> Rebuilt:
         return primitive(hermitian(pad, x, lower), lower=lower)
-
-
-def behind_largest(pad: Padding, n: Size, *results: tuple[Value, int]) -> list[Value]:
-    """Results without the entries of the padding, which come first along these axes."""
-    extra = as_value(F.size_value(pad.stored(n))) - pad.length(n)
-    places = pad.positions(n) + cast(extra, INT32)
-    return [F._gather(x, places, axes=(axis,), inside=(False,)) for x, axis in results]
 
 
 def det(primitive: Primitive, pad: Padding, x: PaddedValue) -> Value:

@@ -13,8 +13,8 @@ def mesh(**axes: int) -> Any:
     """The first devices of JAX as a mesh: the name of each axis, and its size.
 
     >>> import graphc
-    >>> graphc.mesh(data=1)
-    Mesh('data': 1, axis_types=(Auto,))
+    >>> graphc.mesh(data=1).axis_names
+    ('data',)
     """
     jax = importlib.import_module("jax")
     sizes = list(axes.values())

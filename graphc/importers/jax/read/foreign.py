@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import JaxprEqn, jaxprs_in_params
+from jax.extend.core import JaxprEqn
 
 from graphc.importers.jax.read.jaxprs import array_of, bound, equations, words_of
 from graphc.importers.jax.read.settings import is_wide
@@ -142,12 +142,6 @@ class EquationAt(JaxFunction):
         with jax.enable_x64(self.wide):
             operands = [array_of(x, atom.aval) for x, atom in pairs]
             return [words_of(x) for x in bound(eqn, operands)]
-
-
-def calls_python(eqn: JaxprEqn) -> bool:
-    """Whether a function of the user's own is called where an equation is run."""
-    inner = (e for j in jaxprs_in_params(eqn.params) for e in equations(j))
-    return any("callback" in eqn.primitive.name for eqn in (eqn, *inner))
 
 
 @dataclass(frozen=True)
