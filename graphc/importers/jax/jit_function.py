@@ -154,21 +154,31 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _call_like_before(self, /, *args: object, **named: object) -> object:
         """A call by a program for many sizes, as the last one; or one by JAX."""
         if _trace_state() == _OUTSIDE and not runs_plainly():
-            known = self._known.find(args, named)
-            if known is not None:
-                run, leaves = known
-                try:
-                    return run(leaves)
-                except NoCompileError as error:
-                    raise self._refused(error, args, named) from None
-                except GraphError:  # told again, where it is no fault of the program
-                    self._known.forget(args, named)
+            results = self._by_known(args, named)
+            if results:
+                return results[0]
         self._acquire = self._by_jax.acquire
         try:
             return self._dispatcher(*args, **named)
         except Exception as error:
             hide(error)
             raise
+
+    def _by_known(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> tuple[()] | tuple[object]:
+        """The results of a call like one before; nothing where it goes the long way."""
+        known = self._known.find(args, named)
+        if known is None:
+            return ()
+        run, leaves = known
+        try:
+            return (run(leaves),)
+        except NoCompileError as error:
+            raise self._refused(error, args, named) from None
+        except GraphError:  # told again, where it is no fault of the program
+            self._known.forget(args, named)
+            return ()
 
     def _remember(
         self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
@@ -182,6 +192,10 @@ class JitFunction(SizedFunction[JaxFamily]):
         if _trace_state() != _OUTSIDE:
             self._plainly += 1
             return self._plain(*args, **named), None, False
+        results = self._by_known(args, named)  # between calls that JAX dispatches
+        if results:
+            self._acquire = self._by_key.acquire
+            return results[0], None, False
         try:
             with stance.called(self, getattr(self, "__name__", "")):
                 return self._compiled(args, named)
