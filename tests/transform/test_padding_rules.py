@@ -121,6 +121,21 @@ def test_the_first_draws_are_those_of_fewer(backend):
             assert close(np.asarray(got), np.asarray(wanted), 8), i
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_draws_that_depend_on_each_other_are_made_at_true_sizes(backend):
+    x, key, r = gt.tensor("x", "float32", ("n",)), gt.random.key(3), gt.random
+    rates = 12 * x + 1
+    outputs = [r.poisson(key, rates), r.binomial(key, 100 * x + 9, 0.3 * x / x)]
+    outputs += [r.negative_binomial(key, rates, 0.3)]
+    padded = clean_function([x], outputs, backend=backend)
+    assert len(padded.plan.padded.cuts) == 3
+    exact = exact_function([x], outputs, backend=backend)
+    for n in (1, 2, 5):
+        given = np.linspace(0.3, 2, n, dtype="float32")
+        for got, expected in zip(padded(given), exact(given), strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
 # Gradients are graphs: padded as any other, they must be those of true sizes.
 
 
