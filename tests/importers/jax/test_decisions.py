@@ -458,3 +458,27 @@ def test_one_graph_for_all_sizes_knows_what_holds_for_all():
     graph = graphc.from_jax(function, x)
     ours = graphc.function(graph.inputs, graph.outputs[0])
     np.testing.assert_allclose(ours(vector(4)), function(vector(4)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "divide",
+    [
+        lambda n: 7 // (n - 5),
+        lambda n: 7 % (n - 5),
+        lambda n: divmod(n, n - 5),
+        lambda n: n // (n - 5),
+    ],
+)
+def test_a_division_by_zero_is_one_at_its_size_alone(divide):
+    def function(x):
+        try:
+            divide(x.shape[0])
+        except ZeroDivisionError:
+            return x * 0
+        return x + x.shape[0] // (x.shape[0] + 1)  # never by 0: nothing is asked
+
+    ours, theirs = graphc.jit(function), jax.jit(function)
+    for n in (8, 7, 5, 3, 9, 5):
+        same(ours(vector(n)), theirs(vector(n)))
+    assert "x.shape[0] - 5 != 0" in ours.explain()
+    assert "+ 1" not in ours.explain()

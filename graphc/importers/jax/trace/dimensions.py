@@ -258,6 +258,31 @@ def _order(
     return answer
 
 
+def _division(reflected: bool) -> _Answer:
+    """The answer of a division: the user's code may ask whether there is one at all."""
+
+    def answer(call: _MethodCall, size: object, other: object) -> object:
+        divisor = size if reflected else other
+        asks = isinstance(divisor, DIMENSION) and call.is_users
+        asks = asks and call.recorder.knows(divisor) and _may_be_zero(divisor)
+        if asks and call.answer(divisor, "==", 0):
+            raise ZeroDivisionError("integer division or modulo by zero")
+        return call.original(size, other)
+
+    return answer
+
+
+_AT_LEAST: Callable[[Any, int], bool] = DIMENSION.__ge__  # as JAX decides it
+
+
+def _may_be_zero(size: object) -> bool:
+    """Whether symbols leave open that a size is 0."""
+    try:
+        return not _AT_LEAST(size, 1)
+    except Exception:
+        return True
+
+
 def _is_true(call: _MethodCall, size: object) -> bool:
     return not call.answer(size, "==", 0)
 
@@ -307,6 +332,10 @@ _ANSWERS: dict[str, _Answer] = {
     "__repr__": _written,
     "__deepcopy__": _itself,
 }
+for _name in ("floordiv", "mod", "divmod", "truediv"):
+    for _side in ("", "r"):
+        if f"__{_side}{_name}__" in vars(DIMENSION):
+            _ANSWERS[f"__{_side}{_name}__"] = _division(reflected=_side == "r")
 _ABSENT: dict[str, tuple[Callable[..., Any], _Answer]] = {
     "__bool__": (lambda _: True, _is_true),
     "__float__": (_refusal("a number"), _opaque),
