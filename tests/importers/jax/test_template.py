@@ -212,3 +212,12 @@ def test_formulas_of_rounded_sizes_and_of_products(value):
     found = fitted([value(**s) for s in samples], samples)
     for n, m in [(5, 5), (16, 2), (31, 7)]:
         assert found.at({"n": n, "m": m}) == value(n, m)
+
+
+@pytest.mark.parametrize(
+    "value", [lambda n, m: n, lambda n, m: n + 1, lambda n, m: 3 * n - m + 4]
+)
+def test_sums_are_found_where_no_sample_differs_in_one_size_alone(value):
+    samples = [{"n": n, "m": m} for n, m in [(6, 12), (6, 24), (2, 3)]]
+    found = fitted([value(**s) for s in samples], samples)
+    assert found.at({"n": 5, "m": 7}) == value(5, 7)

@@ -155,18 +155,25 @@ def _multiples(
 def _sums(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
-    """So many times each size, and a number, by samples that differ in one size."""
-    parts, shift = [], column[0]
-    for name in names:
-        for n, sizes in zip(column[1:], samples[1:], strict=True):
-            others = [k for k in names if sizes[k] != samples[0][k]]
-            if others == [name]:
-                step = sizes[name] - samples[0][name]
-                times, remainder = divmod(n - column[0], step)
-                if remainder:
-                    return
-                if times:
-                    parts.append(((name,), times))
-                shift -= times * samples[0][name]
-                break
+    """So many times each size, and a number.
+
+    Samples tell how many times, of which one differs from the first in one size, or in
+    one and those of which that is told.
+    """
+    first, pairs = samples[0], list(zip(column[1:], samples[1:], strict=True))
+    told: dict[str, int] = {}
+    for _ in names:
+        for n, sizes in pairs:
+            differing = [k for k in names if sizes[k] != first[k]]
+            unknown = [k for k in differing if k not in told]
+            if len(unknown) != 1:
+                continue
+            name = unknown[0]
+            known = sum(told[k] * (sizes[k] - first[k]) for k in differing if k in told)
+            more = n - column[0] - known
+            told[name], remainder = divmod(more, sizes[name] - first[name])
+            if remainder:
+                return
+    shift = column[0] - sum(times * first[name] for name, times in told.items())
+    parts = [((name,), told[name]) for name in names if told.get(name)]
     yield Formula(shift, tuple(parts))
