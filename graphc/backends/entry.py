@@ -194,7 +194,7 @@ class Entry:
             return
         tied = [list(capacities)[i] for i in places]
         sizes = tuple_text([self._body.size(s) for s in tied])
-        options = tied_options(all_capacities, places)
+        options = tied_options([all_capacities[i] for i in places])
         call = ", ".join([sizes, *map(repr, options)])
         names = [self._module.size_name(capacities[s]) for s in tied]
         function = self._module.helper(together)

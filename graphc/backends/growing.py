@@ -63,8 +63,8 @@ def call_growing(body: PrintedBody, segment: Segment) -> None:
     captures = ", ".join(arguments[carries:])
     names = [body.module.value_name(v) for v in node.outputs]
     function, k = body.module.helper(growing), segment.index
-    given = f"[{first}], [{captures}], [{sizes}]"
-    call = f"{function}(integer, segment_{k}, ROWS_{k}, {given})"
+    arguments_text = f"[{first}], [{captures}], [{sizes}]"
+    call = f"{function}(integer, segment_{k}, ROWS_{k}, {arguments_text})"
     body.line(f"{', '.join(names)} = {call}")
     for value, name in zip(node.outputs, names, strict=True):
         body.bind(value, name)

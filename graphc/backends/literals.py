@@ -1,13 +1,11 @@
 """Constants as source text: exact, with their dtype."""
 
-from typing import Any
 
 import numpy as np
 
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.types import BFLOAT16
+from graphc.ir.types import BFLOAT16, NDArray
 
-NDArray = np.ndarray[Any, Any]
 MOST_INLINE = 8  # elements of an array that still reads well in one line
 LARGEST_BARE = {"uint32": 2**31 - 1, "uint64": 2**63 - 1}
 

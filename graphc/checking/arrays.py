@@ -11,9 +11,8 @@ from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
-from graphc.ir.types import DType, TensorType, is_inexact
+from graphc.ir.types import DType, NDArray, TensorType, is_inexact
 
-NDArray = np.ndarray[Any, Any]
 SizeValues = Mapping[Symbol, int]
 # Half of the arrays. Of numbers from 100 on, Hypothesis tries those that stand in
 # modules, in whichever are imported.

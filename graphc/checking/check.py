@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, reject, seed, setti
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
-from graphc.checking.arrays import NDArray, carriers, draw_array, draw_sizes
+from graphc.checking.arrays import carriers, draw_array, draw_sizes
 from graphc.checking.chance import DTYPES, FLOATS, MODES, Chance, Misfit
 from graphc.checking.compare import close, coarsest, same_bits
 from graphc.checking.graphs import DeclaredShapes, Made, built, matching
@@ -29,7 +29,7 @@ from graphc.ir.graph.verify import verify
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import is_inexact
+from graphc.ir.types import NDArray, is_inexact
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.runtime.compile import function

@@ -6,9 +6,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from graphc.ir.types import BFLOAT16, DType, is_inexact
+from graphc.ir.types import BFLOAT16, DType, NDArray, is_inexact
 
-NDArray = np.ndarray[Any, Any]
 ROUNDINGS = 1e3  # units in the last place by which an order of operations may matter
 
 

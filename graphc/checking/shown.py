@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from graphc.checking.compare import NDArray
 from graphc.ir.graph.build import CONSTANT, INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.params.kinds import Text
+from graphc.ir.types import NDArray
 
 
 class Counterexample(Exception):

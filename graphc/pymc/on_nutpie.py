@@ -94,8 +94,8 @@ def _continuous(model: "Model") -> None:
 
 def _places(model: "Model") -> list[str]:
     """A name for each place of the vector, as nutpie gives them."""
-    point, found = model.initial_point(), []
+    point, names = model.initial_point(), []
     for name in (v.name for v in model.value_vars):
         for index in product(*map(range, np.shape(point[name]))):
-            found.append(f"{name}_{'.'.join(map(str, index))}" if index else name)
-    return found
+            names.append(f"{name}_{'.'.join(map(str, index))}" if index else name)
+    return names

@@ -69,7 +69,7 @@ def sample(
     if name == "pymc":
         return _by_pymc(model, how)
     try:
-        found = SAMPLERS[name](model, how)
+        inference = SAMPLERS[name](model, how)
     except GraphError as error:
         if sampler is not None:
             raise
@@ -77,7 +77,7 @@ def sample(
         told = f"graphc.pymc.sample: pm.sample draws, because of {reason}"
         warnings.warn(told, stacklevel=user_level())
         return _by_pymc(model, how)
-    return _with_data(found, model)
+    return _with_data(inference, model)
 
 
 def _chosen(model: "Model", sampler: str | None) -> str:
@@ -203,13 +203,13 @@ SAMPLERS: dict[str, Sampler] = {
 
 def _starts(density: Any, how: SamplingSettings) -> Any:
     """A point of finite density for each chain, around that at which PyMC starts."""
-    found: list[Any] = []
+    starts: list[Any] = []
     for i in range(how.chains * TRIES):
         at = jittered(density.initial, how.seed + i)
         if np.isfinite(density(at)):
-            found.append(at)
-        if len(found) == how.chains:
-            return np.stack(found)
+            starts.append(at)
+        if len(starts) == how.chains:
+            return np.stack(starts)
     problem = "the density is not finite around the initial point"
     hint = "model.debug() tells which variable; initval=... gives another start"
     raise graph_error(problem, op="sample", hint=hint)
@@ -223,7 +223,7 @@ def _as_inference_data(
     return from_dict(posterior=posterior, sample_stats=stats, coords=coords, dims=dims)
 
 
-def _with_data(found: Any, model: "Model") -> object:
+def _with_data(inference: Any, model: "Model") -> object:
     """The draws, with the data of the model as PyMC adds them."""
     backend = import_module("pymc.backends.arviz")
     coords, dims = labels(model)
@@ -234,5 +234,5 @@ def _with_data(found: Any, model: "Model") -> object:
     told = {name: group for name, group in groups.items() if group}
     if told:
         data = import_module("arviz").from_dict(**told, coords=coords, dims=dims)
-        found.extend(data)
-    return found
+        inference.extend(data)
+    return inference

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +10,7 @@ from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error
 from graphc.ir.sizes.names import naming
 from graphc.runtime.cache.prepared import Prepared
-from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import Backend, Signature
 from graphc.runtime.driver import stance
 from graphc.runtime.driver.ahead import OnlySegment, structs_of
@@ -139,10 +138,10 @@ class AheadOfCalls:
         segments = [lowering.driver.segments[stage] for stage, *_ in lowered]
         pairs = zip(segments, compiled, strict=True)
         return [
-            found
+            collective
             for segment, executable in pairs
             if isinstance(segment, int)
-            for found in collectives_in(segment, executable.as_text())
+            for collective in collectives_in(segment, executable.as_text())
         ]
 
     def _lowered(
@@ -169,7 +168,7 @@ class AheadOfCalls:
 
     def export(
         self,
-        path: str | PathLike[str],
+        path: StrPath,
         sizes: Mapping[str, SizesGiven],
         *,
         graph: bool = False,

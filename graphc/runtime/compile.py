@@ -82,7 +82,8 @@ def function(
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
-    dims = with_mesh(dims, mesh, backend, tier, jit, device)
+    others = dict(backend=backend, tier=tier, jit=jit, device=device)
+    dims = with_mesh(dims, mesh, **others)
     check_options("function", backend, rewrites, dims)
     _check_others("function", jit, check, unused)
     decided = decisions_of(decisions, "function")

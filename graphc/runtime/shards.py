@@ -7,7 +7,7 @@ from graphc.errors import graph_error
 from graphc.runtime.driver.meshes import device_mesh
 from graphc.transform.sharding.shards import Shard, mesh_of, sharded_dims
 
-_ALLOWED: dict[str, tuple[Any, ...]] = {
+_ALLOWED: dict[str, tuple[object, ...]] = {
     "backend": ("jax",),
     "tier": (None, "jax"),
     "jit": ("auto", "fewest", True),
@@ -15,11 +15,11 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
 }
 
 
-def with_mesh(dims: Any, mesh: Any, *options: Any) -> Any:
+def with_mesh(dims: Any, mesh: object, **options: object) -> Any:
     """`dims` with shards of the mesh that is given or set; the same without shards.
 
-    `options` are those of `function` in the order of `_ALLOWED`. Raises GraphError for
-    those that contradict shards, where there is no mesh, and for a mesh without shards.
+    `options` are other ones of `function`. Raises GraphError for those that contradict
+    shards, where there is no mesh, and for a mesh without shards.
     """
     policies = dims.values() if isinstance(dims, Mapping) else [dims]
     if any(isinstance(policy, Shard) for policy in policies):
@@ -29,12 +29,12 @@ def with_mesh(dims: Any, mesh: Any, *options: Any) -> Any:
         hint = 'dims={"batch": graphc.Shard("data")}'
         raise graph_error(problem, op="function", hint=hint)
     if mesh_of(dims) is not None:
-        for (name, allowed), choice in zip(_ALLOWED.items(), options, strict=True):
-            _require_allowed(name, allowed, choice)
+        for name, choice in options.items():
+            _require_allowed(name, _ALLOWED[name], choice)
     return dims
 
 
-def _require_allowed(name: str, allowed: tuple[Any, ...], choice: Any) -> None:
+def _require_allowed(name: str, allowed: tuple[object, ...], choice: object) -> None:
     if not any(type(choice) is type(a) and choice == a for a in allowed):
         raise graph_error(
             "sizes are sharded by compiled programs of JAX, over all of a mesh",

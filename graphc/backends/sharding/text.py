@@ -13,7 +13,12 @@ from collections.abc import Sequence
 
 from graphc.ir.graph.nodes import Value
 from graphc.transform.planning.plan import Plan
-from graphc.transform.sharding.layout import MeshAxes, MeshLayout, layout_of
+from graphc.transform.sharding.layout import (
+    MeshAxes,
+    MeshLayout,
+    layout_of,
+    without_last_whole,
+)
 from graphc.transform.sharding.meshes import DeviceMesh
 
 
@@ -46,9 +51,7 @@ def sharding_text(axes: MeshAxes | None) -> str:
     """The sharding of an array, None where JAX decides it."""
     if axes is None:
         return "None"
-    while axes and axes[-1] is None:
-        axes = axes[:-1]
-    return f"on_mesh({', '.join(map(repr, axes))})"
+    return f"on_mesh({', '.join(map(repr, without_last_whole(axes)))})"
 
 
 def constrained(name: str, axes: MeshAxes) -> str:

@@ -59,7 +59,7 @@ def _concatenate(*arrays: Array, axis: AxisParam) -> TensorType:
 _concatenate.rounding = "none"
 
 
-def joined(jax: ModuleType, arrays: JaxArray, axis: int) -> JaxArray:
+def joined(jax: ModuleType, arrays: Sequence[JaxArray], axis: int) -> JaxArray:
     """Printed into JAX programs: the arrays one after another, but for empty ones.
 
     XLA ends the process where an empty slice begins at one of these.

@@ -129,7 +129,7 @@ def rounded_up(capacities: Sequence[Capacities], sizes: Sequence[int]) -> list[i
         rooms.append(function(size, *options))
     tied = tied_places(capacities)
     if tied:
-        ahead, minimum = tied_options(capacities, tied)
+        ahead, minimum = tied_options([capacities[i] for i in tied])
         shared = together(tuple(sizes[i] for i in tied), ahead, minimum)
         for i, room in zip(tied, shared, strict=True):
             rooms[i] = room
@@ -143,12 +143,9 @@ def tied_places(capacities: Sequence[Capacities]) -> list[int]:
     return places if len(places) > 1 else []
 
 
-def tied_options(
-    capacities: Sequence[Capacities], places: Sequence[int]
-) -> tuple[tuple[int, ...], int]:
-    """The arguments of `together` for capacities at some places, after the sizes."""
+def tied_options(capacities: Sequence[Capacities]) -> tuple[tuple[int, ...], int]:
+    """The arguments of `together` for capacities that are tied, after the sizes."""
     tied = [one for one in capacities if isinstance(one, TiedCapacities)]
-    assert len(tied) == len(places)
     return tuple(one.ahead for one in tied), tied[0].minimum
 
 

@@ -3,9 +3,13 @@
 import importlib
 from collections.abc import Sequence
 from math import prod
+from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import graph_error, shortened
+from graphc.transform.sharding.layout import without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
 
 
@@ -27,7 +31,7 @@ def mesh(**axes: int) -> Any:
         )
     devices = jax.devices()
     _require_devices(prod(sizes), len(devices), "mesh")
-    array = importlib.import_module("numpy").reshape(devices[: prod(sizes)], sizes)
+    array = np.reshape(devices[: prod(sizes)], sizes)
     return jax.sharding.Mesh(array, tuple(axes))
 
 
@@ -41,62 +45,63 @@ def _require_devices(needed: int, present: int, op: str) -> None:
         )
 
 
-def device_mesh(given: Any) -> DeviceMesh | None:
-    """The mesh that is `given`, or else the one that `jax.set_mesh` has set, as data.
+def device_mesh(declared: Any) -> DeviceMesh | None:
+    """The mesh that is `declared`, or else the one of `jax.set_mesh`, as plain data.
 
     Raises GraphError for what is no mesh of devices of this process.
     """
     jax = importlib.import_module("jax")
-    if given is None:
-        given = jax.sharding.get_mesh()
-        if given.empty:
+    if declared is None:
+        declared = jax.sharding.get_mesh()
+        if declared.empty:
             return None
-    if not isinstance(given, jax.sharding.Mesh) or given.empty:
+    if not isinstance(declared, jax.sharding.Mesh) or declared.empty:
         raise graph_error(
             "`mesh` must say how devices are arranged",
             op="function",
-            got=shortened(repr(given)),
+            got=shortened(repr(declared)),
             expected="a jax.sharding.Mesh",
             hint="mesh=graphc.mesh(data=4), or jax.make_mesh((4,), ('data',))",
         )
-    devices = [*given.devices.flat]
+    devices = [*declared.devices.flat]
     if any(d.process_index != jax.process_index() for d in devices):
         raise graph_error(
             "the mesh has devices of other processes, which cannot be shared yet",
             op="function",
-            got=str(given),
+            got=str(declared),
             hint="a mesh of jax.local_devices() alone",
         )
     platform = devices[0].platform
     everywhere = jax.devices(platform)
     default = platform == jax.devices()[0].platform
     places = tuple(everywhere.index(device) for device in devices)
-    sizes = tuple(given.devices.shape)
+    sizes = tuple(declared.devices.shape)
     return DeviceMesh(
-        tuple(given.axis_names), sizes, places, "" if default else platform
+        tuple(declared.axis_names), sizes, places, "" if default else platform
     )
 
 
 def require_present(mesh: DeviceMesh) -> None:
     """Raise GraphError where the devices of a mesh are not all in this process."""
     jax = importlib.import_module("jax")
-    present = len(jax.devices(mesh.platform) if mesh.platform else jax.devices())
-    _require_devices(max(mesh.devices) + 1, present, "function")
+    _require_devices(max(mesh.devices) + 1, len(_present(jax, mesh)), "function")
+
+
+def _present(jax: ModuleType, mesh: DeviceMesh) -> list[Any]:
+    """The devices of JAX among which those of a mesh are."""
+    return jax.devices(mesh.platform) if mesh.platform else jax.devices()
 
 
 def jax_mesh(mesh: DeviceMesh) -> Any:
     """The mesh of JAX that programs make of it."""
     jax = importlib.import_module("jax")
-    devices = jax.devices(mesh.platform) if mesh.platform else jax.devices()
-    array = importlib.import_module("numpy").reshape(
-        [devices[i] for i in mesh.devices], mesh.sizes
-    )
+    devices = _present(jax, mesh)
+    array = np.reshape([devices[i] for i in mesh.devices], mesh.sizes)
     return jax.sharding.Mesh(array, mesh.names)
 
 
 def jax_sharding(mesh: DeviceMesh, axes: Sequence[str | None]) -> Any:
     """The sharding of JAX of arrays that lie along these axes of a mesh."""
     sharding = importlib.import_module("jax.sharding")
-    while axes and axes[-1] is None:
-        axes = axes[:-1]
-    return sharding.NamedSharding(jax_mesh(mesh), sharding.PartitionSpec(*axes))
+    spec = sharding.PartitionSpec(*without_last_whole(axes))
+    return sharding.NamedSharding(jax_mesh(mesh), spec)

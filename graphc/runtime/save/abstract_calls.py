@@ -17,7 +17,7 @@ from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.graph.op import rebuild
 from graphc.ir.sizes.dims import evaluate
-from graphc.ir.types import ConcreteArray
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.ops.effects.capacities import rounded_up
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -32,7 +32,6 @@ from graphc_serving.loops import Loop, given_to
 from graphc_serving.steps import Row, Step, StepError, Walk, follow
 
 NAME = "<graphc exported program>"
-NDArray = np.ndarray[Any, Any]
 StageKey = tuple[int, Row, tuple[tuple[int, ...], ...]]
 
 

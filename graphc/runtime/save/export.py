@@ -14,7 +14,8 @@ from graphc.ir.graph.bodies import within
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import has_text, to_text
-from graphc.runtime.save.exporter import ExportedModule, Exporter, NDArray, lifted
+from graphc.ir.types import NDArray
+from graphc.runtime.save.exporter import ExportedModule, Exporter, lifted
 from graphc_serving.manifest import FORMAT, digest
 from graphc_serving.packages import needed
 from graphc_serving.reading import KEY

@@ -7,8 +7,6 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from graphc.backends.jax import emit_jax
 from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error, shortened
@@ -17,7 +15,7 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.replay import substituted
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim, Size, Symbol
-from graphc.ir.types import is_inexact
+from graphc.ir.types import NDArray, is_inexact
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.misfits import has_flags
@@ -32,7 +30,6 @@ from graphc_serving.steps import Row
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
 LEAST = 1024  # bytes of a constant that is no part of programs
-NDArray = np.ndarray[Any, Any]
 ExportedModule = tuple[list[Any], bytes]  # the entry in the manifest, and the module
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from graphc.errors import GraphError, graph_error, shortened
-from graphc.runtime.cache.whole_files import write_whole
+from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.transform.policies import Bound, Pad, Policy
 from graphc.transform.tied import Tied
 
@@ -96,7 +96,7 @@ class SavedDecisions:
     programs: tuple[DecidedProgram, ...] = ()
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "SavedDecisions":
+    def load(cls, path: StrPath) -> "SavedDecisions":
         """Read a file. Raises GraphError for one that holds no decisions."""
         shown = os.fsdecode(path)
         try:
@@ -128,7 +128,7 @@ class SavedDecisions:
         programs = ",\n".join(map(_text_of, self.programs))
         return f'{{"format": "{TITLE} {FORMAT}",\n"programs": [\n{programs}\n]}}\n'
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: StrPath) -> None:
         """Write them to a file, as a whole or not at all."""
         write_whole(path, self.text.encode())
 

@@ -48,16 +48,22 @@ class MeshLayout:
         return None
 
 
+def without_last_whole(axes: Sequence[str | None]) -> Sequence[str | None]:
+    """Axes of a mesh without the last ones of an array that lie along none."""
+    count = max((i + 1 for i, name in enumerate(axes) if name is not None), default=0)
+    return axes[:count]
+
+
 def layout_of(
     policies: Mapping[Symbol, Policy], capacities: Mapping[Symbol, Symbol]
 ) -> MeshLayout | None:
     """The layout under policies; None where nothing is sharded."""
-    shards = {
-        capacity: policies[symbol] for symbol, capacity in capacities.items()
-    }
-    axes = {c: p.axis for c, p in shards.items() if isinstance(p, Sharded)}
-    mesh = next((p.mesh for p in shards.values() if isinstance(p, Sharded)), None)
-    return None if mesh is None else MeshLayout(mesh, axes)
+    pairs = [(capacity, policies[symbol]) for symbol, capacity in capacities.items()]
+    shards = {c: p for c, p in pairs if isinstance(p, Sharded)}
+    if not shards:
+        return None
+    mesh = next(iter(shards.values())).mesh
+    return MeshLayout(mesh, {c: p.axis for c, p in shards.items()})
 
 
 def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:
@@ -68,15 +74,14 @@ def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:
     """
     shards = {s: p for s, p in policies.items() if isinstance(p, Sharded)}
     for symbol in shards:
-        if symbol.origin is not None:
+        origin = symbol.origin
+        if origin is not None:
             raise graph_error(
                 f"only axes of arguments are sharded, and {shown_name(symbol)} is "
                 "computed",
                 op="function",
                 hint="use Pad()",
-                where=symbol.origin.node.place
-                if isinstance(symbol.origin, Value)
-                else None,
+                where=origin.node.place if isinstance(origin, Value) else None,
             )
     for value in (*graph.inputs, *graph.outputs) if shards else ():
         _check_once(value, _sharded_axes(value, shards))

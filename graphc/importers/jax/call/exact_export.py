@@ -19,7 +19,7 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec
-from graphc.ir.types import ConcreteArray
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.runtime.save.export import Contents
 from graphc.runtime.save.exporter import LEAST, ExportedModule, exported, kinds_of
 from graphc_serving.kinds import DTYPES
@@ -27,7 +27,6 @@ from graphc_serving.kinds import DTYPES
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-NDArray = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

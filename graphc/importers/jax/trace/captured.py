@@ -6,13 +6,11 @@ size that is new is traced for what they are. So it is here.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from graphc.importers.reached import reached
-
-NDArray = np.ndarray[Any, Any]
+from graphc.ir.types import NDArray
 
 
 @dataclass(frozen=True)
