@@ -82,8 +82,7 @@ def function(
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
-    others = dict(backend=backend, tier=tier, jit=jit, device=device)
-    dims = with_mesh(dims, mesh, **others)
+    dims = with_mesh(dims, mesh, backend=backend, tier=tier, jit=jit, device=device)
     check_options("function", backend, rewrites, dims)
     _check_others("function", jit, check, unused)
     decided = decisions_of(decisions, "function")
