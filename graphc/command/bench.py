@@ -89,10 +89,10 @@ def _finished(results: object) -> object:
 def _first_calls(
     function: Callable[..., object], arguments: Sequence[Sequence[object]]
 ) -> tuple[FirstCalls, list[Any]]:
-    before, start = len(xla.EVENTS), time.perf_counter()
+    before, start = xla.EVENTS.count, time.perf_counter()
     results = [_finished(function(*args)) for args in arguments]
     seconds = time.perf_counter() - start
-    return FirstCalls(seconds, len(xla.EVENTS) - before), results
+    return FirstCalls(seconds, xla.EVENTS.count - before), results
 
 
 def _turns(

@@ -6,24 +6,19 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from graphc.backends.program import Outputs
 from graphc.errors import GraphError, graph_error
 from graphc.ir.sizes.names import naming
-from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.cache.whole_files import StrPath, write_whole
-from graphc.runtime.call.arguments import Backend, Signature
+from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver import stance
 from graphc.runtime.driver.ahead import OnlySegment, structs_of
 from graphc.runtime.driver.collectives import Collective, collectives_in
-from graphc.runtime.driver.devices import Target
-from graphc.runtime.driver.failure import Program
-from graphc.runtime.driver.log import Compilation, Log
-from graphc.runtime.driver.programs import LoadedProgram
+from graphc.runtime.driver.log import Compilation
 from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.save.export import Contents, contents_of, written
 from graphc.runtime.save.exporter import Exporter, platforms_of
 from graphc.runtime.save.lowering import Lowering, executables_of
-from graphc.runtime.variants.generations import Generation
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
@@ -35,17 +30,7 @@ class AheadOfCalls:
     backend: Backend
     jax: Any
     _pipeline: Pipeline
-    _prepared: Prepared
-    _program: Program
-    _loaded: LoadedProgram
-    _log: Log
-    _newest: Generation
-    _signature: Signature
-    _segment: OnlySegment | None
-    _target: Target
-    _outputs: Outputs
-    _names: dict[object, str]
-    _changing: bool
+    _programs: ProgramSet
 
     @property
     @abstractmethod
@@ -69,7 +54,7 @@ class AheadOfCalls:
         segment at true sizes.
         """
         segment = self._only("compiled")
-        bound = self._signature.bind(shapes, {})
+        bound = self._programs.newest.signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
         lower = partial(segment.lowered, self.jax, [args])
         (executable,) = self._made(self._for(args, lower), 1, [args])
@@ -99,14 +84,14 @@ class AheadOfCalls:
         ranges = {name: n for name, n in listed if isinstance(n, range)}
         if ranges:
             self.vary(ranges)
-        before = len(self._log.done)
+        newest = self._programs.newest
+        done, module = newest.log.done, newest.loaded.module
+        before = len(done)
         with stance.lifted():
-            lowering, calls = self._lowered(
-                "compile", self._loaded.module, sizes, numbers
-            )
+            lowering, calls = self._lowered("compile", module, sizes, numbers)
             self._made([*lowering.lowered.values()], threads, calls)
         lowering.tell()
-        return self._log.done[before:]
+        return done[before:]
 
     def lower(self, sizes: Mapping[str, SizesGiven]) -> list[Any]:
         """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
@@ -115,7 +100,7 @@ class AheadOfCalls:
         that it would compile for. `as_text()` is its StableHLO. Nothing is compiled or
         counted.
         """
-        module = self._program.load()  # whose traces are its own, and not counted
+        module = self._loaded_anew()
         with stance.lifted():
             lowering, _ = self._lowered("lower", module, sizes)
         lowering.tell()
@@ -127,7 +112,7 @@ class AheadOfCalls:
         `sizes` are given as to `compile`. Each kind in a segment is told with its
         number and bytes; a program on one device has none.
         """
-        module = self._program.load()  # whose traces are its own, and not counted
+        module = self._loaded_anew()
         with stance.lifted():
             lowering, calls = self._lowered("collectives", module, sizes)
             lowered = lowering.lowered
@@ -144,6 +129,11 @@ class AheadOfCalls:
             for collective in collectives_in(segment, executable.as_text())
         ]
 
+    def _loaded_anew(self) -> ModuleType:
+        """The program as a module whose traces are its own, and not counted."""
+        module: ModuleType = self._programs.newest.program.load()
+        return module
+
     def _lowered(
         self,
         op: str,
@@ -153,13 +143,14 @@ class AheadOfCalls:
     ) -> tuple[Lowering, list[tuple[Any, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments."""
         self._require_jax(op)
-        wide = self._prepared.facts.wide
-        kinds = self._signature.numbers if numbers else {}
-        description = self.jax, self.plan, module, self._target, wide, kinds
+        newest, target = self._programs.newest, self._pipeline.how.target
+        wide, signature = newest.prepared.facts.wide, newest.signature
+        kinds = signature.numbers if numbers else {}
+        description = self.jax, self.plan, module, target, wide, kinds
         lowering, numbers_of_calls = Lowering(*description, op), []
         for call in lowering.calls(sizes, op):
             args = tuple(call.arguments)
-            misfit = self._signature.check(args)
+            misfit = signature.check(args)
             if misfit is not None:
                 raise misfit
             self._for(args, lambda call=call: lowering.take(call))
@@ -189,7 +180,7 @@ class AheadOfCalls:
         """
         self._require_jax("export")
         needed("export")
-        default_platform = self._target.platform(self.jax)
+        default_platform = self._pipeline.how.target.platform(self.jax)
         contents = self.contents(
             sizes, platforms_of(platform, platforms, default_platform)
         )
@@ -203,19 +194,19 @@ class AheadOfCalls:
 
         Raises GraphError for a program on a mesh, which files do not tell of.
         """
-        if self._target.mesh is not None:
+        target, graph = self._pipeline.how.target, self._pipeline.written
+        if target.mesh is not None:
             problem = "a program whose sizes are sharded cannot be exported yet"
             hint = "f.save(path) writes its text; what has graphc.Pad() is exported"
-            got = f"a mesh of {self._target.mesh}"
+            got = f"a mesh of {target.mesh}"
             raise graph_error(problem, op="export", got=got, hint=hint)
-        with naming(self._names):
-            exporter = Exporter(self.jax, self.plan, self._target, platforms)
+        with naming(self._pipeline.names):
+            exporter = Exporter(self.jax, self.plan, target, platforms)
             for call in exporter.calls(sizes, "export"):
                 args = tuple(call.arguments)
                 self._for(args, lambda call=call: exporter.export(call))
             rule = self._pipeline.how.casting
-            description = exporter, self._pipeline.written, self._outputs, rule
-            return contents_of(*description)
+            return contents_of(exporter, graph, self._pipeline.outputs, rule)
 
     def _require_jax(self, op: str) -> None:
         if self.backend == "numpy":
@@ -232,16 +223,18 @@ class AheadOfCalls:
     def _only(self, op: str) -> OnlySegment:
         """The jitted function that is all there is to compile."""
         self._require_jax(op)
-        if self._segment is None:
+        newest = self._programs.newest
+        facts = newest.prepared.facts
+        if newest.segment is None:
             problem = "the program is more than one jitted function"
-            got = f"{self._prepared.facts.segments} segments on {self.backend}"
+            got = f"{facts.segments} segments on {self.backend}"
             hint = 'explain() says what splits it; jit="fewest" keeps more in one'
             raise graph_error(problem, op=op, got=got, hint=hint)
-        if self._prepared.facts.padded:
+        if facts.padded:
             problem = "the program is padded: nothing is compiled for true sizes"
             hint = 'compile(sizes) takes it as it is; or pass dims="specialize"'
             raise graph_error(problem, op=op, hint=hint)
-        return self._segment
+        return newest.segment
 
     def _made(
         self, lowered: list[Any], threads: int | None, calls: list[tuple[Any, ...]]
@@ -249,9 +242,10 @@ class AheadOfCalls:
         """The executables of what was lowered for calls, recorded as compilations."""
         args = calls[0] if calls else ()
         executables = self._for(args, executables_of, self.jax, lowered, threads)
-        self._log.settle()
-        for call in calls if self._changing else ():
-            self._newest.note(call)
+        newest = self._programs.newest
+        newest.log.settle()
+        for call in calls if self._programs.adapts else ():
+            newest.note(call)
         return executables
 
     def _for(
@@ -259,7 +253,8 @@ class AheadOfCalls:
     ) -> Any:
         """Make something for a call; errors are those of the call."""
         try:
-            return self._target.around(self.jax, make)(*arguments)
+            target = self._pipeline.how.target
+            return target.around(self.jax, make)(*arguments)
         except Exception as error:
             if type(error) is GraphError:
                 raise

@@ -10,9 +10,9 @@ from graphc.explain.summary import summary
 from graphc.ir.sizes.names import naming
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import Backend
-from graphc.runtime.driver.log import Compilation
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.variants.generations import Generation, Generations
+from graphc.runtime.program_set import ProgramSet
+from graphc.runtime.ready_program import ReadyProgram
 from graphc.show.collect import ProgramTold
 from graphc.show.picture import Picture
 from graphc.show.showing import Showing
@@ -27,20 +27,16 @@ class Pictured(Showing):
 
     backend: Backend
     _pipeline: Pipeline
-    _prepared: Prepared
-    _newest: Generation
-    _generations: Generations
-    _names: dict[object, str]
-    _before: list[Compilation]
-    _changes: list[str]
+    _programs: ProgramSet
     _drawn: tuple[Prepared, Plan] | None = None
 
     @property
     def plan(self) -> Plan:
         """The plan of the program: segments, glue, and why they are there."""
-        prepared = self._prepared
+        newest = self._programs.newest
+        prepared = newest.prepared
         if self._drawn is None or self._drawn[0] is not prepared:
-            draw = partial(self._picture_of, [self._newest])
+            draw = partial(self._picture_of, [newest])
             self._drawn = prepared, replace(prepared.plan, picture=draw)
         return self._drawn[1]
 
@@ -49,34 +45,34 @@ class Pictured(Showing):
         """The calls so far that have not failed."""
 
     def _picture(self) -> Picture:
-        return self._picture_of([*self._generations.older, self._newest])
+        return self._picture_of(self._programs.in_use)
 
-    def _picture_of(self, generations: Sequence[Generation]) -> Picture:
+    def _picture_of(self, programs: Sequence[ReadyProgram]) -> Picture:
         """The picture of some of its programs."""
-        plan = generations[-1].prepared.plan
-        with naming(plan.names(self._names)):
+        plan = programs[-1].prepared.plan
+        with naming(plan.names(self._pipeline.names)):
             about = summary(plan, self.backend)
         title = shortened(about.splitlines()[0], LONGEST_TITLE)
-        told = list(self.programs_told(generations))
-        return Picture(title, told, self._calls(), about, self._changes)
+        told = list(self.programs_told(programs))
+        return Picture(title, told, self._calls(), about, self._programs.changes)
 
     def programs_told(
-        self, generations: Sequence[Generation] | None = None
+        self, programs: Sequence[ReadyProgram] | None = None
     ) -> Iterator[ProgramTold]:
         """Its programs as pictures tell of them, by default all that are in use."""
         how = self._pipeline.how
-        chosen = generations or [*self._generations.older, self._newest]
+        chosen = programs or self._programs.in_use
         together = [f"{self._calls()} calls, of it and programs before"]
         together = together if len(chosen) > 1 else []
         for i, one in enumerate(chosen):
-            newest = one is self._newest
+            newest = one is self._programs.newest
             yield ProgramTold(
                 name=f"program {i}" if len(chosen) > 1 else "program",
                 plan=one.prepared.plan,
                 backend=self.backend,
                 compiled=self.backend == "jax" and how.jit is not False,
                 source=one.prepared.facts.text,
-                names=self._names,
+                names=self._pipeline.names,
                 sizes=one.prepared.sizes,
                 values=one.prepared.value_names,
                 rewrites=self._pipeline.log if newest else (),

@@ -136,9 +136,9 @@ class Stretching(Function):
         Raises CallError where the arguments do not fit.
         """
         bound = args
-        if named or len(args) != self._count:
+        if named or len(args) != self._programs.newest.signature.count:
             try:
-                bound = self._signature.bind(args, named)
+                bound = self._programs.newest.signature.bind(args, named)
             except CallError:
                 return super().__call__(*args, **named)  # which refuses it
         ones = self._family.ones(bound)
@@ -166,7 +166,7 @@ class Stretching(Function):
         lines = [f"{problem}, {self._family.text(ones)}", *more, *asked]
         text = describe(
             "\n".join(lines) + "".join(self._family.sources(ones)),
-            arguments=self._signature.text(args),
+            arguments=self._programs.newest.signature.text(args),
             where=user_place(),
         )
         return CallError(text, "shape")
@@ -191,7 +191,7 @@ class Stretching(Function):
 
     def compiled(self, *shapes: Any) -> Any:
         """The bare executable of the program of the axes that are 1 in these shapes."""
-        bound = self._signature.bind(shapes, {})
+        bound = self._programs.newest.signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
         ones = self._family.ones(args)
         if ones == self._family.first:
@@ -249,7 +249,7 @@ class Stretching(Function):
         return program
 
     def __repr__(self) -> str:
-        with naming(self._names):
+        with naming(self._pipeline.names):
             graph = self._family.written
             inputs = ", ".join(str(v.type) for v in graph.inputs)
             outputs = ", ".join(str(v.type) for v in graph.outputs)

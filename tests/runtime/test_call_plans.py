@@ -78,7 +78,7 @@ def test_planned_calls_are_calls_by_the_driver(program, dtype):
                     jax.tree.map(np.asarray, by_plan),
                     jax.tree.map(np.asarray, exact(*arguments(n))),
                 )
-    assert f._on_plans.calls >= len(SIZES)
+    assert f._routes.plans.calls >= len(SIZES)
     assert f.stats().calls == 6 * len(SIZES)
     assert len(f.stats().compilations) <= 2 * len(PROGRAMS)
 
@@ -88,7 +88,7 @@ def planned(dims="pad", **options):
     f = graphc.function([x], [gt.cumsum(x), gt.sum(x)], dims=dims, **options)
     for _ in range(3):  # it is compiled, then planned
         f(np.ones(5, "float32"))
-    assert f._on_plans.calls == 1
+    assert f._routes.plans.calls == 1
     return f
 
 
@@ -110,10 +110,10 @@ def test_calls_of_other_kinds_leave_the_plans_and_come_back():
     with pytest.raises(graphc.CallError, match="2 axes, not 1"):
         f(np.ones((5, 1), "float32"))
     assert float(jax.jit(lambda x: f(x)[1])(np.ones(5, "float32"))) == 5
-    before = f._on_plans.calls
+    before = f._routes.plans.calls
     for _ in range(3):
         f(np.ones(5, "float32"))
-    assert f._on_plans.calls > before
+    assert f._routes.plans.calls > before
     assert len(f.stats().compilations) == 1
 
 
@@ -123,7 +123,7 @@ def test_an_argument_that_must_stay_on_a_device_goes_by_the_driver():
     for _ in range(3):
         result = f(x)[0]
     assert result.committed
-    assert f._on_plans.calls == 2  # the first of them looked there
+    assert f._routes.plans.calls == 2  # the first of them looked there
 
 
 def test_alarms_are_heard_in_planned_calls():
@@ -154,7 +154,7 @@ def test_a_program_that_is_padded_from_its_second_size_on_is_planned():
     for n in (3, 4, 5, 6, 3, 4, 5, 6):
         same(f(np.zeros(n, "float32")), jnp.float32(n))
     assert len(f.stats().compilations) == 2
-    assert f._on_plans.calls
+    assert f._routes.plans.calls
 
 
 def test_sizes_that_are_integers_of_arguments_are_asked_at_each_call():
@@ -176,4 +176,4 @@ def test_an_axis_of_two_sizes_multiplied_is_planned():
         for m, n in ((2, 3), (5, 4), (1, 1)):
             args = [np.ones(k, "float32") for k in (m, n, m * n)]
             assert float(f(*args)) == m * n
-    assert f._on_plans.calls
+    assert f._routes.plans.calls

@@ -14,8 +14,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.importers.jax import jit_function
-from graphc.runtime import function
-from graphc.runtime.call import dispatch
+from graphc.runtime.call import dispatch, routes
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 X = gt.tensor("x", "float32", ("n",))
@@ -273,7 +272,7 @@ def test_a_changed_jax_is_asked_in_public(monkeypatch):
     assert dispatch.kept_by(abs) is None
     assert dispatch.dispatcher(jax, abs, abs, abs) is None
     assert dispatch.dispatcher(None, jax.jit(abs), abs, abs) is None
-    for user in (function, jit_function):
+    for user in (routes, jit_function):
         monkeypatch.setattr(user, "dispatcher", lambda *_, **__: None)
     f, g, a = exact([X], X * 2), graphc.jit(lambda x: x * 2), jnp.ones(3)
     for program in (f, g):

@@ -140,10 +140,11 @@ def test_generated_programs_have_the_same_facts(kept):
                 outputs = [known.symbolic for known in p.made]
                 made.append(graphc.function(p.inputs, outputs, unused="ignore"))
         f, g = made
-        assert not g._prepared.planned and g._prepared.facts == f._prepared.facts
-        assert g.plan.static_inputs == g._prepared.facts.statics
-        known = {name: symbol.name for name, symbol in f._prepared.sizes.items()}
-        found = {name: symbol.name for name, symbol in g._prepared.sizes.items()}
+        planned, read = (one._programs.newest.prepared for one in (f, g))
+        assert not read.planned and read.facts == planned.facts
+        assert g.plan.static_inputs == read.facts.statics
+        known = {name: symbol.name for name, symbol in planned.sizes.items()}
+        found = {name: symbol.name for name, symbol in read.sizes.items()}
         assert found.items() <= known.items()
 
 

@@ -86,7 +86,8 @@ def test_an_interrupted_compilation_is_not_counted(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr(f._loaded.announced, "teller", lambda: interrupted)
+    announced = f._programs.newest.loaded.announced
+    monkeypatch.setattr(announced, "teller", lambda: interrupted)
     with pytest.raises(KeyboardInterrupt):
         f(numbers(3))
     monkeypatch.undo()

@@ -84,7 +84,7 @@ def test_tiers_and_ragged():
     f = graphc.function([X], [X * 2, gt.sum(X)], tier="auto", dims="pad")
     calls = [(np.arange(n) * 1.0,) for n in SIZES]
     counted(f, calls)
-    f._tiers.costs.pays = lambda key: True
+    f._programs.tiers.costs.pays = lambda key: True
     counted(f, calls)
     assert len(f.stats().compilations) == 2
     lists = [[np.arange(n) * 1.0 for n in range(1, k)] for k in (3, 4, 5, 9)]
@@ -109,17 +109,28 @@ def test_compilations_of_others_are_not_counted():
     """Those of other threads, and of the same between calls."""
     f = graphc.function([X], X * 2, dims="specialize")
     f(np.ones(3))
-    assert [len(xla.since(0)), xla.since(len(xla.EVENTS))] == [len(xla.since(0)), []]
+    assert xla.EVENTS.since(0) and not xla.EVENTS.since(xla.EVENTS.count)
     segment_0 = jax.jit(lambda x: x + 1)
     threads = [threading.Thread(target=segment_0, args=(n,)) for n in (1, 2.0)]
-    start = len(xla.EVENTS)
+    start = xla.EVENTS.count
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(xla.EVENTS) > start and not xla.since(start)
+    assert xla.EVENTS.count > start and not xla.EVENTS.since(start)
     f(np.ones(3))
     assert len(f.stats().compilations) == 1
+
+
+def test_events_are_kept_up_to_a_bound():
+    """The last of them; positions count all that there were."""
+    events = xla.Events(most=3)
+    for i in range(5):
+        events.note(f"segment_{i}", 0.1)
+    names = [event.name for event in events.since(0)]
+    assert events.count == 5 and names == ["segment_2", "segment_3", "segment_4"]
+    assert [event.name for event in events.since(4)] == ["segment_4"]
+    assert not events.since(5)
 
 
 # Where arrays are placed, and how.
@@ -129,7 +140,7 @@ def test_the_quick_way_is_there():
     """Where this fails, JAX has changed: `device_put` is used, which is slower."""
     f = graphc.function([X], X * 2, dims="pad")
     f(np.ones(3))
-    program = inspect.unwrap(f._run).__globals__
+    program = inspect.unwrap(f._programs.run).__globals__
     assert program["on_device"].__qualname__ == "quick.<locals>.placed"
 
 

@@ -47,7 +47,7 @@ def dirty_function(inputs, outputs, **options):
         warnings.simplefilter("ignore")
         f = graphc.function(inputs, outputs, dims=PAD, **options)
     if f.plan.padded is not None and f.plan.padded.lengths:
-        program = inspect.unwrap(f._run).__globals__
+        program = inspect.unwrap(f._programs.run).__globals__
         entries = ENTRIES.keys() & program.keys()
         assert entries or not any(map(_is_padded, f.plan.padded.graph.inputs, inputs))
         program.update({name: ENTRIES[name] for name in entries})

@@ -39,7 +39,7 @@ class Clock:
 def tiered(inputs, outputs, step=PRIOR * 0.4, **options):
     """On this clock, the fourth call of the first key is compiled."""
     f = graphc.function(inputs, outputs, tier="auto", **options)
-    f._tiers.clock = Clock(step)
+    f._programs.tiers.clock = Clock(step)
     return f
 
 
@@ -130,7 +130,7 @@ def test_a_key_that_goes_back_is_told():
     f = tiered([x], gt.mean(x, 0))
     for _ in range(3):
         f(rows(4))
-    f._tiers.clock.step *= 2
+    f._programs.tiers.clock.step *= 2
     for _ in range(TRIAL + 3):
         f(rows(4))
     assert f.stats().numpy_calls == 3 + 2 and len(f.stats().compilations) == 1
@@ -197,7 +197,7 @@ def test_scalars_are_keys_by_their_kind_and_static_ones_by_their_number():
     calls = [(2.0, 3), (5.0, 3), (np.float32(1), 3), (2.0, 4), (2.0, np.int64(3))]
     for s_value, k_value in calls:
         f(rows(4), s_value, k_value)
-    keys = f._tiers.costs.visits
+    keys = f._programs.tiers.costs.visits
     assert [v.calls for v in keys.values()] == [3, 1, 1]
     f(rows(4), 7.0, 3)
     assert [c.sizes["k_size"] for c in f.stats().compilations] == [3]
@@ -242,7 +242,7 @@ def test_padded_sizes_are_keys_by_their_capacity():
     f = tiered([y], gt.exp(y), dims="specialize")
     for n in (2, 2, 3):
         same([f(np.zeros(n, "float32"))], [np.ones(n, "float32")])
-    assert [v.calls for v in f._tiers.costs.visits.values()] == [2, 1]
+    assert [v.calls for v in f._programs.tiers.costs.visits.values()] == [2, 1]
 
 
 def test_what_is_compiled_for_true_sizes_has_them_as_keys():
@@ -250,7 +250,7 @@ def test_what_is_compiled_for_true_sizes_has_them_as_keys():
     f = tiered([x], uncovered(x), dims=graphc.Pad(minimum=8))
     for n in (3, 4, 5, 6):
         f(rows(n))
-    assert [v.calls for v in f._tiers.costs.visits.values()] == [1, 1, 1, 1]
+    assert [v.calls for v in f._programs.tiers.costs.visits.values()] == [1, 1, 1, 1]
 
 
 def test_an_integer_input_that_is_padded_is_a_key_by_its_capacity():
@@ -258,7 +258,7 @@ def test_an_integer_input_that_is_padded_is_a_key_by_its_capacity():
     f = tiered([k], gt.cumsum(gt.arange(k)), dims={k: graphc.Pad(minimum=4)})
     for n in (3, 4, 1, 2, 5):
         same([f(n)], [np.cumsum(np.arange(n))])
-    assert [v.calls for v in f._tiers.costs.visits.values()] == [3, 1]
+    assert [v.calls for v in f._programs.tiers.costs.visits.values()] == [3, 1]
     assert len(f.stats().compilations) == 1
 
 

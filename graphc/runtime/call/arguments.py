@@ -56,7 +56,8 @@ class Signature:
         self._jax = jax
         self._casting = casting
         self._mixed = False  # whether arrays of JAX have come in other dtypes
-        self._dtypes = tuple(v.dtype for v in inputs)
+        self.count = len(inputs)
+        self.dtypes = tuple(v.dtype for v in inputs)
         self.plain: set[type] = set(_NUMBERS)
         self.direct: set[type] = set(_NUMBERS)  # and arrays of JAX, where plain
         if backend == "numpy":
@@ -116,7 +117,7 @@ class Signature:
         if copies is not None:
             return copies
         admitted, cast = list(args), False
-        for i, dtype in enumerate(self._dtypes):
+        for i, dtype in enumerate(self.dtypes):
             argument = args[i]
             if type(argument) is not np.ndarray or argument.dtype != dtype:
                 converted = admitted[i] = self._admitted(i, argument)
@@ -137,7 +138,7 @@ class Signature:
         if self._jax is None or self._jax.config.jax_disable_jit:
             return None
         plain, copies = self.plain, []
-        for a, dtype, padded in zip(args, self._dtypes, self._padded, strict=True):
+        for a, dtype, padded in zip(args, self.dtypes, self._padded, strict=True):
             if type(a) is np.ndarray and a.dtype is dtype:
                 copies.append(a if padded else copy(a))
             elif type(a) in plain:
@@ -179,7 +180,7 @@ class Signature:
     def _shared(self, i: int, argument: object) -> object:
         """As the table says that saved models have, too."""
         try:
-            converted = admitted(argument, self._dtypes[i], self._casting)
+            converted = admitted(argument, self.dtypes[i], self._casting)
         except Refusal as refusal:
             problem, kind, hint = refusal.problem, refusal.kind, refusal.hint
             raise self._refusal(i, problem, kind, hint) from None
@@ -190,7 +191,7 @@ class Signature:
 
     def _of_jax(self, i: int, array: Any) -> object:
         if self._backend == "jax":
-            self._mixed = self._mixed or _differs(array, self._dtypes[i])
+            self._mixed = self._mixed or _differs(array, self.dtypes[i])
             self._know(type(array))
             return array
         try:
@@ -219,7 +220,7 @@ class Signature:
         A number is one that JAX tells from arrays: where one of this kind has been
         taken, others are. Arrays of NumPy do as well that are `borrowed`.
         """
-        if len(args) != len(self._dtypes) or self._jax is None:
+        if len(args) != len(self.dtypes) or self._jax is None:
             return False
         array, tracer = self._jax.Array, self._jax.core.Tracer
         kinds = _NUMBERS | {np.ndarray} if borrowed else _NUMBERS
@@ -227,7 +228,7 @@ class Signature:
             (type(a) in kinds or isinstance(a, array))
             and not isinstance(a, tracer)
             and not _differs(a, d)
-            for a, d in zip(args, self._dtypes, strict=True)
+            for a, d in zip(args, self.dtypes, strict=True)
         )
 
     @property
@@ -237,7 +238,7 @@ class Signature:
 
     def need_copies(self, args: ArgumentValues) -> bool:
         """Whether arrays of NumPy, in the dtypes of the inputs, are all to admit."""
-        plain, pairs = self.plain, zip(args, self._dtypes, strict=True)
+        plain, pairs = self.plain, zip(args, self.dtypes, strict=True)
         return np.ndarray in map(type, args) and all(
             a.dtype == d if type(a) is np.ndarray else type(a) in plain
             for a, d in pairs

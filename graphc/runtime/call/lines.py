@@ -5,13 +5,13 @@
             return otherwise(a0, a1)
         b0 = zeros(s0, d0)
         b0[i0] = a0
-        start = len(EVENTS)
+        start = EVENTS.count
         try:
             [r0] = jitted(b0, a1.copy(), n0)
         except Exception as error:
             failure = fail(error, (a0, a1))
             raise failure from failure.__cause__
-        if is_pending() or len(EVENTS) != start:
+        if is_pending() or EVENTS.count != start:
             settle((a0, a1), start)
         return place(asarray(r0)[t0], r0)
 """
@@ -135,13 +135,13 @@ def _code(
         "if nans.value or infs.value or config.jax_disable_jit or not is_current():",
         f"    return otherwise({parameters})",
         *buffers,
-        "start = len(EVENTS)",
+        "start = EVENTS.count",
         "try:",
         f"    [{results}] = jitted({', '.join(operands)})",
         "except Exception as error:",
         f"    failure = fail(error, ({parameters}))",
         "    raise failure from failure.__cause__",
-        "if is_pending() or len(EVENTS) != start:",
+        "if is_pending() or EVENTS.count != start:",
         f"    settle(({parameters}), start)",
         f"return {outputs.text(result_texts)}",
     ]

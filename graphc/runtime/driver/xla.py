@@ -5,9 +5,10 @@
 
 import importlib
 import re
+from collections import deque
 from collections.abc import Callable
 from functools import cache, lru_cache
-from threading import get_ident
+from threading import Lock, get_ident
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 PUT = ["aval", "sharding", "xs", "devices", "committed"]
 _TYPES = 1024  # of arrays that are remembered
+MOST_EVENTS = 4096  # that are remembered: more than a call has
 LONG = "<graphc long "  # how names of files of long programs begin
 MOST_LOCATED = 500  # lines of a program that JAX notes
 
@@ -29,7 +31,32 @@ class Event(NamedTuple):
     seconds: float
 
 
-EVENTS: list[Event] = []  # of the whole process, in order
+class Events:
+    """The XLA compilations of the process: how many there were, and the last of them.
+
+    `count` grows by one with each; a position among them is what it was before.
+    """
+
+    def __init__(self, most: int = MOST_EVENTS) -> None:
+        self.count = 0
+        self._last: deque[Event] = deque(maxlen=most)
+        self._lock = Lock()
+
+    def note(self, name: str, seconds: float) -> None:
+        """This thread has compiled a jitted function of this name."""
+        with self._lock:
+            self._last.append(Event(get_ident(), name, seconds))
+            self.count += 1
+
+    def since(self, start: int) -> list[Event]:
+        """The events of this thread from that position on, as far as they are kept."""
+        with self._lock:
+            new = self.count - start
+            last = [*self._last][-new:] if new else []
+        return [event for event in last if event.thread == get_ident()]
+
+
+EVENTS = Events()
 _listening: list[Any] = []
 
 
@@ -61,14 +88,9 @@ def skip_long_programs() -> None:
 
 def _note(event: str, seconds: float, fun_name: str = "", **_: object) -> None:
     if event == COMPILED:
-        EVENTS.append(Event(get_ident(), fun_name, seconds))
+        EVENTS.note(fun_name, seconds)
     elif event == LOWERED:
         lowered(fun_name)
-
-
-def since(start: int) -> list[Event]:
-    """The events of this thread from that position on."""
-    return [event for event in EVENTS[start:] if event.thread == get_ident()]
 
 
 def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., object]:

@@ -1,6 +1,6 @@
 """The decisions that a compiled function has come to, read off its programs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Dim, Symbol
@@ -14,7 +14,6 @@ from graphc.runtime.variants.decisions import (
     SavedDecisions,
     median,
 )
-from graphc.runtime.variants.generations import Generation
 from graphc.transform.policies import Policy, names_of
 
 
@@ -42,16 +41,16 @@ def starting(graph: Graph, policies: Mapping[str, Policy]) -> SavedDecisions | N
 def decided(
     graph: Graph,
     policies: Mapping[Symbol, Policy],
-    programs: Iterable[Generation],
+    programs: Iterable[tuple[Prepared, Sequence[Compilation]]],
 ) -> DecidedProgram:
-    """The decisions about the sizes of a graph, by the programs that ran it."""
+    """The decisions about the sizes of a graph, by what its programs have compiled."""
     names = names_of(graph)
     sizes = {_name(s, names): DecidedSize(policy) for s, policy in policies.items()}
     seconds: list[float] = []
-    for program in programs:
-        for one in program.log.done:
+    for prepared, compilations in programs:
+        for one in compilations:
             seconds.append(one.seconds)
-            for name, told in _sizes(program.prepared, one, names):
+            for name, told in _sizes(prepared, one, names):
                 sizes[name] = sizes.get(name, DecidedSize()).merged(told)
     return DecidedProgram(
         inputs_of(graph), sizes, compilations=len(seconds), seconds=median(seconds)

@@ -1,0 +1,76 @@
+"""The routes of the calls of a function: the shortest for each kind of arguments."""
+
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import NamedTuple
+
+from graphc.runtime.call.arguments import Signature
+from graphc.runtime.call.copying import on_borrowed, on_copies, on_small_copies
+from graphc.runtime.call.dispatch import Route, Run, dispatcher, kept_by
+from graphc.runtime.driver import xla
+from graphc.runtime.driver.ahead import OnlySegment
+from graphc.runtime.driver.misfits import missed
+
+
+class Calls(NamedTuple):
+    """How a function runs its calls: all, those that JAX has no program for, and those
+    that came to a route that is not for them."""
+
+    run: Run
+    missed: Run
+    leave: Run
+
+
+@dataclass(eq=False)
+class Routes:
+    """The routes of calls of one program.
+
+    `host` takes all arguments, `plans` those whose calls are planned, `device` arrays
+    of JAX in the dtypes of the inputs, `borrowed` those of NumPy that nobody writes to,
+    `small` those that are copied at little cost, and `copies` the others. Where all of
+    the program is one jitted function the last four end in JAX's own dispatch, whose
+    cache miss is `miss`.
+    """
+
+    host: Route
+    plans: Route
+    device: Route
+    borrowed: Route
+    small: Route
+    copies: Route
+    miss: Run
+
+    @classmethod
+    def of(cls, call: Run, planned: Run | None) -> "Routes":
+        """The routes by a call that binds and admits all arguments, and by plans."""
+        host = Route(call)
+        plans = host if planned is None else Route(planned)
+        return cls(host, plans, host, host, host, host, call)
+
+    def shorten(
+        self, segment: OnlySegment, jax: ModuleType, signature: Signature, calls: Calls
+    ) -> None:
+        """Let calls go straight to a jitted function, if JAX can."""
+        miss = kept_by(segment.jitted)
+        dispatched = partial(dispatcher, jax, segment.jitted, plainly=calls.run)
+        plain = dispatched(calls.missed)
+        borrowing = dispatched(partial(calls.missed, borrowed=True))
+        if miss is None or plain is None or borrowing is None:
+            return
+        miss = missed(miss, segment.jitted)
+        if segment.wide:
+            miss = jax.enable_x64(True)(miss)
+            borrowing = xla.wide(jax, calls.run, borrowing)
+        dtypes, leave = signature.dtypes, calls.leave
+        self.miss = miss
+        self.device = Route(plain)
+        self.borrowed = Route(on_borrowed(borrowing, dtypes, calls.run))
+        self.small = Route(on_small_copies(borrowing, dtypes, leave))
+        self.copies = Route(on_copies(borrowing, dtypes, signature.plain, leave))
+
+    @property
+    def all(self) -> set[Route]:
+        """All of them, each once."""
+        several = self.borrowed, self.small, self.copies
+        return {self.host, self.plans, self.device, *several}

@@ -1,0 +1,205 @@
+"""The programs of one function that exist beside each other, for other sizes.
+
+    arguments -> the older program that is compiled for their sizes, else the newest
+
+Programs that a function has changed from stay in use where they are compiled: nothing
+that is compiled is compiled again. A size that only data tells is no part of that;
+where an older program compiles something for such a one, its arguments' sizes go to the
+newest program from then on. A watcher of the sizes of calls says which program is
+compiled next.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphc.ir.sizes.dims import Symbol
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver import stance
+from graphc.runtime.driver.log import Compilation
+from graphc.runtime.driver.programs import loader
+from graphc.runtime.driver.xla import EVENTS
+from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.ready_program import Key, ReadyProgram, Run, ready
+from graphc.runtime.variants.adapt import Change
+from graphc.runtime.variants.tiering import Tiers
+from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
+from graphc.transform.policies import Policy
+
+
+class ProgramSet:
+    """The newest program, the older ones, and the policy that chooses among them.
+
+    `run` runs a call on the one that serves it. With two tiers that may be the program
+    on NumPy. `calls` gives how many calls there were so far, and `changed` is called
+    where the newest program is another.
+    """
+
+    newest: ReadyProgram
+    run: Run
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        defaults: Mapping[int, Any],
+        calls: Callable[[], int],
+        changed: Callable[[], None],
+    ) -> None:
+        self._pipeline = pipeline
+        self._defaults = defaults
+        self._calls, self._changed = calls, changed
+        self._load = loader()
+        self._watching = pipeline.watching()
+        self._retired: list[Compilation] = []  # of programs that are not used any more
+        self._start = 0  # of the events that are of the newest program
+        self.older: list[ReadyProgram] = []
+        self.serving: ReadyProgram | None = None  # the older one that runs a call now
+        self.changes: list[str] = []  # in words
+        prepared, numpy = pipeline.prepared(), pipeline.on_numpy()
+        self.tiers = numpy and Tiers(*numpy, pipeline.outputs, self.changes.append)
+        self.adapts = pipeline.adapts and self.tiers is None
+        self._install(prepared)
+
+    def _install(self, prepared: Prepared, why: str = "") -> None:
+        """Go on with this program, since sizes were seen to vary."""
+        newest = ready(prepared, self._pipeline, self._defaults, self._load, why)
+        self.newest, run = newest, newest.run
+        if self.observes:
+            run = newest.observed(self.instead)
+        if self.older:
+            run = self._around(run)
+        if self.tiers is not None:
+            run = self.tiers.around(prepared, run, newest.loaded.announced)
+        self.run = run
+
+    @property
+    def observes(self) -> bool:
+        """Whether the sizes of each call may change the program."""
+        newest = self.newest
+        parts = newest.prepared.facts.segments
+        return self.adapts and (parts > 1 or newest.is_open)
+
+    @property
+    def in_use(self) -> list[ReadyProgram]:
+        """All programs, the newest last."""
+        return [*self.older, self.newest]
+
+    def resume(self) -> None:
+        """Go on from the sizes that functions before had of the same programs."""
+        if not self._pipeline.adapts:
+            return
+        known = None
+        while self.newest.loaded is not known and self.newest.loaded.compilations:
+            known = self.newest.loaded
+            self._adapt(known.compilations)
+            for sizes in [*known.left] if self.newest.loaded is known else ():
+                self._foresee(sizes)
+
+    def serves_older(self, args: tuple[object, ...]) -> bool:
+        """Whether an older program runs calls of these sizes."""
+        return self._compiled_for(args) is not None
+
+    def _compiled_for(
+        self, args: tuple[object, ...]
+    ) -> tuple[ReadyProgram, Key] | None:
+        """The older program that is compiled for the sizes of these arguments."""
+        for one in self.older:
+            try:
+                key = one.key(args)
+            except (AttributeError, TypeError):  # as of an argument that is traced
+                return None
+            if key in one.seen:
+                return one, key
+        return None
+
+    def _around(self, newest: Run) -> Run:
+        """The function that runs a call on the program that is compiled for it."""
+
+        def run(*args: object) -> object:
+            self.serving = None
+            older = self._compiled_for(args)
+            return self._on_older(*older, args) if older else newest(*args)
+
+        return run
+
+    def _on_older(
+        self, one: ReadyProgram, key: Key, args: tuple[object, ...]
+    ) -> object:
+        start = EVENTS.count
+        self.serving = one
+        result = one.run(*args)
+        self.serving = None
+        if one.log.is_pending or EVENTS.count != start:
+            one.log.settle(EVENTS.since(start))
+            one.seen.discard(key)
+            self._start = EVENTS.count
+        return result
+
+    def settle(self, args: tuple[object, ...], start: int) -> None:
+        """Record what a call has compiled, and change the program if that helps."""
+        newest = self.newest
+        new = newest.log.settle(EVENTS.since(max(start, self._start)))
+        newest.loaded.compilations += new
+        if self.adapts and new:
+            newest.note(args)
+        self._adapt(new)
+
+    def _adapt(self, new: list[Compilation]) -> None:
+        """Change the program where sizes have turned out to vary."""
+        self._go_on(self._watching.notice(new, self.newest.prepared, self._calls()))
+
+    def _foresee(self, sizes: Mapping[str, int]) -> None:
+        """Change the program, if that is better than to compile for these sizes."""
+        self._go_on(self._watching.foresee(sizes, self.newest.prepared, self._calls()))
+
+    def _go_on(self, change: Change | None) -> None:
+        """Run another program from now on; this one for what it is compiled for."""
+        if not change:
+            return
+        plan, source, why = change
+        done = self.newest.log.done
+        if not self.adapts:
+            self._retired += done
+        elif done:
+            self.older.append(self.newest)
+        self.changes.append(why)
+        self._install(Prepared.of(plan, source), why.partition(", from now on")[0])
+        self._changed()
+
+    def instead(self, args: tuple[object, ...]) -> Run | None:
+        """The function to run calls by, if these sizes, which are new, change that."""
+        loaded = self.newest.loaded
+        if stance.refusing(loaded.announced) is not None:
+            return None  # nothing changes where nothing may be compiled
+        sizes = self.newest.sizes(args)
+        self._foresee(sizes)
+        if self.newest.loaded is loaded:
+            return None
+        loaded.left.append(sizes)
+        return self.run
+
+    def vary(self, sizes: Mapping[str, SizesGiven]) -> None:
+        """Take these sizes to be some of many that will come."""
+        if not self.adapts:
+            return
+        calls = sizes_of_calls(sizes, sizes, "compile")
+        prepared = self.newest.prepared
+        self._go_on(self._watching.vary(calls, prepared, self._calls()))
+
+    def took(self, sizes: Mapping[str, int]) -> None:
+        """Count sizes, by name, that calls had which another function did."""
+        self._watching.took(sizes)
+
+    @property
+    def policies(self) -> Mapping[Symbol, Policy]:
+        """The policies of sizes so far."""
+        padded = self.newest.prepared.plan.padded
+        return self._watching.policies or (padded.policies if padded else {})
+
+    @property
+    def compilations(self) -> list[Compilation]:
+        """All compilations so far."""
+        return [*self._retired, *(c for one in self.in_use for c in one.log.done)]
+
+    def compiles(self, owner: object) -> bool:
+        """Whether the owner of a compilation is one of the programs."""
+        return any(owner is one.log.announced for one in self.in_use)

@@ -1,0 +1,152 @@
+"""One program of a function, ready to run, and the sizes that it is compiled for."""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from graphc.backends.program import entry
+from graphc.ir.sizes.dims import Dim
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call import nan_checks
+from graphc.runtime.call.arguments import Signature
+from graphc.runtime.driver import xla
+from graphc.runtime.driver.ahead import OnlySegment
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.failure import Program
+from graphc.runtime.driver.log import Log
+from graphc.runtime.driver.misfits import fitting
+from graphc.runtime.driver.programs import Load, LoadedProgram
+from graphc.runtime.pipeline import Pipeline
+from graphc.runtime.variants.tiering import PartRunner, parts_of, shapes_and_numbers
+
+Key = tuple[Hashable, ...]
+Run = Callable[..., Any]
+MOST_KNOWN = 4096  # shapes of arguments that are told by a short look
+
+
+@dataclass(eq=False)
+class ReadyProgram:
+    """A program that is loaded, with what its calls need.
+
+    `segment` is the jitted function that is all of it, if there is one, and `run` runs
+    a call. `seen` are the keys of arguments that it is compiled for.
+    """
+
+    prepared: Prepared
+    loaded: LoadedProgram
+    log: Log
+    signature: Signature
+    segment: OnlySegment | None
+    run: Run
+    seen: set[Key] = field(default_factory=set)
+
+    @property
+    def program(self) -> Program:
+        """The text, and the name of its file."""
+        return self.loaded.program
+
+    @cached_property
+    def _parts(self) -> list[tuple[str, PartRunner]]:
+        return parts_of(self.prepared)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether arguments have sizes that are not padded."""
+        inputs, facts = self.prepared.inputs, self.prepared.facts
+        axes = [n for v in inputs for n in v.type.shape if isinstance(n, Dim)]
+        symbols = {s for n in axes for s in n.symbols}
+        statics = [v for i, v in enumerate(inputs) if i in facts.statics]
+        symbols |= {v._symbol for v in statics if v._symbol is not None}
+        padded = self.prepared.plan.padded if facts.padded else None
+        return bool(symbols.difference(padded.policies if padded else ()))
+
+    def key(self, args: tuple[object, ...]) -> Key:
+        """The sizes of arguments that its segments depend on."""
+        return tuple([part(args) for _, part in self._parts])
+
+    def sizes(self, args: tuple[Any, ...]) -> dict[str, int]:
+        """The same by name, without what has none."""
+        return {name: part(args) for name, part in self._parts if name}
+
+    def note(self, args: tuple[object, ...]) -> None:
+        """It is compiled for the sizes of these arguments."""
+        self.seen.add(self.key(args))
+
+    def leave(self, args: tuple[object, ...]) -> None:
+        """Arguments of these sizes are for the newest program from now on."""
+        self.seen.discard(self.key(args))
+
+    def observed(self, instead: Callable[[tuple[object, ...]], Run | None]) -> Run:
+        """`run`; each call is observed.
+
+        Where the sizes are new, `instead` is asked for another function to run.
+        """
+        told_by, known = shapes_and_numbers(self.prepared), set[Key]()
+        run = self.run
+
+        def observing(*args: object) -> object:
+            try:
+                told = told_by(args)
+                key = None if told in known else self.key(args)
+            except (AttributeError, TypeError):  # as of an argument that is traced
+                return run(*args)
+            if key is None:
+                return run(*args)
+            if key not in self.seen:
+                other = instead(args)
+                if other is not None:
+                    return other(*args)
+            result = run(*args)
+            self.seen.add(key)
+            if len(known) >= MOST_KNOWN:
+                known.clear()
+            known.add(told)
+            return result
+
+        return observing
+
+
+def ready(
+    prepared: Prepared,
+    pipeline: Pipeline,
+    defaults: Mapping[int, Any],
+    load: Load,
+    since: str,
+) -> ReadyProgram:
+    """Load a program of a pipeline; `since` is why the function goes on with it."""
+    how, facts, graph = pipeline.how, prepared.facts, pipeline.written
+    name = xla.file_name(how.backend, facts.text)
+    loaded = load(Program(facts.text, name, prepared.foreigns))
+    module = loaded.module
+    signature = Signature(
+        graph.inputs,
+        graph.input_names,
+        defaults,
+        how.backend,
+        module.check_inputs,
+        how.casting,
+        None if how.tier == "auto" else loaded.jax,
+        facts.padded_inputs,
+    )
+    jitted = module.segment_0 if facts.alone else None
+    segment = OnlySegment(jitted, facts.wide, how.target) if facts.alone else None
+    log = Log(prepared, pipeline.names, loaded.announced, since)
+    run = _run_of(loaded, prepared, segment, how.target)
+    return ReadyProgram(prepared, loaded, log, signature, segment, run)
+
+
+def _run_of(
+    loaded: LoadedProgram,
+    prepared: Prepared,
+    segment: OnlySegment | None,
+    target: Target,
+) -> Run:
+    """The function that runs a call on a loaded program."""
+    module, jax, padded = loaded.module, loaded.jax, prepared.facts.padded
+    if segment is not None and segment.wide:
+        name = entry(padded)
+        within = xla.wide(jax, getattr(module, name), segment.jitted)
+        setattr(module, name, fitting(within, segment.jitted))
+    run: Run = target.around(jax, module.program)
+    return nan_checks.around(jax, run) if jax is not None and padded else run
