@@ -91,6 +91,18 @@ def test_small_parts_share_a_segment():
     assert len(f.plan.segments) == 1
 
 
+@pytest.mark.parametrize("prepare", [lambda w: w[None], lambda w: gt.tanh(w)])
+def test_what_does_not_vary_stays_where_many_values_would_be_handed_over(prepare):
+    """To compile it once would save less than each call takes for the values."""
+    x = gt.tensor("x", "float32", ("n", 4))
+    scales = [gt.tensor(f"w{i}", "float32", (4,)) for i in range(100)]
+    rows = x
+    for scale in scales:
+        rows = rows * prepare(scale)
+    f = graphc.function([x, *scales], rows)
+    assert len(f.plan.segments) == 1
+
+
 def test_one_read_of_one_integer_per_count():
     x = gt.tensor("x", "float32", ("n", 4))
     w, W = weights()

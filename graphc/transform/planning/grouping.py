@@ -1,10 +1,11 @@
 """Group compiled nodes into segments: split by varying sizes, merge by cost."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from graphc.analysis.cost import CPU
+from graphc.analysis.cost import COMPILED, CPU, HANDED
 from graphc.control.call import CALL
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
@@ -21,12 +22,14 @@ class CostModel:
     """The savings and costs of a split, in units of the compilation of one node.
 
     `base` is the cost of a further segment beyond its nodes: the fixed part of a
-    compilation and the dispatches of its calls, which depends on the device. Axes and
+    compilation and the dispatches of its calls, which depends on the device. `handed`
+    is that of a value that one segment hands to another, in a thousand calls. Axes and
     capacities are expected to take few sizes, an integer value many: beside one, the
     others count for nothing.
     """
 
     base: float = CPU.segment
+    handed: float = 1000 * HANDED / COMPILED
     axis_sizes: float = 1.25
     value_sizes: float = 8.0
     window: int = 8  # the number of latest parts to try for a merge
@@ -61,10 +64,13 @@ class Part:
     nodes: list[Node] = field(default_factory=list)
     weight: float = 0.0
 
-    def merge_cost(self, other: "Part", model: CostModel) -> float:
-        """The increase in expected cost by merging; negative where it saves."""
+    def merge_cost(self, other: "Part", handed: int, model: CostModel) -> float:
+        """The increase in expected cost by merging; negative where it saves.
+
+        So many values are `handed` from this part to the other where they are two.
+        """
         together = model.cost(self.weight + other.weight, self.keys | other.keys)
-        apart = model.cost(self.weight, self.keys)
+        apart = model.cost(self.weight, self.keys) + handed * model.handed
         return together - apart - model.cost(other.weight, other.keys)
 
     def add(self, node: Node) -> None:
@@ -160,12 +166,11 @@ def merge_parts(
     place: dict[Node, int] = {}
     latest: dict[tuple[int, Keys], int] = {}
     for part in (p for wave in waves for p in wave):
-        earliest = 0
-        for node in part.nodes if merged else ():
-            for operand in operands(node):
-                earliest = max(earliest, place.get(operand, 0))
+        sources = {o for node in part.nodes for o in operands(node) if o in place}
+        handed = Counter(place[source] for source in sources)
+        earliest = max(handed, default=0)
         same_keys = latest.get((part.level, part.keys), -1)
-        at = _best(part, merged, same_keys, earliest, model)
+        at = _best(part, merged, same_keys, earliest, handed, model)
         if at == len(merged):
             merged.append(Part(part.level, part.keys))
         merged[at].absorb(part)
@@ -177,15 +182,20 @@ def merge_parts(
 
 
 def _best(
-    part: Part, merged: list[Part], same_keys: int, earliest: int, model: CostModel
+    part: Part,
+    merged: list[Part],
+    same_keys: int,
+    earliest: int,
+    handed: Mapping[int, int],
+    model: CostModel,
 ) -> int:
-    """The part to join; len(merged) for a new one."""
+    """The part to join, of those that hand it so many values; len(merged) for a new."""
     if same_keys >= earliest and merged[same_keys].keys == part.keys:
         return same_keys
     best, best_cost = len(merged), 0.0
     for at in range(max(earliest, len(merged) - model.window), len(merged)):
         if merged[at].level == part.level:
-            cost = merged[at].merge_cost(part, model)
+            cost = merged[at].merge_cost(part, handed.get(at, 0), model)
             if cost <= best_cost:
                 best, best_cost = at, cost
     return best
