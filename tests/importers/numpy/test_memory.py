@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.fft
+import scipy.linalg
 import scipy.special
 
 import graphc
@@ -118,6 +119,28 @@ def test_libraries_that_take_no_values_are_told(function):
         graphc.jit(function, frontend="numpy", backend="numpy")(np.ones(3))
     assert "TracedArray" not in str(error.value)
     assert f"at {__file__}:" in str(error.value)
+
+
+@pytest.mark.parametrize("copy", [True, False, None, *np._CopyMode], ids=str)
+def test_arrays_are_copied_in_the_words_of_numpy(copy):
+    """SciPy asks by names of NumPy's own, which are neither true nor false."""
+
+    def written(x):
+        y = x + 1
+        z = np.array(y, copy=copy)
+        z[0] = 7
+        return y, z
+
+    ours = graphc.jit(written, frontend="numpy", backend="numpy")
+    same(ours(some(3)), written(some(3)))
+
+
+def test_decompositions_of_scipy_are_told():
+    ours = graphc.jit(
+        lambda x: scipy.linalg.cho_factor(x), frontend="numpy", backend="numpy"
+    )
+    with pytest.raises(graphc.GraphError, match=re.escape("use gt.linalg.cho_factor")):
+        ours(np.eye(3))
 
 
 def test_a_dictionary_of_sizes_is_asked_at_each_size():
