@@ -100,12 +100,12 @@ def _window(op: str) -> ReduceFunction:
     """A rule of windows: over the last axes, after axes whose windows have size 1."""
 
     def rule(eqn: Equation, x: Value) -> Value:
-        params, rank = eqn.params, x.type.rank
+        rank = x.type.rank
         eqn.require("base_dilation", (1,) * rank)
-        window = eqn.shape(params["window_dimensions"])
-        stride = eqn.shape(params["window_strides"])
-        pads = [eqn.shape(pair) for pair in params["padding"]]
-        dilation = eqn.shape(params["window_dilation"])
+        window = eqn.shape("window_dimensions")
+        stride = eqn.shape("window_strides")
+        pads = eqn.shapes("padding")
+        dilation = eqn.shape("window_dilation")
         whole = [i for i in range(rank) if (window[i], stride[i], *pads[i]) != PLAIN]
         first = min(whole, default=rank - 1)
         sizes_by_name = {"window": window, "stride": stride, "dilation": dilation}
@@ -120,9 +120,10 @@ def _window(op: str) -> ReduceFunction:
 
 
 PLAIN = (1, 1, 0, 0)
-PRIMITIVES.define("reduce_window_max")(_window("max_pool"))
-PRIMITIVES.define("reduce_window_min")(_window("min_pool"))
-PRIMITIVES.define("reduce_window_sum")(_window("sum_pool"))
+OF_WINDOWS = "window_dimensions", "window_strides", "window_dilation", "padding"
+PRIMITIVES.define("reduce_window_max", sizes=OF_WINDOWS)(_window("max_pool"))
+PRIMITIVES.define("reduce_window_min", sizes=OF_WINDOWS)(_window("min_pool"))
+PRIMITIVES.define("reduce_window_sum", sizes=OF_WINDOWS)(_window("sum_pool"))
 
 PRIMITIVES.refuse(
     "there is no op for it here",
