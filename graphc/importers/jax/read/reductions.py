@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -10,7 +12,9 @@ from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
-from graphc.ir.types import BOOL
+from graphc.ir.sizes.dims import equal
+from graphc.ir.types import BOOL, DType
+from graphc.ops.common.monoids import Element, least, most
 
 ReduceFunction = Callable[..., Value]
 
@@ -23,11 +27,19 @@ def _reduction(function: ReduceFunction, **options: object) -> ReduceFunction:
     return rule
 
 
-def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
-    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts."""
+def _extreme(
+    function: ReduceFunction, name: str, neutral: Callable[[DType], Element]
+) -> ReduceFunction:
+    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts.
+
+    Of no elements, JAX gives the real part of what is `neutral`.
+    """
 
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
+        if any(equal(x.type.shape[axis], 0) for axis in axes):
+            shape = tuple(map(F.size_value, eqn.result.shape))
+            return F.full(shape, np.real(neutral(x.dtype)), x.dtype)
         if x.dtype.kind == "c" and axes:
             extreme: Value = OPS[name](x, axes=axes, keepdims=False)
             return extreme
@@ -36,8 +48,8 @@ def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("reduce_max")(_extreme(F.max, "max"))
-PRIMITIVES.define("reduce_min")(_extreme(F.min, "min"))
+PRIMITIVES.define("reduce_max")(_extreme(F.max, "max", least))
+PRIMITIVES.define("reduce_min")(_extreme(F.min, "min", most))
 
 
 def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
