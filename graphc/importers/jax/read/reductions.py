@@ -12,7 +12,7 @@ from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import equal
+from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import BOOL, DType
 from graphc.ops.common.monoids import Element, least, most
 
@@ -118,8 +118,8 @@ def _window(op: str) -> ReduceFunction:
         stride = eqn.shape("window_strides")
         pads = eqn.shapes("padding")
         dilation = eqn.shape("window_dilation")
-        whole = [i for i in range(rank) if (window[i], stride[i], *pads[i]) != PLAIN]
-        first = min(whole, default=rank - 1)
+        plain = [_is_plain(window[i], stride[i], *pads[i]) for i in range(rank)]
+        first = plain.index(False) if False in plain else rank - 1
         sizes_by_name = {"window": window, "stride": stride, "dilation": dilation}
         window_params: dict[str, Any] = {
             k: sizes[first:] for k, sizes in sizes_by_name.items()
@@ -129,6 +129,11 @@ def _window(op: str) -> ReduceFunction:
         return reduced
 
     return rule
+
+
+def _is_plain(*window: Size) -> bool:
+    """Whether a window, its stride and what is added before and after do nothing."""
+    return all(equal(n, plain) for n, plain in zip(window, PLAIN, strict=True))
 
 
 PLAIN = (1, 1, 0, 0)
