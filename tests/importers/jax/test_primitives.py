@@ -242,6 +242,36 @@ def test_reductions_and_orders_as_by_jax():
     alike(unread, i, unread=3)
 
 
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "float16", "bfloat16", "int8", "uint32", "bool", "complex64"],
+)
+@pytest.mark.parametrize("extreme", [lax.reduce_max, lax.reduce_min])
+def test_extremes_of_no_elements_as_by_jax(extreme, dtype):
+    empty = jnp.zeros((0, 2, 3), dtype)
+    alike(lambda x: [extreme(x, axes=axes) for axes in [(0,), (0, 2), (1,)]], empty)
+
+
+OF_PARTS = {
+    "a maximum": lambda x: x.max(initial=0),
+    "of a part": lambda x: x[5:].max(initial=0),
+    "of rows": lambda x: x[:, None][:, 1:].min(1, initial=2),
+    "where": lambda x: jnp.max(x[4:], where=x[4:] > 5, initial=-1),
+    "softmax": lambda x: jax.nn.softmax(x[5:]),
+    "in a loop": lambda x: lax.scan(lambda c, r: (c + x[5:].max(initial=0), r), 0.0, x),
+}
+
+
+@pytest.mark.parametrize("name", OF_PARTS)
+def test_extremes_of_parts_that_may_have_no_elements(name):
+    ours, theirs = graphc.jit(OF_PARTS[name]), jax.jit(OF_PARTS[name])
+    for n in (7, 6, 5, 9, 0, 4, 5, 1, 8):
+        x = np.arange(n, dtype="float32")
+        for a, b in zip(*(jax.tree.leaves(f(x)) for f in (ours, theirs)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert ours.stats().fallbacks == []
+
+
 # Matrices.
 
 

@@ -12,7 +12,7 @@ from graphc.ir.sizes.dims import equal
 from graphc.ir.types import BOOL, INT32
 
 
-@PRIMITIVES.define("scan")
+@PRIMITIVES.define("scan", sizes=("length", "unroll"))
 def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
     """A step for each element of sequences."""
     body = eqn.params["jaxpr"]
@@ -29,7 +29,7 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
         step,
         list(init),
         list(xs),
-        length=F.size_value(eqn.size(eqn.params["length"])),
+        length=F.size_value(eqn.size("length")),
         reverse=eqn.params["reverse"],
         unroll=_unroll(eqn),
     )
@@ -38,8 +38,8 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
 
 def _unroll(eqn: Equation) -> Any:
     """How many steps are done at once; of all steps, JAX tells the number."""
-    unroll, length = eqn.params["unroll"], eqn.size(eqn.params["length"])
-    if isinstance(unroll, int) or not equal(eqn.size(unroll), length):
+    unroll, length = eqn.params["unroll"], eqn.size("length")
+    if isinstance(unroll, int) or not equal(eqn.size("unroll"), length):
         return unroll
     return True
 

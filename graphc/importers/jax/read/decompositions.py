@@ -29,10 +29,10 @@ def _real_keys(x: Value) -> list[Value]:
     return [F.real(x), F.imag(x)] if x.dtype.kind == "c" else [x]
 
 
-@PRIMITIVES.define("top_k")
+@PRIMITIVES.define("top_k", sizes=("k",))
 def _top_k(eqn: Equation, x: Value) -> list[Value]:
     """The largest elements, and where they are."""
-    count = F.size_value(eqn.size(eqn.params["k"]))
+    count = F.size_value(eqn.size("k"))
     values, places = F.top_k(x, count, eqn.params["axis"])
     return [values, cast(places, eqn.results[1].dtype)]
 
@@ -40,11 +40,11 @@ def _top_k(eqn: Equation, x: Value) -> list[Value]:
 _KINDS = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}
 
 
-@PRIMITIVES.define("fft")
+@PRIMITIVES.define("fft", sizes=("fft_lengths",))
 def _fft(eqn: Equation, x: Value) -> Value:
     """A transform over the last axes."""
     kind = getattr(eqn.params["fft_type"], "name", str(eqn.params["fft_type"]))
-    lengths = eqn.shape(eqn.params["fft_lengths"])
+    lengths = eqn.shape("fft_lengths")
     axes = tuple(range(-len(lengths), 0))
     transform = getattr(F.fft, _KINDS[kind])
     return transform(x, s=tuple(map(F.size_value, lengths)), axes=axes)
@@ -94,12 +94,12 @@ def _lu(_: Equation, x: Value) -> Sequence[Value]:
     return factors
 
 
-@PRIMITIVES.define("lu_pivots_to_permutation")
+@PRIMITIVES.define("lu_pivots_to_permutation", sizes=("permutation_size",))
 def _lu_pivots_to_permutation(eqn: Equation, pivots: Value) -> Value:
     """The order of rows after each was exchanged with the one that its pivot says."""
     if pivots.type.rank != 1:
         raise Unsupported("lu_pivots_to_permutation: of many matrices there is no op")
-    size = F.size_value(eqn.size(eqn.params["permutation_size"]))
+    size = F.size_value(eqn.size("permutation_size"))
     rows = F.arange(size, dtype=eqn.result.dtype)
 
     def exchanged(i: Value, rows: Value) -> Value:

@@ -166,11 +166,11 @@ def _on_axis_after(x: Value, rank: int) -> Value:
     return F.expand_dims(x, tuple(missing)) if x.type.rank and missing else x
 
 
-@PRIMITIVES.define("gather")
+@PRIMITIVES.define("gather", sizes=("slice_sizes",))
 def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     """Windows of an array at given positions."""
     numbers = eqn.params["dimension_numbers"]
-    sizes = eqn.shape(eqn.params["slice_sizes"])
+    sizes = eqn.shape("slice_sizes")
     batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     dropped = numbers.collapsed_slice_dims
     indexing = Indexing(
@@ -244,10 +244,10 @@ def _order(
     )
 
 
-@PRIMITIVES.define("dynamic_slice")
+@PRIMITIVES.define("dynamic_slice", sizes=("slice_sizes",))
 def _dynamic_slice(eqn: Equation, x: Value, *starts: Value) -> Value:
     """A window of an array, moved inside where it sticks out."""
-    sizes = eqn.shape(eqn.params["slice_sizes"])
+    sizes = eqn.shape("slice_sizes")
     starts = starts[: x.type.rank]
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         if not equal(size, x.type.shape[axis]):

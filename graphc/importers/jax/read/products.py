@@ -11,7 +11,6 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
 
 _DEFAULT = Precision.DEFAULT
 
@@ -56,7 +55,13 @@ def _outer(x: Value, y: Value) -> Value:
     return F.multiply(F.expand_dims(x, new) if new else x, y)
 
 
-@PRIMITIVES.define("conv_general_dilated")
+_OF_CONVOLUTIONS = (
+    *("window_strides", "padding", "lhs_dilation", "rhs_dilation"),
+    "feature_group_count",
+)
+
+
+@PRIMITIVES.define("conv_general_dilated", sizes=_OF_CONVOLUTIONS)
 def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
     """A kernel moved over the spatial axes of an array."""
     _require_default(eqn, x, kernel)
@@ -70,20 +75,15 @@ def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
 
 
 def _conv_params(eqn: Equation) -> dict[str, object]:
-    params = eqn.params
-
-    def sizes(name: str) -> tuple[Size, ...]:
-        return eqn.shape(params[name])
-
-    pads = [eqn.shape(pair) for pair in params["padding"]]
+    pads = eqn.shapes("padding")
     return {
-        "stride": sizes("window_strides"),
+        "stride": eqn.shape("window_strides"),
         "padding": "",
         "low": tuple(low for low, _ in pads),
         "high": tuple(high for _, high in pads),
-        "spread": sizes("lhs_dilation"),
-        "dilation": sizes("rhs_dilation"),
-        "groups": eqn.size(params["feature_group_count"]),
+        "spread": eqn.shape("lhs_dilation"),
+        "dilation": eqn.shape("rhs_dilation"),
+        "groups": eqn.size("feature_group_count"),
     }
 
 

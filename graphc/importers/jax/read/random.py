@@ -51,10 +51,10 @@ def _random_seed(eqn: Equation, seed: Value) -> Value:
     return F.random.key(seed)
 
 
-@PRIMITIVES.define("random_split")
+@PRIMITIVES.define("random_split", sizes=("shape",))
 def _random_split(eqn: Equation, key: Value) -> Value:
     """Several keys of one."""
-    shape = tuple(map(F.size_value, eqn.shape(eqn.params["shape"])))
+    shape = tuple(map(F.size_value, eqn.shape("shape")))
     return _for_each(key, lambda one: F.random.split(one, shape))
 
 
@@ -74,10 +74,10 @@ def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
     return keys
 
 
-@PRIMITIVES.define("random_bits")
+@PRIMITIVES.define("random_bits", sizes=("shape",))
 def _random_bits(eqn: Equation, key: Value) -> Value:
     """Unsigned integers."""
-    shape = tuple(map(F.size_value, eqn.shape(eqn.params["shape"])))
+    shape = tuple(map(F.size_value, eqn.shape("shape")))
     dtype = eqn.result.dtype
     return _for_each(key, lambda one: F.random.bits(one, shape, dtype=dtype))
 

@@ -1,7 +1,7 @@
 """From a jaxpr to values of a graph: one rule per equation."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -206,13 +206,25 @@ class Equation:
         """The type of the one value that it gives."""
         return self.results[0]
 
-    def size(self, size: Any) -> Size:
-        """A size among the params."""
-        return self.reader.sizes.of(size)
+    def size(self, name: str) -> Size:
+        """The size that a param is."""
+        return self.reader.sizes.of(self._sizes_among_params(name))
 
-    def shape(self, sizes: Iterable[object]) -> tuple[Size, ...]:
-        """Sizes among the params."""
-        return tuple(map(self.size, sizes))
+    def shape(self, name: str) -> tuple[Size, ...]:
+        """The sizes in a param; none where it is None."""
+        sizes = self._sizes_among_params(name) or ()
+        return tuple(map(self.reader.sizes.of, sizes))
+
+    def shapes(self, name: str) -> list[tuple[Size, ...]]:
+        """The sizes in the tuples in a param, one for each axis."""
+        of = self.reader.sizes.of
+        return [tuple(map(of, sizes)) for sizes in self._sizes_among_params(name)]
+
+    def _sizes_among_params(self, name: str) -> Any:
+        """A param that holds sizes, as the rule is defined to say."""
+        if name not in PRIMITIVES.sizes_of(self.eqn.primitive.name):
+            raise ValueError(f"{self.eqn.primitive.name}: {name} is said to be no size")
+        return self.params[name]
 
     def body(self, jaxpr: object, values: Sequence[Value]) -> list[Value]:
         """The results of a jaxpr among the params, of these values."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -10,7 +12,9 @@ from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
-from graphc.ir.types import BOOL
+from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.types import BOOL, DType
+from graphc.ops.common.monoids import Element, least, most
 
 ReduceFunction = Callable[..., Value]
 
@@ -23,11 +27,19 @@ def _reduction(function: ReduceFunction, **options: object) -> ReduceFunction:
     return rule
 
 
-def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
-    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts."""
+def _extreme(
+    function: ReduceFunction, name: str, neutral: Callable[[DType], Element]
+) -> ReduceFunction:
+    """Of complex numbers the op alone: JAX passes over NaN in imaginary parts.
+
+    Of no elements, JAX gives the real part of what is `neutral`.
+    """
 
     def rule(eqn: Equation, x: Value) -> Value:
         axes = tuple(eqn.params["axes"])
+        if any(equal(x.type.shape[axis], 0) for axis in axes):
+            shape = tuple(map(F.size_value, eqn.result.shape))
+            return F.full(shape, np.real(neutral(x.dtype)), x.dtype)
         if x.dtype.kind == "c" and axes:
             extreme: Value = OPS[name](x, axes=axes, keepdims=False)
             return extreme
@@ -36,8 +48,8 @@ def _extreme(function: ReduceFunction, name: str) -> ReduceFunction:
     return rule
 
 
-PRIMITIVES.define("reduce_max")(_extreme(F.max, "max"))
-PRIMITIVES.define("reduce_min")(_extreme(F.min, "min"))
+PRIMITIVES.define("reduce_max")(_extreme(F.max, "max", least))
+PRIMITIVES.define("reduce_min")(_extreme(F.min, "min", most))
 
 
 def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
@@ -100,14 +112,14 @@ def _window(op: str) -> ReduceFunction:
     """A rule of windows: over the last axes, after axes whose windows have size 1."""
 
     def rule(eqn: Equation, x: Value) -> Value:
-        params, rank = eqn.params, x.type.rank
+        rank = x.type.rank
         eqn.require("base_dilation", (1,) * rank)
-        window = eqn.shape(params["window_dimensions"])
-        stride = eqn.shape(params["window_strides"])
-        pads = [eqn.shape(pair) for pair in params["padding"]]
-        dilation = eqn.shape(params["window_dilation"])
-        whole = [i for i in range(rank) if (window[i], stride[i], *pads[i]) != PLAIN]
-        first = min(whole, default=rank - 1)
+        window = eqn.shape("window_dimensions")
+        stride = eqn.shape("window_strides")
+        pads = eqn.shapes("padding")
+        dilation = eqn.shape("window_dilation")
+        plain = [_is_plain(window[i], stride[i], *pads[i]) for i in range(rank)]
+        first = plain.index(False) if False in plain else rank - 1
         sizes_by_name = {"window": window, "stride": stride, "dilation": dilation}
         window_params: dict[str, Any] = {
             k: sizes[first:] for k, sizes in sizes_by_name.items()
@@ -119,10 +131,16 @@ def _window(op: str) -> ReduceFunction:
     return rule
 
 
+def _is_plain(*window: Size) -> bool:
+    """Whether a window, its stride and what is added before and after do nothing."""
+    return all(equal(n, plain) for n, plain in zip(window, PLAIN, strict=True))
+
+
 PLAIN = (1, 1, 0, 0)
-PRIMITIVES.define("reduce_window_max")(_window("max_pool"))
-PRIMITIVES.define("reduce_window_min")(_window("min_pool"))
-PRIMITIVES.define("reduce_window_sum")(_window("sum_pool"))
+OF_WINDOWS = "window_dimensions", "window_strides", "window_dilation", "padding"
+PRIMITIVES.define("reduce_window_max", sizes=OF_WINDOWS)(_window("max_pool"))
+PRIMITIVES.define("reduce_window_min", sizes=OF_WINDOWS)(_window("min_pool"))
+PRIMITIVES.define("reduce_window_sum", sizes=OF_WINDOWS)(_window("sum_pool"))
 
 PRIMITIVES.refuse(
     "there is no op for it here",

@@ -1,6 +1,6 @@
 """A table of rules: one per primitive of JAX, or the reason why there is none."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -11,20 +11,26 @@ JaxRule = Callable[..., Any]
 class RulesByName:
     """Rules by name: of no version of JAX are all primitives there.
 
-    Each name has one rule, or is refused with a reason.
+    Each name has one rule, or is refused with a reason. Integers in its params that
+    are sizes are in those that the rule names; others are numbers of axes, counts,
+    exponents.
     """
 
     def __init__(self) -> None:
         self._rules: dict[str, JaxRule] = {}
+        self._sizes: dict[str, frozenset[str]] = {}
         self._refused: dict[str, str] = {}
 
-    def define(self, *names: str) -> Callable[[JaxRule], JaxRule]:
-        """Decorator: the rule of these names."""
+    def define(
+        self, *names: str, sizes: Iterable[str] = ()
+    ) -> Callable[[JaxRule], JaxRule]:
+        """Decorator: the rule of these names, and the params in which sizes stand."""
 
         def join(rule: JaxRule) -> JaxRule:
             for name in names:
                 self._require_new(name)
                 self._rules[name] = rule
+                self._sizes[name] = frozenset(sizes)
             return rule
 
         return join
@@ -42,6 +48,10 @@ class RulesByName:
             reason = self._refused.get(name, "this primitive is not known here")
             raise Unsupported(f"{name}: {reason}")
         return rule
+
+    def sizes_of(self, name: str) -> frozenset[str]:
+        """The params in which sizes stand, of a name that has a rule."""
+        return self._sizes[name]
 
     def has_rule(self, name: str) -> bool:
         """Whether a name has a rule, and is not refused."""

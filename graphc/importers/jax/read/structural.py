@@ -11,14 +11,14 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, maximum
 
 
-@PRIMITIVES.define("dim_as_value")
+@PRIMITIVES.define("dim_as_value", sizes=("dim",))
 def _dim_as_value(eqn: Equation) -> Value:
     """A size as a number."""
-    number = as_value(F.size_value(eqn.size(eqn.params["dim"])))
+    number = as_value(F.size_value(eqn.size("dim")))
     return cast(number, eqn.result.dtype)
 
 
-@PRIMITIVES.define("broadcast_in_dim")
+@PRIMITIVES.define("broadcast_in_dim", sizes=("shape",))
 def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
     """Axis i of `x` becomes axis `broadcast_dimensions[i]`; the others are new."""
     shape = eqn.result.shape
@@ -32,7 +32,7 @@ def _broadcast_in_dim(eqn: Equation, x: Value, *_: Value) -> Value:
     return F.broadcast_to(F.expand_dims(x, new) if new else x, shape)
 
 
-@PRIMITIVES.define("reshape")
+@PRIMITIVES.define("reshape", sizes=("new_sizes",))
 def _reshape(eqn: Equation, x: Value, *_: Value) -> Value:
     """The same elements in another shape, taken in an order of the axes."""
     if eqn.params["dimensions"] is not None:
@@ -78,7 +78,7 @@ def _empty(eqn: Equation, *_: Value) -> Value:
     return F.zeros(tuple(map(F.size_value, eqn.result.shape)), eqn.result.dtype)
 
 
-@PRIMITIVES.define("iota")
+@PRIMITIVES.define("iota", sizes=("shape",))
 def _iota(eqn: Equation, *_: Value) -> Value:
     """The position along one axis."""
     type, axis = eqn.result, eqn.params["dimension"]
@@ -91,12 +91,12 @@ def _iota(eqn: Equation, *_: Value) -> Value:
     )
 
 
-@PRIMITIVES.define("slice")
+@PRIMITIVES.define("slice", sizes=("start_indices", "limit_indices", "strides"))
 def _slice(eqn: Equation, x: Value) -> Value:
     """A part of each axis, by constant bounds."""
-    starts = eqn.shape(eqn.params["start_indices"])
-    limits = eqn.shape(eqn.params["limit_indices"])
-    steps = eqn.shape(eqn.params["strides"] or (1,) * len(starts))
+    starts = eqn.shape("start_indices")
+    limits = eqn.shape("limit_indices")
+    steps = eqn.shape("strides") or (1,) * len(starts)
     return part(x, starts, limits, steps)
 
 
@@ -118,12 +118,12 @@ def _slice_of(start: Size, limit: Size, step: Size) -> object:
     return slice(*map(F.size_value, (start, limit, step)))
 
 
-@PRIMITIVES.define("split")
+@PRIMITIVES.define("split", sizes=("sizes",))
 def _split(eqn: Equation, x: Value) -> list[Value]:
     """Parts of one axis, one after another."""
     axis, parts, at = eqn.params["axis"], [], 0
     ones, zeros = [1] * x.type.rank, [0] * x.type.rank
-    for size in eqn.shape(eqn.params["sizes"]):
+    for size in eqn.shape("sizes"):
         starts: list[Size] = [*zeros]
         limits = [*x.type.shape]
         starts[axis], limits[axis] = at, at + size
@@ -151,16 +151,16 @@ def _unstack(eqn: Equation, x: Value) -> list[Value]:
     return [F.take(x, i, axis=axis) for i in range(len(eqn.results))]
 
 
-@PRIMITIVES.define("tile")
+@PRIMITIVES.define("tile", sizes=("reps",))
 def _tile(eqn: Equation, x: Value) -> Value:
     """The array several times along each axis."""
-    return F.tile(x, tuple(map(F.size_value, eqn.shape(eqn.params["reps"]))))
+    return F.tile(x, tuple(map(F.size_value, eqn.shape("reps"))))
 
 
-@PRIMITIVES.define("pad")
+@PRIMITIVES.define("pad", sizes=("padding_config",))
 def _pad(eqn: Equation, x: Value, fill: Value) -> Value:
     """Elements `fill` around an array, or less of it, and between its elements."""
-    config = [eqn.shape(axis) for axis in eqn.params["padding_config"]]
+    config = eqn.shapes("padding_config")
     for axis, (_, _, between) in enumerate(config):
         x = x if equal(between, 0) else _spread(x, fill, axis, between)
     around = [(F.size_value(low), F.size_value(high)) for low, high, _ in config]

@@ -113,21 +113,23 @@ class JaxprParts:
         invars = [self._atom(atom) for atom in eqn.invars]
         params = eqn.params
         if PRIMITIVES.has_rule(name):  # else JAX runs it, as it is in another trace
-            params = {k: self._param(v) for k, v in sorted(params.items())}
+            sizes = PRIMITIVES.sizes_of(name)
+            items = sorted(params.items())
+            params = {k: self._param(v, holds_sizes=k in sizes) for k, v in items}
         outvars = [self._variable(v) for v in eqn.outvars]
         return eqn.replace(invars=invars, params=params, outvars=outvars)
 
-    def _param(self, param: object) -> Any:
+    def _param(self, param: object, holds_sizes: bool) -> Any:
         if isinstance(param, PLAIN):
             self.form.append(repr(param))
             return param
-        if isinstance(param, (int, np.integer)):
+        if isinstance(param, (int, np.integer)) and holds_sizes:
             return self._integer(param)
         if isinstance(opened(param)[0], Jaxpr):
             return self._jaxpr(param)
         if isinstance(param, (tuple, list)):
             self.form.append((type(param).__name__, len(param)))
-            items = [self._param(item) for item in param]
+            items = [self._param(item, holds_sizes) for item in param]
             named = hasattr(param, "_fields")
             return type(param)(*items) if named else type(param)(items)
         self.form.append(_shown(param))

@@ -1,0 +1,117 @@
+"""Params of primitives in which sizes stand, as the rules say it.
+
+Where a function needs a size as a number, its traces at several sizes are put together:
+an integer may follow a formula only where a rule says that it is a size.
+"""
+
+import warnings
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+from graphc.importers.jax.read.jaxprs import equations
+from graphc.importers.jax.read.rules import PRIMITIVES
+
+ROW = jnp.arange(1.0, 200.0)
+ONLY_OF_SYMBOLS = {("dim_as_value", "dim")}
+
+
+def windows(initial, op, n):
+    return (
+        lax.reduce_window(ROW[: 4 * n], initial, op, (n,), (n // 2,), [(n, n)]),
+        lax.reduce_window(ROW, initial, op, (2,), (1,), "VALID", window_dilation=(n,)),
+        lax.reduce_window(ROW, initial, op, (-n % 5,), (1,), [(n % 3, 0)]),
+    )
+
+
+def convolutions(n):
+    signal, kernel = ROW[None, None, : 4 * n], jnp.array([[[1.0, 2.0, 3.0]]])
+    convolved = partial(lax.conv_general_dilated, signal, kernel)
+    return (
+        convolved((n // 2,), [(n, n + 1)]),
+        convolved((1,), [(2 * n, 2 * n)], rhs_dilation=(n,)),
+        convolved((1,), [(0, 0)], lhs_dilation=(n,)),
+    )
+
+
+def convolutions_of_groups(n):
+    signal, kernels = ROW[: 5 * n].reshape(1, n, 5), ROW[: 2 * n].reshape(n, 1, 2)
+    return lax.conv_general_dilated(
+        signal, kernels, (1,), "VALID", feature_group_count=n
+    )
+
+
+# What a function does with the number of a size, by one primitive above all.
+BY_SIZES = {
+    "broadcast_in_dim": lambda n: jnp.full((n, 2), 3.0),
+    "reshape": lambda n: ROW[: 4 * n].reshape(n, 4),
+    "iota": jnp.arange,
+    "slice": lambda n: (ROW[n : 3 * n], lax.slice(ROW, (0,), (4 * n,), (n,))),
+    "split": lambda n: jnp.split(ROW, [n, 2 * n]),
+    "tile": lambda n: jnp.tile(ROW[:2], n),
+    "pad": lambda n: jnp.pad(ROW, (n, 1)),
+    "reduce_window_max": partial(windows, -jnp.inf, lax.max),
+    "reduce_window_min": partial(windows, jnp.inf, lax.min),
+    "reduce_window_sum": partial(windows, 0.0, lax.add),
+    "conv_general_dilated": convolutions,
+    "groups of conv_general_dilated": convolutions_of_groups,
+    "gather": lambda n: jax.vmap(lambda i: lax.dynamic_slice(ROW, (i,), (n,)))(
+        jnp.arange(3)
+    ),
+    "dynamic_slice": lambda n: lax.dynamic_slice(ROW, (jnp.int32(3),), (n,)),
+    "top_k": lambda n: lax.top_k(ROW, n),
+    "fft": lambda n: jnp.abs(jnp.fft.rfft(ROW, n)),
+    "lu_pivots_to_permutation": lambda n: lax.linalg.lu_pivots_to_permutation(
+        jnp.array([2, 1, 2], "int32"), n
+    ),
+    "scan": lambda n: lax.scan(lambda c, _: (c + 1, c), 0.0, length=n, unroll=n),
+    "keys": lambda n: jax.random.uniform(
+        jax.random.split(jax.random.key(0), n)[1], (n,)
+    ),
+}
+
+
+def by_size(name):
+    """The function of an array whose size is needed as a number."""
+    return lambda x: (BY_SIZES[name](int(x.shape[0])), x + 1)
+
+
+def vector(n):
+    return np.ones(n, "float32")
+
+
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_sizes_in_params_follow_a_formula(name):
+    ours, theirs = graphc.jit(by_size(name)), jax.jit(by_size(name))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in (6, 8, 4, 12):
+            results = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
+            for a, b in zip(*results, strict=True):
+                assert (a.dtype, a.shape) == (b.dtype, b.shape)
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+    assert any(c.startswith("n:") for c in ours.stats().compilations)
+
+
+def varying(name):
+    """The params that differ between traces at two sizes, with their primitives."""
+    traces = [jax.make_jaxpr(by_size(name))(vector(n)) for n in (6, 8)]
+    for a, b in zip(*map(equations, traces), strict=True):
+        of = a.primitive.name
+        sizes = PRIMITIVES.sizes_of(of) if PRIMITIVES.has_rule(of) else ()
+        yield from ((of, k) for k in sizes if a.params[k] != b.params[k])
+
+
+def test_each_param_that_holds_sizes_is_tried():
+    of_rules = {
+        (name, param)
+        for name in filter(PRIMITIVES.has_rule, PRIMITIVES)
+        for param in PRIMITIVES.sizes_of(name)
+    }
+    tried = {pair for name in BY_SIZES for pair in varying(name)}
+    assert of_rules - ONLY_OF_SYMBOLS == tried
