@@ -43,12 +43,12 @@ def while_loop(
     each step started with.
 
     Values kept of all steps have no size before the loop stops: they get room for some,
-    for twice as many when that is full, and so on, and the loop is compiled for each of
-    these sizes. (Where the caller compiles, with `jit=False`, the steps are counted by
-    a first run instead.) With `max_steps` there is room for so many, all stays within
-    one compiled program, and the call raises where they were not enough. With
-    `on_exceeded="flag"` it does not, and the result is a pair: what it is otherwise,
-    and whether the loop has come to its end.
+    the loop goes on where it was when that is full, and it is compiled once more for
+    all of them where they are many. (Where the caller compiles, with `jit=False`, the
+    steps are counted by a first run instead.) With `max_steps` there is room for so
+    many, all stays within one compiled program, and the call raises where they were not
+    enough. With `on_exceeded="flag"` it does not, and the result is a pair: what it is
+    otherwise, and whether the loop has come to its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
     "log" all stays within one program: at most 65 are kept, whatever their number.
