@@ -15,7 +15,7 @@ from graphc.control.carries import (
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
 from graphc.control.scan import StepResult, run_scan
-from graphc.control.trip_count import steps_size
+from graphc.control.trip_count import counted_steps, steps_size
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.graph.build import as_size
@@ -150,6 +150,10 @@ class _Loop:
     def run(self, most: Size | None) -> StepResult:
         """The final carry, and the collected outputs."""
         first = self._start.carries
+        if most is None and self._kept == Kept():
+            length = counted_steps(first, self.test, lambda c: self.step(c, [])[0])
+            if length is not None:
+                return run_scan(self.step, first, [], length, False)
         going = self.test(first)
         if most is not None:
             step = self._stopping
