@@ -61,6 +61,7 @@ from graphc.transform.policies import (
     policies_of,
 )
 from graphc.transform.sharding.layout import check_shards
+from graphc.transform.tied import sharing_if_small
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -189,6 +190,8 @@ class Pipeline:
         if isinstance(dims, Budget):
             dims = "pad"
         policies = policies_of(self.simplified.graph, dims, self.written)
+        if dims == "pad" and not isinstance(self.dims, Budget):
+            policies = sharing_if_small(policies)
         if policies and self.emit is emit_unjitted:
             if self.how.dims is None:
                 return {}
