@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from graphc.backends.jax import is_direct
 from graphc.backends.sizes import line_of
@@ -23,7 +23,12 @@ from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ops.common.conditions import tells
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
-from graphc.runtime.driver.listed_steps import constants_of, last_run, names_in
+from graphc.runtime.driver.listed_steps import (
+    Driver,
+    constants_of,
+    last_run,
+    names_in,
+)
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.planning.forecast import asked
 from graphc.transform.planning.plan import (
@@ -42,21 +47,6 @@ from graphc.transform.tied import capacities_of
 
 Summands = list[list[Any]]  # pairs of a factor and a list of numbers
 LONGEST = 60  # characters of a name in a message
-
-
-class Driver(NamedTuple):
-    """Steps, the numbers of the results, and what the steps do not say themselves.
-
-    A capacity step holds the number of its `policies` in place of rows. `segments` are
-    those that stages run, or nodes that the driver computes on the host; `reads` sizes
-    that depend on data, without which not all of them can be run.
-    """
-
-    steps: list[list[Any]]
-    results: list[int]
-    policies: list[list[Capacities]]
-    segments: list[int | Node]
-    reads: list[str]
 
 
 def recorded(

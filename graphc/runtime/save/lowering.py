@@ -20,9 +20,10 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.listed_steps import Driver
 from graphc.runtime.driver.meshes import jax_sharding
 from graphc.runtime.driver.misfits import has_flags
-from graphc.runtime.driver.recorded import Driver, recorded
+from graphc.runtime.driver.recorded import recorded
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Check, Plan
