@@ -107,8 +107,8 @@ def together(
 def together_if_small(sizes: tuple[int, ...], minimum: int, most: int) -> list[int]:
     """Printed into programs: capacities that double, one for sizes that need less.
 
-    That is the largest capacity needed that is at most `most`; a size has its own if
-    that is more than twice what it needs, or less.
+    It is the largest capacity needed that is at most `most`; a size has its own if the
+    shared one is more than twice what it needs, or less.
     """
     needed = [doubled(n, minimum) for n in sizes]
     shared = max([n for n in needed if n <= most], default=0)
