@@ -1,5 +1,7 @@
 """Capacities that are guessed: one segment, run again where a guess was too small."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -122,6 +124,15 @@ def test_what_calls_the_host_is_not_run_again():
     assert not any(isinstance(s, GuessingSegment) for s in f.plan.segments)
     f(np.full(9, 7, "int32"), np.ones(9, "float32"))
     assert calls == [9]
+
+
+def test_threads_guess_side_by_side():
+    f, exact = function(counted, dims="pad"), function(counted, backend="numpy")
+    calls = [arguments(counted, n, most) for n in (5, 20, 40, 90) for most in (3, 99)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda args: f(*args), calls * 4))
+    for args, result in zip(calls * 4, results, strict=True):
+        same(result, exact(*args))
 
 
 class Attempts:

@@ -23,7 +23,7 @@ def guessing(
     """
     key = shapes_of(arrays, sizes)
     largest = max([n for axes in key for n in axes], default=1)
-    seen = guesses.setdefault("seen", {})
+    seen = guesses.get("seen", {})  # replaced, not written to: other threads read it
     known, lately = guesses.get(key) or ([], [first_guess(seen, largest, rounding)])
     enough = tuple(map(max, zip(*lately)))  # noqa: B905
     while True:
@@ -39,7 +39,8 @@ def guessing(
             break
         enough = needs
     guesses[key] = known, [*lately[-7:], needs]
-    seen[largest] = needs
+    if seen.get(largest) != needs:
+        guesses["seen"] = {**seen, largest: needs}
     return rooms, results
 
 
