@@ -24,9 +24,8 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ops.effects.capacities import (
     capacity_call,
-    tied_options,
+    tied_call,
     tied_places,
-    together,
 )
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.planning.plan import Plan
@@ -194,10 +193,10 @@ class Entry:
             return
         tied = [list(capacities)[i] for i in places]
         sizes = tuple_text([self._body.size(s) for s in tied])
-        options = tied_options([all_capacities[i] for i in places])
+        choose, options = tied_call([all_capacities[i] for i in places])
         call = ", ".join([sizes, *map(repr, options)])
         names = [self._module.size_name(capacities[s]) for s in tied]
-        function = self._module.helper(together)
+        function = self._module.helper(choose)
         self._body.line(f"{', '.join(names)} = {function}({call})")
         for symbol, name in zip(tied, names, strict=True):
             self._body.bind_size(capacities[symbol], name)

@@ -17,6 +17,10 @@ from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit
 from graphc.control.switch import told_of_misfits
 from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ops.effects.capacities import Capacities, capacity_call
+from graphc.ops.effects.guesses import guessing
+from graphc.transform.planning.guesses import GuessingSegment, driven_steps
 from graphc.transform.planning.plan import (
     Check,
     HostNode,
@@ -30,6 +34,11 @@ from graphc.transform.planning.plan import (
 )
 
 
+def guesses_line(segment: GuessingSegment) -> str:
+    """The line that keeps what was needed."""
+    return f"GUESSES_{segment.index} = {{}}  # capacities that were needed, by shapes"
+
+
 def emit_driver(
     module: Module, plan: Plan, names: list[str], outputs: Outputs
 ) -> list[str]:
@@ -40,7 +49,7 @@ def emit_driver(
     body = PrintedBody(module, "np", reads=True)
     for value, name in zip(plan.graph.inputs, names, strict=True):
         body.bind(value, name)
-    for step in plan.steps:
+    for step in driven_steps(plan):
         _print_step(body, step)
     print_return(body, plan, outputs)
     lines = size_checks(module, plan, names) + body.lines
@@ -57,6 +66,8 @@ def emit_driver(
 def _print_step(body: PrintedBody, step: PlanStep) -> None:
     if isinstance(step, SlicesOfStacks):
         call_at_places(body, step)
+    elif isinstance(step, GuessingSegment):
+        _call_guessing(body, step)
     elif isinstance(step, Segment) and step.rows is not None:
         call_growing(body, step)
     elif isinstance(step, Segment):
@@ -110,6 +121,65 @@ def _call(body: PrintedBody, segment: Segment) -> None:
     body.line(f"{', '.join(names)} = {call}" if names else call)
     for value, name in zip(segment.outputs, names, strict=True):
         body.bind(value, name)
+
+
+def _call_guessing(body: PrintedBody, segment: GuessingSegment) -> None:
+    """The lines of the driver that run a segment until its capacities are enough.
+
+        def attempt(guess):
+            counts, highest = segment_0(x, n, guess)
+            bucket = np.asarray(doubled(int(highest), 16), "int64")
+            room = integer("room", bucket)
+            return (room,), (counts, highest)
+        rounding = [lambda size: doubled(size, 16)]
+        (room,), (counts, highest) = guessing(GUESSES_0, rounding, [x, n], (), attempt)
+    """
+    module = body.module
+    attempt = module.names.unique("attempt")
+    guess_names = [module.names.unique("guess") for _ in segment.guesses]
+    arrays = [body.value(v) for v in segment.inputs]
+    others = [s for s in segment.statics if s not in segment.guesses]
+    sizes = [body.size(s) for s in others]
+    inner, reading = (PrintedBody(module, "np", reads=True) for _ in range(2))
+    for value, name in zip(segment.inputs, arrays, strict=True):
+        inner.bind(value, name)
+    for symbol, name in zip(
+        [*others, *segment.guesses], [*sizes, *guess_names], strict=True
+    ):
+        inner.bind_size(symbol, name)
+    _call(inner, segment)
+    results = [inner.value(v) for v in segment.outputs]
+    guesses = set(segment.guesses)
+    for value, name in zip(segment.outputs, results, strict=True):
+        if guesses.isdisjoint(_sizes(value)):  # others are stored at a guess
+            reading.bind(value, name)
+    for step in segment.told_by:
+        _print_step(reading, step)
+    capacities = [reading.size(s) for s in segment.guesses]
+    told = f"{tuple_text(capacities)}, {tuple_text(results)}"
+    body.line(f"def {attempt}({', '.join(guess_names)}):")
+    lines = [*inner.lines, *reading.lines, f"return {told}"]
+    body.lines += indent(lines)
+    rounding = ", ".join([_rounding(module, c) for c in segment.capacities])
+    known = f"GUESSES_{segment.index}, [{rounding}]"
+    operands = f"[{', '.join(arrays)}], {tuple_text(sizes)}, {attempt}"
+    body.line(f"{told} = {module.helper(guessing)}({known}, {operands})")
+    for value, name in zip(segment.outputs, results, strict=True):
+        body.bind(value, name)
+    for symbol, name in zip(segment.guesses, capacities, strict=True):
+        body.bind_size(symbol, name)
+
+
+def _rounding(module: Module, capacities: Capacities) -> str:
+    """The text of a function that gives the capacity of a size."""
+    function, options = capacity_call(capacities)
+    call = ", ".join(["size", *map(repr, options)])
+    return f"lambda size: {module.helper(function)}({call})"
+
+
+def _sizes(value: Value) -> set[Symbol]:
+    """The symbols of the sizes of a value."""
+    return {s for n in value.type.shape if isinstance(n, Dim) for s in n.symbols}
 
 
 def _host_node(body: PrintedBody, step: HostNode) -> None:

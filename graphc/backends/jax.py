@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import cast
 
 from graphc.backends.entry import Entry
-from graphc.backends.glue import emit_driver
+from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
@@ -38,6 +38,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim
+from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Plan, Segment, SlicesOfStacks
 from graphc.transform.printed_sizes import printed
 from graphc.transform.sharding.whole import Gathered, gathered
@@ -65,6 +66,8 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
             functions.append(growing_segment(module, segment))
         else:
             functions.append(_segment(module, plan, segment, inner if direct else None))
+        if isinstance(segment, GuessingSegment):
+            functions.append([guesses_line(segment)])
     if direct:
         functions.append(_direct(module, plan, names))
     else:

@@ -26,7 +26,7 @@ RESERVED = {
 }
 
 
-OURS = "segment_", "at_place_", "ROWS_"  # with a number after them
+OURS = "segment_", "at_place_", "ROWS_", "GUESSES_"  # with a number after them
 
 
 @lru_cache(maxsize=4096)

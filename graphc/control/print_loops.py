@@ -93,48 +93,48 @@ def growing(
 ) -> tuple[JaxArray | np.int32 | list[JaxArray], ...]:
     """Printed into JAX programs: a loop that runs until its rows are full, then on.
 
-    It goes on where it was: four times in as many rows, then in about as many as there
-    are already. `rooms` says, for each shape of what it is given, for how many rows it
-    was needed last, the most steps there were, and what it was compiled for: nothing
-    more is where there are no more steps.
+    It goes on where it was, in the most rows that it is compiled for and has filled
+    already; for more it is compiled after 64 times as many. `rooms` says, for each
+    shape of what it is given, how many steps there were last and at most, and for how
+    many rows it is compiled. Where it took more steps than before, and more than four
+    times those rows, it is compiled for all of them at its end, when it does nothing.
     """
     remedy = "give a bound of its steps: max_steps= of gt.while_loop"
     shape = (*sizes, *[getattr(x, "shape", ()) for x in (*carry, *rest)])
-    first = [min(rooms.get("last", 16), 256)]
-    needed, most, known = rooms.get(shape) or (0, 0, first)
+    last, most, known = rooms.get(shape) or (0, 0, [rooms.get("first", 16)])
     carries, steps, pieces = len(carry), 0, []
-    room, times = max([n for n in known if n <= needed], default=known[0]), 0
+    room, times = max([n for n in known if n < 2 * last], default=min(known)), 0
     while True:
         found = segment(*carry, *rest, *sizes, room)
         carry = found[:carries]
         pieces.append(found[carries + 1 :])
         steps += integer("steps", found[carries], remedy)
-        times += 1
         if not carry[0]:
             break
-        if times == 4:
-            times, fitting = 0, [n for n in known if room < n <= steps]
-            if fitting:
-                room = min(fitting)
-            elif steps >= most:
-                room = 1 << steps.bit_length() - 1
-                known = [*known, room]
-    needed = max(16, (1 << (steps - 1).bit_length()) // 2)
-    rooms[shape], rooms["last"] = (needed, max(most, steps), known), needed
+        times += 1
+        if times == 64 and steps >= most:
+            known = [*known, 1 << steps.bit_length() - 1]
+        filled = max([n for n in known if n <= steps])
+        room, times = (filled, 0) if filled > room else (room, times)
+    if steps > most and steps > 4 * max(known):
+        known = [*known, 1 << (steps - 1).bit_length()]
+        segment(*carry, *rest, *sizes, known[-1])
+    rooms[shape] = (steps, max(most, steps), known)
+    rooms["first"] = min(max(16, 1 << max(steps - 1, 0).bit_length()), 256)
     return (*carry, np.int32(steps), *map(list, zip(*pieces)))  # noqa: B905
 
 
 def room_for(steps: int) -> list[int]:
     """The numbers of rows for which a growing loop of so many steps may be compiled.
 
-    >>> room_for(1000)
-    [16, 64, 256]
+    >>> room_for(60), room_for(1000), room_for(5000)
+    ([16], [16, 1024], [16, 1024, 8192])
     """
-    rooms, full = [16], 4 * 16
+    rooms, full = [16], 64 * 16
     while full < steps:
-        rooms.append(1 << (full.bit_length() - 1))
-        full += 4 * rooms[-1]
-    return rooms
+        rooms.append(1 << full.bit_length() - 1)
+        full += 64 * rooms[-1]
+    return rooms if steps <= 4 * rooms[-1] else [*rooms, 1 << (steps - 1).bit_length()]
 
 
 def rows_of(pieces: list[ConcreteArray], length: int) -> ConcreteArray:

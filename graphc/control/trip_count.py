@@ -1,13 +1,16 @@
 """The number of steps that a loop does, as a size."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from graphc.control.carries import fresh
 from graphc.ir.graph.build import as_size
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
-from graphc.ir.sizes.dims import Size
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, maximum
 from graphc.ir.types import TensorType, is_integer
 from graphc.ops.common.batching import Batched, Shared
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -48,3 +51,44 @@ def _(pad: Padding, x: PaddedValue, **params: Param) -> Value:
 def steps_size(steps: Value, most: Size | None, shared: bool = False) -> Size:
     """A number of steps as a size."""
     return as_size(_steps(steps, most=most, shared=shared))
+
+
+def counted_steps(
+    first: Sequence[Value],
+    test: Callable[[list[Value]], Value],
+    step: Callable[[list[Value]], list[Value]],
+) -> Size | None:
+    """The steps of a loop that counts up to a size of axes; None where it does not.
+
+    It starts with the carries `first` and goes on as long as their `test` holds: an
+    integer among them is below a limit, and `step` adds a number to it.
+    """
+    variables = list(map(fresh, first))
+    left = _left_below_limit(test(variables))
+    if left is None:
+        return None
+    for i, counter in enumerate(variables):
+        if counter.type.rank or not is_integer(counter.dtype):
+            continue
+        limit, start = left + as_size(counter), as_size(first[i])
+        if origins(limit) or origins(start) or counter.dtype.itemsize < 4:
+            continue  # the limit is no size of axes, or the counter may overflow
+        by = as_size(step(variables)[i]) - as_size(counter)
+        if isinstance(by, int) and by > 0:
+            return maximum((limit - start + (by - 1)) // by, 0)
+    return None
+
+
+def _left_below_limit(condition: Value) -> Size | None:
+    """How much more than 0 a size must be for a condition to hold."""
+    node = condition.node
+    if not all(v.type.rank == 0 and is_integer(v.dtype) for v in node.inputs):
+        return None
+    if node.primitive in (OP.less, OP.less_equal):
+        low, high = map(as_size, node.inputs)
+    elif node.primitive in (OP.greater, OP.greater_equal):
+        high, low = map(as_size, node.inputs)
+    else:
+        return None
+    strict = node.primitive in (OP.less, OP.greater)
+    return high - low if strict else high - low + 1

@@ -110,7 +110,7 @@ def _segment(segment: Segment) -> list[str]:
 
 GROWS = [
     "  how many steps it does is known when it stops: it runs until its rows are full,",
-    "  then on in as many more; there are 16 at first",
+    "  then on in more; there are 16 at first",
     "  to remove it: give a bound of its steps: max_steps= of gt.while_loop",
 ]
 

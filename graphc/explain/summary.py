@@ -11,6 +11,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
+from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import (
     Check,
     Plan,
@@ -69,6 +70,9 @@ def _compiled(plan: Plan, segment: Segment) -> str:
     if segment.rows is not None:
         parts.append("capacity of its rows")
     compiled = f"compiled per {' and '.join(parts)}" if parts else "compiled once"
+    if isinstance(segment, GuessingSegment):
+        of_guesses = ", ".join(shown_name(stored.get(s, s)) for s in segment.guesses)
+        return f"{compiled}, guessed for {of_guesses}"
     if isinstance(segment, SlicesOfStacks):
         return f"{compiled}, called for {len(segment.places)} places"
     return compiled

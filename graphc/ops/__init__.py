@@ -28,6 +28,7 @@ import graphc.ops.effects.assertions
 import graphc.ops.effects.barriers
 import graphc.ops.effects.capacities
 import graphc.ops.effects.foreign
+import graphc.ops.effects.guesses
 import graphc.ops.effects.host_calls
 import graphc.ops.elementwise.declare
 import graphc.ops.elementwise.dtypes

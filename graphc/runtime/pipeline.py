@@ -49,6 +49,7 @@ from graphc.transform.padding.pad import padded
 from graphc.transform.planning.budget import Budget, PlanOf, Spending, spending
 from graphc.transform.planning.forecast import Forecast, SizesGiven
 from graphc.transform.planning.grouping import UNDIVIDED, CostModel
+from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
 from graphc.transform.planning.taking_apart import taken_apart
@@ -61,6 +62,7 @@ from graphc.transform.policies import (
     policies_of,
 )
 from graphc.transform.sharding.layout import check_shards
+from graphc.transform.tied import sharing_if_small
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -189,6 +191,8 @@ class Pipeline:
         if isinstance(dims, Budget):
             dims = "pad"
         policies = policies_of(self.simplified.graph, dims, self.written)
+        if dims == "pad" and not isinstance(self.dims, Budget):
+            policies = sharing_if_small(policies)
         if policies and self.emit is emit_unjitted:
             if self.how.dims is None:
                 return {}
@@ -223,7 +227,7 @@ class Pipeline:
         with naming(self.names), remembering():
             plan, log = _planned(graph, policies, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
-                plan = taken_apart(plan, self.how.costs)
+                plan = guessed(taken_apart(plan, self.how.costs))
         return replace(plan, casting=self.how.casting), log
 
     @property

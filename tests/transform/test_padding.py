@@ -215,7 +215,7 @@ def test_auto_weighs_compilations_against_longer_calls(cost, monkeypatch):
 
 @pytest.mark.parametrize(
     ("limit", "change", "reads"),
-    [(0.3, "2 sizes: kept at the largest", 0), (2, "4 sizes: padded", 1)],
+    [(0.3, "2 sizes: kept at the largest", 0), (2, "2 sizes: padded", 1)],
 )
 def test_auto_bounds_a_count_unless_it_is_small(limit, change, reads):
     x = gt.tensor("x", "float32", (400,))

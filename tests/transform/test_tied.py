@@ -10,7 +10,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import DeviceCosts
-from graphc.ops.effects.capacities import doubled, together
+from graphc.ops.effects.capacities import doubled, together, together_if_small
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.tied import Tied
 
@@ -104,6 +104,40 @@ def test_results_at_all_sizes(backend):
     f = graphc.function([x, y], products(), dims=dims, backend=backend)
     for n, m in itertools.product((0, 1, 2, 5), (0, 1, 3, 8)):
         same(f(floats(n), floats(m)), EXACT(floats(n), floats(m)))
+
+
+@pytest.mark.parametrize("minimum", [1, 16])
+def test_small_capacities_that_are_shared_are_fewer_and_at_most_twice(minimum):
+    sizes = list(itertools.product((0, 1, 2, 15, 16, 17, 33, 64, 65, 129), repeat=3))
+    pairs = [
+        (tuple([doubled(n, minimum) for n in s]), together_if_small(s, minimum, 64))
+        for s in sizes
+    ]
+    for needed, rooms in pairs:
+        for room, least in zip(rooms, needed, strict=True):
+            assert room in (least, 2 * least) and (room == least or room <= 64)
+    chosen = {needed: tuple(rooms) for needed, rooms in pairs}
+    assert set(chosen.values()) < set(chosen)  # none is compiled that was not before
+
+
+def test_one_policy_for_all_sizes_shares_what_is_small():
+    f = graphc.function([x, y], products(), dims="pad")
+    g = graphc.function([x, y], products(), dims="pad", backend="numpy")
+    for n, m in [(14, 21), (16, 24), (25, 37), (60, 90), (100, 20), (3, 0)]:
+        expected = EXACT(floats(n), floats(m))
+        same(f(floats(n), floats(m)), expected)
+        same(g(floats(n), floats(m)), expected)
+    stored = [tuple(sorted(c.sizes.items())) for c in f.stats().compilations]
+    named = [("m_capacity", "n_capacity"), ("m_capacity", "n_capacity")]
+    assert [tuple(n for n, _ in s) for s in stored[:2]] == named
+    rooms = [(dict(s)["n_capacity"], dict(s)["m_capacity"]) for s in stored]
+    assert rooms == [(32, 32), (64, 64), (64, 128), (128, 32), (16, 16)]
+    assert "shared by axes up to 64" in f.explain()
+    sizes = {"n": [14, 16, 25, 60, 100, 3], "m": [21, 24, 37, 90, 20, 0]}
+    fresh = graphc.function([x, y], products(), dims="pad")
+    assert fresh.plan.forecast(sizes).compilations == len(rooms)
+    own = graphc.function([x, y], products(), dims={"n": "pad", "m": "pad"})
+    assert "shared" not in own.explain()
 
 
 def test_forecasts_and_compilations_ahead_know_it():

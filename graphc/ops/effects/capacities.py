@@ -32,10 +32,12 @@ class Capacities:
 class TiedCapacities(Capacities):
     """Capacities that double, of a size that varies together with others.
 
-    It is so many capacities `ahead` of them.
+    It is so many capacities `ahead` of them. Above `most`, if that is not 0, it has the
+    capacity that it needs.
     """
 
     ahead: int = 0
+    most: int = 0
 
 
 def geometric(size: int, growth: float, minimum: int) -> int:
@@ -102,6 +104,17 @@ def together(
     return [n if n <= 2 * a else a for a, n in zip(needed, shared)]  # noqa: B905
 
 
+def together_if_small(sizes: tuple[int, ...], minimum: int, most: int) -> list[int]:
+    """Printed into programs: capacities that double, one for sizes that need less.
+
+    It is the largest capacity needed that is at most `most`; a size has its own if the
+    shared one is more than twice what it needs, or less.
+    """
+    needed = [doubled(n, minimum) for n in sizes]
+    shared = max([n for n in needed if n <= most], default=0)
+    return [shared if a < shared <= 2 * a else a for a in needed]
+
+
 def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
     """The function that rounds up, and its arguments after the size."""
     in_steps = (capacities.step,) * (capacities.step != 1)
@@ -129,8 +142,8 @@ def rounded_up(capacities: Sequence[Capacities], sizes: Sequence[int]) -> list[i
         rooms.append(function(size, *options))
     tied = tied_places(capacities)
     if tied:
-        ahead, minimum = tied_options([capacities[i] for i in tied])
-        shared = together(tuple(sizes[i] for i in tied), ahead, minimum)
+        choose, options = tied_call([capacities[i] for i in tied])
+        shared = choose(tuple(sizes[i] for i in tied), *options)
         for i, room in zip(tied, shared, strict=True):
             rooms[i] = room
     return rooms
@@ -143,10 +156,12 @@ def tied_places(capacities: Sequence[Capacities]) -> list[int]:
     return places if len(places) > 1 else []
 
 
-def tied_options(capacities: Sequence[Capacities]) -> tuple[tuple[int, ...], int]:
-    """The arguments of `together` for capacities that are tied, after the sizes."""
+def tied_call(capacities: Sequence[Capacities]) -> tuple[Any, tuple[Any, ...]]:
+    """The function that chooses tied capacities, and its arguments after the sizes."""
     tied = [one for one in capacities if isinstance(one, TiedCapacities)]
-    return tuple(one.ahead for one in tied), tied[0].minimum
+    if tied[0].most:
+        return together_if_small, (tied[0].minimum, tied[0].most)
+    return together, (tuple(one.ahead for one in tied), tied[0].minimum)
 
 
 @op()

@@ -1,15 +1,31 @@
-"""Facts about lists of steps, and about the plans that they are made of."""
+"""Lists of steps: the driver, and facts about it and the plan that it is made of."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphc.backends.jax import is_direct
 from graphc.ir.graph.build import CONSTANT
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ops.effects.capacities import Capacities
 from graphc.transform.planning.plan import Plan, PythonLoop
 
 NAMED = {"read": 1, "grow": 4}  # steps that give a size, and the place of its name
 RUNNING = "run", "grow", "loop"  # steps that run programs
+
+
+class Driver(NamedTuple):
+    """Steps, the numbers of the results, and what the steps do not say themselves.
+
+    A capacity step holds the number of its `policies` in place of rows. `segments` are
+    those that stages run, or nodes that the driver computes on the host; `reads` sizes
+    that depend on data, without which not all of them can be run.
+    """
+
+    steps: list[list[Any]]
+    results: list[int]
+    policies: list[list[Capacities]]
+    segments: list[int | Node]
+    reads: list[str]
 
 
 def last_run(steps: Sequence[Sequence[object]]) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, count
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from graphc.backends.jax import is_direct
 from graphc.backends.sizes import line_of
@@ -23,9 +23,16 @@ from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ops.common.conditions import tells
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
-from graphc.runtime.driver.listed_steps import constants_of, last_run, names_in
+from graphc.runtime.driver.listed_steps import (
+    Driver,
+    constants_of,
+    last_run,
+    names_in,
+)
 from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.forecast import asked
+from graphc.transform.planning.guesses import GuessingSegment, driven_steps
 from graphc.transform.planning.plan import (
     Check,
     HostNode,
@@ -44,21 +51,6 @@ Summands = list[list[Any]]  # pairs of a factor and a list of numbers
 LONGEST = 60  # characters of a name in a message
 
 
-class Driver(NamedTuple):
-    """Steps, the numbers of the results, and what the steps do not say themselves.
-
-    A capacity step holds the number of its `policies` in place of rows. `segments` are
-    those that stages run, or nodes that the driver computes on the host; `reads` sizes
-    that depend on data, without which not all of them can be run.
-    """
-
-    steps: list[list[Any]]
-    results: list[int]
-    policies: list[list[Capacities]]
-    segments: list[int | Node]
-    reads: list[str]
-
-
 def recorded(
     plan: Plan, padded: PaddedGraph | None, checked: Collection[int], called: int
 ) -> Driver:
@@ -70,7 +62,7 @@ def recorded(
     """
     recorder = _Recorder(plan, padded, called)
     recorder.enter(checked)
-    for step in plan.steps:
+    for step in driven_steps(plan):
         recorder.step(step)
     results = recorder.results()
     reads = dict.fromkeys(names_in(recorder.steps[: last_run(recorder.steps) + 1]))
@@ -204,7 +196,7 @@ class _Recorder:
             for old, new in zip(arguments, self._plan.graph.inputs, strict=False)
             for old_size, new_size in zip(old.type.shape, new.type.shape, strict=True)
         ]
-        unpadded = [n for n, new in axes if capacities.isdisjoint(_symbols(new))]
+        unpadded = [n for n, new in axes if capacities.isdisjoint(symbols_in(new))]
         sizes = dict.fromkeys(n for n in unpadded if isinstance(n, Dim))
         return [self.formula(n) for n in sizes if all(map(self._knows, n.symbols))]
 
@@ -221,18 +213,14 @@ class _Recorder:
 
     def step(self, step: PlanStep) -> None:
         """The steps for one of a plan."""
-        if isinstance(step, SlicesOfStacks):
-            self._slice(step)
-        elif isinstance(step, Segment) and step.rows is None:
-            self._run(step)
+        if isinstance(step, Segment):
+            self._segment(step)
         elif isinstance(step, Read):
             self.size(step.value.symbol)
         elif isinstance(step, HostNode) and step.node.primitive is BUCKET:
             self._bucket(step)
         elif isinstance(step, Check):
             self._require(step)
-        elif isinstance(step, Segment):
-            self._grow(step)
         elif isinstance(step, JoinedPieces):
             length = self.formula(step.node.params["length"])
             rows = self.value(step.node.inputs[0])
@@ -244,6 +232,16 @@ class _Recorder:
         else:
             what = f"{step.node.primitive.name} on the host"
             _refuse(what, step.place, step.reason)
+
+    def _segment(self, segment: Segment) -> None:
+        if isinstance(segment, SlicesOfStacks):
+            self._slice(segment)
+        elif isinstance(segment, GuessingSegment):
+            self._guess(segment)
+        elif segment.rows is None:
+            self._run(segment)
+        else:
+            self._grow(segment)
 
     def _grow(self, segment: Segment) -> None:
         """A loop that runs in pieces, and what it gives."""
@@ -339,6 +337,20 @@ class _Recorder:
         if value.node.primitive is INPUT:
             return value._symbol is not None and not is_body_input(value.node)
         return value in self._told or _is_size(value) or literal_of(value) is not None
+
+    def _guess(self, segment: GuessingSegment) -> None:
+        """A segment for capacities that it tells, which are told ahead of it here.
+
+        Which array they are read from is left open: no step has given it yet.
+        """
+        self._arrays.update((v, 0) for v in segment.outputs)
+        checks = [s for s in segment.told_by if isinstance(s, Check)]
+        for step in segment.told_by:
+            if step not in checks:
+                self.step(step)
+        self._run(segment)
+        for check in checks:
+            self.step(check)
 
     def _run(self, segment: Segment) -> None:
         graph = self._plan.graph
@@ -476,10 +488,6 @@ def _is_size(value: Value) -> bool:
 
 def _is_symbol(size: Dim) -> bool:
     return size is symbol_dim(size.symbols[0])
-
-
-def _symbols(size: Size) -> tuple[Symbol, ...]:
-    return size.symbols if isinstance(size, Dim) else ()
 
 
 def _refuse(what: str, place: SourceLocation, reason: str) -> NoReturn:

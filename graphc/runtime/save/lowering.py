@@ -18,13 +18,16 @@ from graphc.backends.sharding.text import plan_layout
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
+from graphc.ops.effects.guesses import guess_ahead
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.listed_steps import Driver
 from graphc.runtime.driver.meshes import jax_sharding
 from graphc.runtime.driver.misfits import has_flags
-from graphc.runtime.driver.recorded import Driver, recorded
+from graphc.runtime.driver.recorded import recorded
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
 from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Check, Plan
 
 
@@ -66,6 +69,9 @@ class Lowering(Stages):
             s.index: inputs if direct else s.inputs
             for s in plan.segments
             if s.rows is None  # whose driver makes arrays of numbers
+        }
+        self._guessing: dict[object, GuessingSegment] = {
+            s.index: s for s in plan.segments if isinstance(s, GuessingSegment)
         }
         self._op = op
         self._layout = plan_layout(plan)
@@ -114,7 +120,19 @@ class Lowering(Stages):
             if self.is_on_host(stage):
                 return self._leaves(self.jax.eval_shape(jitted, *arguments))
             lowered = self.lowered[key] = jitted.lower(*arguments, *statics)
+        self._guess(stage, statics, arguments)
         return self._leaves(lowered.out_info)
+
+    def _guess(
+        self, stage: int, statics: Sequence[int], arguments: Sequence[object]
+    ) -> None:
+        """Have calls guess the capacities that a stage is lowered for."""
+        segment = self._guessing.get(self.driver.segments[stage])
+        if segment is not None:
+            of_statics = dict(zip(segment.statics, statics, strict=True))
+            rooms = tuple([of_statics.pop(s) for s in segment.guesses])
+            guesses = getattr(self._module, f"GUESSES_{segment.index}")
+            guess_ahead(guesses, arguments, tuple(of_statics.values()), rooms)
 
     def _leaves(self, told: Any) -> Sequence[ConcreteArray]:
         results = told[0] if has_flags(told) else told

@@ -3,10 +3,11 @@
 `while_loop` with `collect=`, and the gradient of a `while_loop`, run a loop twice: to
 count its steps, then as a scan of so many to keep the wanted values. Within one
 compiled program there is no other way. A driver can do better: here both become one
-loop whose capacity doubles. It is compiled for some slices, which are filled up to four
-times, then for as many as there are, and goes on where it was. No step runs twice, the
-capacity is at most twice the number of steps, and there are half as many compilations
-as that has binary digits.
+loop whose capacity grows. It is compiled for some slices, which are filled many times
+over, and goes on where it was; at its end, where these were too few, for all there
+are, in which it runs from then on. No step runs twice, the capacity is at most twice
+the number of steps, and there are a sixth as many compilations as that has binary
+digits, and two.
 
 Carries of both are merged if they are equal in all steps; other carries are kept
 apart.

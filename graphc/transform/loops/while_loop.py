@@ -15,7 +15,7 @@ from graphc.control.carries import (
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
 from graphc.control.scan import StepResult, run_scan
-from graphc.control.trip_count import steps_size
+from graphc.control.trip_count import counted_steps, steps_size
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.graph.build import as_size
@@ -43,12 +43,12 @@ def while_loop(
     each step started with.
 
     Values kept of all steps have no size before the loop stops: they get room for some,
-    for twice as many when that is full, and so on, and the loop is compiled for each of
-    these sizes. (Where the caller compiles, with `jit=False`, the steps are counted by
-    a first run instead.) With `max_steps` there is room for so many, all stays within
-    one compiled program, and the call raises where they were not enough. With
-    `on_exceeded="flag"` it does not, and the result is a pair: what it is otherwise,
-    and whether the loop has come to its end.
+    the loop goes on where it was when that is full, and it is compiled once more for
+    all of them where they are many. (Where the caller compiles, with `jit=False`, the
+    steps are counted by a first run instead.) With `max_steps` there is room for so
+    many, all stays within one compiled program, and the call raises where they were not
+    enough. With `on_exceeded="flag"` it does not, and the result is a pair: what it is
+    otherwise, and whether the loop has come to its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
     "log" all stays within one program: at most 65 are kept, whatever their number.
@@ -150,6 +150,10 @@ class _Loop:
     def run(self, most: Size | None) -> StepResult:
         """The final carry, and the collected outputs."""
         first = self._start.carries
+        if most is None and self._kept == Kept():
+            length = counted_steps(first, self.test, lambda c: self.step(c, [])[0])
+            if length is not None:
+                return run_scan(self.step, first, [], length, False)
         going = self.test(first)
         if most is not None:
             step = self._stopping

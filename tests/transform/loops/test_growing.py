@@ -42,39 +42,60 @@ def test_no_step_is_done_twice(collect):
     assert first.count("growing") == 1 and "scan" not in first
 
 
-def test_compilations_are_half_as_many_as_digits():
+def test_compilations_are_a_sixth_as_many_as_digits_and_two():
     _, ys = gt.while_loop(lambda i: i < K, lambda i: (i + 1, 2 * i), 0, collect=True)
     f = graphc.function([K], ys)
-    for k in (3, 1000, 1000, 17, 0, 1024, 16, 700):
+    for k in (3, 1000, 1000, 17, 0, 1025, 16, 700):
         before = len(f.stats().compilations)
         alike([f(k)], [2 * np.arange(k)])
     rows = [c.sizes["rows"] for c in f.stats().compilations if c.segment == 1]
-    assert rows == [16, 64, 256]
-    assert len(rows) <= math.log2(1024) / 2
+    assert rows == [16, 1024]
     assert len(f.stats().compilations) == before == len(rows) + 1
+    alike([f(70_000)], [2 * np.arange(70_000)])
+    rows = [c.sizes["rows"] for c in f.stats().compilations if c.segment == 1]
+    assert len(rows) <= math.log2(70_000) / 6 + 2
     assert "how many steps it does is known when it stops" in f.explain(full=True)
 
 
-@pytest.mark.parametrize("steps", [0, 1, 16, 17, 100, 1024, 1025])
-def test_rows_are_at_most_twice_those_needed(steps):
-    made, rooms = [], {}
+def counted_rows(steps):
+    """A segment that does so many steps, and the rows of each of its pieces."""
+    pieces = []
 
     def segment(going, i, rows):
-        done = min(rows, steps - i)
-        made.append(rows)
-        kept = np.zeros(rows)
-        kept[:done] = np.arange(i, i + done)
-        return np.bool_(i + done < steps), i + done, np.int32(done), kept
+        done = min(rows, steps - i) if going else 0
+        if going:
+            pieces.append(rows)
+        outputs = np.zeros(rows)
+        outputs[:done] = np.arange(i, i + done)
+        return np.bool_(i + done < steps), i + done, np.int32(done), outputs
 
+    return segment, pieces
+
+
+@pytest.mark.parametrize("steps", [0, 1, 16, 17, 64, 65, 100, 1024, 1025, 5000, 70_000])
+def test_rows_are_at_most_twice_those_needed(steps):
+    rooms = {}
+    segment, pieces = counted_rows(steps)
     integer = lambda name, value, remedy: int(value)
     for _ in range(2):
-        made.clear()
-        going, i, done, kept = growing(integer, segment, rooms, [True, 0], [], [])
-        assert (going, i, int(done)) == (False, steps, steps)
-        assert sum(made) <= max(16, 2 * steps)
-        np.testing.assert_array_equal(rows_of(kept, steps + 1)[:-1], np.arange(steps))
-        assert not kept
-    assert len(made) <= 5
+        pieces.clear()
+        goes_on, i, done, rows = growing(integer, segment, rooms, [True, 0], [], [])
+        assert (goes_on, i, int(done)) == (False, steps, steps)
+        assert sum(pieces) <= max(16, 2 * steps)
+        np.testing.assert_array_equal(rows_of(rows, steps + 1)[:-1], np.arange(steps))
+        assert not rows
+    assert len(pieces) <= (4 if steps <= 64 or steps > 1024 else 1)
+
+
+def test_loops_that_take_more_steps_than_before_go_on_in_the_rows_there_are():
+    rooms = {}
+    integer = lambda name, value, remedy: int(value)
+    for steps, most in [(100, 7), (500, 4), (3, 1), (500, 11), (500, 4), (20, 1)]:
+        segment, pieces = counted_rows(steps)
+        growing(integer, segment, rooms, [True, 0], [], [])
+        assert len(pieces) == most and sum(pieces) < steps + 128
+        (known,) = (n[2] for shape, n in rooms.items() if shape != "first")
+        assert known == [16, 128]
 
 
 def descending(x):

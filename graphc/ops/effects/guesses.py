@@ -1,0 +1,82 @@
+"""Capacities that a program guesses, by those that calls before needed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Rooms = tuple[int, ...]
+ToCapacity = Callable[[int], int]
+
+
+def guessing(
+    guesses: dict[object, Any],
+    rounding: Sequence[ToCapacity],
+    arrays: Sequence[object],
+    sizes: Rooms,
+    attempt: Callable[..., tuple[Rooms, Any]],
+) -> tuple[Rooms, Any]:
+    """Printed into programs: run on capacities that are guessed, until they are enough.
+
+    `attempt` runs on them, and gives those that are needed, and results; `rounding`
+    gives the capacity of a size. `guesses` says for each shape of the arrays for which
+    capacities it was run, and which the last calls needed. Capacities that it was run
+    for serve again where none is more than four times what is needed.
+    """
+    key = shapes_of(arrays, sizes)
+    largest = max([n for axes in key for n in axes], default=1)
+    seen = guesses.get("seen", {})  # replaced, not written to: other threads read it
+    known, lately = guesses.get(key) or ([], [first_guess(seen, largest, rounding)])
+    enough = tuple(map(max, zip(*lately)))  # noqa: B905
+    while True:
+        fitting = [
+            rooms
+            for rooms in known
+            if all(n <= room <= 4 * n for n, room in zip(enough, rooms))  # noqa: B905
+        ]
+        rooms = min(fitting, default=enough)
+        known = known if rooms in known else [*known, rooms]
+        needs, results = attempt(*rooms)
+        if all(n <= room for n, room in zip(needs, rooms)):  # noqa: B905
+            break
+        enough = needs
+    guesses[key] = known, [*lately[-7:], needs]
+    if seen.get(largest) != needs:
+        guesses["seen"] = {**seen, largest: needs}
+    return rooms, results
+
+
+def shapes_of(arrays: Sequence[object], sizes: Rooms) -> tuple[Rooms, ...]:
+    """Printed into programs: the shapes by which guesses are known again."""
+    return (sizes, *[tuple(getattr(x, "shape", ())) for x in arrays])
+
+
+def guess_ahead(
+    guesses: dict[object, Any], arrays: Sequence[object], sizes: Rooms, rooms: Rooms
+) -> None:
+    """Have the first calls of arrays of these shapes run on capacities.
+
+    Of several, it is the largest of each.
+    """
+    key = shapes_of(arrays, sizes)
+    known, lately = guesses.get(key) or ([], [])
+    guesses[key] = [*known, rooms], [*lately[-7:], rooms]
+
+
+def first_guess(
+    seen: Mapping[int, Rooms], largest: int, rounding: Sequence[ToCapacity]
+) -> Rooms:
+    """Printed into programs: the capacities for a shape that has not come so far.
+
+    The next smaller one tells them, by its largest size: what it needed, and as much
+    more as this one is larger where the largest so far has needed more than the least.
+    """
+    if not seen:
+        return tuple([capacity(0) for capacity in rounding])
+    near = max([n for n in seen if n <= largest], default=min(seen))
+    ends = zip(seen[min(seen)], seen[max(seen)])  # noqa: B905
+    if not any(less < more for less, more in ends):
+        return seen[near]
+    try:
+        pairs = zip(rounding, seen[near])  # noqa: B905
+        return tuple([capacity(-(-n * largest // near)) for capacity, n in pairs])
+    except ValueError:  # none of those that are listed has room for so many
+        return seen[near]
