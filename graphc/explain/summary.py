@@ -17,7 +17,6 @@ from graphc.transform.planning.plan import (
     PythonLoop,
     Read,
     Segment,
-    SlicesOfStacks,
 )
 
 
@@ -68,10 +67,7 @@ def _compiled(plan: Plan, segment: Segment) -> str:
     parts += [f"capacity of {', '.join(padded)}"] * bool(padded)
     if segment.rows is not None:
         parts.append("capacity of its rows")
-    compiled = f"compiled per {' and '.join(parts)}" if parts else "compiled once"
-    if isinstance(segment, SlicesOfStacks):
-        return f"{compiled}, called for {len(segment.places)} places"
-    return compiled
+    return f"compiled per {' and '.join(parts)}" if parts else "compiled once"
 
 
 def _named(plan: Plan, symbol: Symbol) -> str:

@@ -35,7 +35,6 @@ from graphc.transform.planning.plan import (
     PythonLoop,
     Read,
     Segment,
-    SlicesOfStacks,
 )
 from graphc.transform.printed_sizes import printed
 from graphc.transform.tied import capacities_of
@@ -221,9 +220,7 @@ class _Recorder:
 
     def step(self, step: PlanStep) -> None:
         """The steps for one of a plan."""
-        if isinstance(step, SlicesOfStacks):
-            self._slice(step)
-        elif isinstance(step, Segment) and step.rows is None:
+        if isinstance(step, Segment) and step.rows is None:
             self._run(step)
         elif isinstance(step, Read):
             self.size(step.value.symbol)
@@ -353,17 +350,6 @@ class _Recorder:
             self._flat = list(range(first, first + len(outputs)))
         for i, value in enumerate([] if self._direct else outputs):
             self._bind(value, first + i)
-
-    def _slice(self, segment: SlicesOfStacks) -> None:
-        stacks = list(map(self.value, segment.inputs))
-        stage, width = len(self.segments), len(segment.outputs) // len(segment.places)
-        self.segments.append(segment.index)
-        for i, (place, row) in enumerate(zip(segment.places, segment.own, strict=True)):
-            number = self._add("number", [[place, []]], "int32")
-            operands = [number, *stacks, *map(self.value, row)]
-            first = self._add("run", stage, operands, [], new_values=width)
-            for j in range(width):
-                self._bind(segment.outputs[i * width + j], first + j)
 
     def _bucket(self, step: HostNode) -> None:
         """A capacity for a size that the device has computed."""
