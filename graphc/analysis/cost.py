@@ -6,15 +6,10 @@ loop is for what would take too much of it. `python -m graphc calibrate` measure
 row of the device at hand.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-
-# Seconds that XLA takes for each node of a program, about: they are of the host, on
-# whatever device the program runs, and so are those below.
-COMPILED = 1e-3
 
 # Seconds that a value takes, at each call, which one compiled function returns and
 # another takes: two functions with 100 values between them take 195 us longer than one.
@@ -34,7 +29,14 @@ class DeviceCosts:
     `dispatch` are the seconds that the call of a compiled function takes the host,
     `read` those until an integer that is computed is there too, and `launch` those that
     a kernel takes by itself: an accelerator launches one for each op that is not fused
-    with others, a CPU calls a function.
+    with others, a CPU calls a function; `called` are the seconds that each small node
+    takes a CPU so.
+
+    Seconds of a core until XLA has compiled, on whatever host compiles for the device:
+    `compiled` for each node, `crowded` for each pair of nodes of blocks that a gradient
+    is of, since kernels of later blocks grow, `compiled_alike` for each node of blocks
+    of which no other node takes values, since their kernels are the same, and `looped`
+    for a loop.
     """
 
     device: str
@@ -45,6 +47,11 @@ class DeviceCosts:
     dispatch: float = 5e-6
     read: float = 9e-6
     launch: float = 0.0
+    called: float = 0.3e-6
+    compiled: float = 1e-3
+    crowded: float = 1.5e-6
+    compiled_alike: float = 0.25e-3
+    looped: float = 0.1
 
     @property
     def step_work(self) -> int:
@@ -181,15 +188,16 @@ class DeviceCosts:
 
         Some ten go for the function as such, the rest for a thousand calls of it.
         """
-        return 11.0 + round(1000 * self.dispatch / COMPILED)
+        return 11.0 + round(1000 * self.dispatch / self.compiled)
 
 
 # CPU: measured on two cores of a virtual server with 2 MiB of cache for each; its
 # bandwidth, dispatch and read are round numbers near what was measured, 5e9, 3 us and
-# 4 to 9 us. Of the others, memory and rates are those of data sheets (NVIDIA H100 and
-# H200, Google TPU v5e, AMD MI300), a temporary may take 1/64 of the memory, and a step
-# is taken to launch some kernels; dispatch, read and launch are assumed. Calibrate
-# where it matters.
+# 4 to 9 us. What XLA takes to compile is fitted to gradients of 8 to 64 small blocks
+# with 27 nodes each, 0.3 s and 6.5 s. Of the others, memory and rates are those of data
+# sheets (NVIDIA H100 and H200, Google TPU v5e, AMD MI300), a temporary may take 1/64 of
+# the memory, and a step is taken to launch some kernels; dispatch, read and launch are
+# assumed. Calibrate where it matters.
 CPU = DeviceCosts("cpu", 2**21, 32e9, 1.024e-6)
 GPU = DeviceCosts("gpu", 2**30, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
 TPU = DeviceCosts("tpu", 2**28, 100e12, 4e-6, 0.82e12, 10e-6, 50e-6, 1e-6)
@@ -235,36 +243,21 @@ def worth_sharing(count: int, size: int) -> bool:
     return (count - 1) * size * LOWERED - count * CALLED >= LEAST_SHARED
 
 
-# Seconds of a core until XLA has compiled a slice that is a result of a program, and a
-# program of its own for others; and of a call of such a program beyond its work. A
-# program may take longer by the last part of its time for it.
-SLICED = 7.5e-3
-APART = 60e-3
-CALLED_APART = 10e-6
-ARRAY_APART = 1e-6  # for each that goes into all calls
-LEAST_APART = 0.15
-LONGER = 0.02
+# Seconds of a core until XLA has compiled a slice that is a result of a program, at a
+# place that it knows; one of those at places that it does not, which are alike; and the
+# numbers of such places. Below the least, texts are left as they are. Measured: 192
+# slices of three arrays 1.9 and 0.2, with calls that take as long.
+SLICED = 9e-3
+SLICED_ALIKE = 0.8e-3
+PLACES = 50e-3
+LEAST_ALIKE = 0.15
 
 
-def least_slices(stacks: int) -> int:
-    """The fewest slices of so many arrays that are worth a program of their own."""
-    return stacks + math.ceil((APART + LEAST_APART) / SLICED)
+def worth_alike(slices: int) -> bool:
+    """Whether so many slices are worth numbers of places that XLA does not know."""
+    return slices * (SLICED - SLICED_ALIKE) - PLACES >= LEAST_ALIKE
 
 
-def worth_taking_apart(places: int, arrays: int, seconds: float) -> bool:
-    """Whether a program that takes so long may call another one for each place.
-
-    So many arrays go into all calls; others go into one program or the other.
-    """
-    each = CALLED_APART + arrays * ARRAY_APART
-    return places * each <= LONGER * seconds
-
-
-def sliced_nodes(places: int, stacks: int, seconds: float) -> float:
-    """The nodes that take as long to compile as all slices of stacks.
-
-    They are compiled one by one where the program takes too little for others to do it.
-    """
-    if worth_taking_apart(places, stacks, seconds):
-        return 0.0
-    return places * stacks * SLICED / COMPILED
+def sliced_seconds(slices: int) -> float:
+    """Seconds of a core to compile so many slices that are results, about."""
+    return PLACES + slices * SLICED_ALIKE if worth_alike(slices) else slices * SLICED

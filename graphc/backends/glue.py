@@ -12,7 +12,6 @@ from graphc.backends.program import (
     print_return,
     size_checks,
 )
-from graphc.backends.slices import call_at_places
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit
 from graphc.control.switch import told_of_misfits
@@ -30,7 +29,6 @@ from graphc.transform.planning.plan import (
     PythonLoop,
     Read,
     Segment,
-    SlicesOfStacks,
 )
 
 
@@ -64,9 +62,7 @@ def emit_driver(
 
 
 def _print_step(body: PrintedBody, step: PlanStep) -> None:
-    if isinstance(step, SlicesOfStacks):
-        call_at_places(body, step)
-    elif isinstance(step, GuessingSegment):
+    if isinstance(step, GuessingSegment):
         _call_guessing(body, step)
     elif isinstance(step, Segment) and step.rows is not None:
         call_growing(body, step)

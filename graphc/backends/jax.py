@@ -30,7 +30,7 @@ from graphc.backends.sharding.text import (
     out_shardings,
     plan_layout,
 )
-from graphc.backends.slices import slices_at_a_place
+from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit, telling
 from graphc.control.switch import told_of_misfits
@@ -39,7 +39,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim
 from graphc.transform.planning.guesses import GuessingSegment
-from graphc.transform.planning.plan import Plan, Segment, SlicesOfStacks
+from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.printed_sizes import printed
 from graphc.transform.sharding.whole import Gathered, gathered
 
@@ -60,9 +60,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         functions.append(mesh_lines(layout.mesh))
         module.imports["import functools"] = None
     for segment in plan.segments:
-        if isinstance(segment, SlicesOfStacks):
-            functions.append(slices_at_a_place(module, segment))
-        elif segment.rows is not None:
+        if segment.rows is not None:
             functions.append(growing_segment(module, segment))
         else:
             functions.append(_segment(module, plan, segment, inner if direct else None))
@@ -152,10 +150,11 @@ def _segment(
     announce(body, segment)
     _derive(body, segment)
     layout = plan_layout(plan)
+    slices = AlikeSlices(body, segment.nodes if layout is None else ())
     for node in segment.nodes:
         needs = None if layout is None else gathered(layout, node)
         if needs is None:
-            body.node(node)
+            slices.print(node)
         else:
             _print_gathered(body, needs)
     if outputs is not None:

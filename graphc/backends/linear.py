@@ -21,6 +21,7 @@ from graphc.backends.program import (
     print_check,
     title,
 )
+from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
@@ -113,10 +114,11 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
     if any(v.dtype == BFLOAT16 for node in order for v in node.outputs):
         body.module.imports["import ml_dtypes  # registers bfloat16"] = None
     on_host = _known_to_host(plan, order) if body.backend == "jax" else set()
+    slices = AlikeSlices(body, order if body.backend == "jax" else ())
     for node in order:
         if node.primitive is not INPUT and node not in assertions:
             with body.in_numpy() if node in on_host else nullcontext():
-                body.node(node)
+                slices.print(node)
         for check in checks.get(node, ()):
             print_check(body, check)
         if body.backend == "numpy":

@@ -1,113 +1,76 @@
-"""Slices of stacks, and what is made of each: the function of a place, its calls."""
+"""Slices of what loops stack, at places that XLA does not know.
 
-from collections.abc import Sequence
+A chain of blocks that was made a loop gives one array for each kind of result, of which
+users ask for the part of each block, or for the parameter that it updates. XLA compiles
+a kernel for each slice at a known place, and one for all that differ in a number only
+when the program runs.
+"""
+
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from graphc.backends.growing import announce
-from graphc.backends.layout import indent, tuple_text
-from graphc.backends.module import Module
+from graphc.analysis.cost import worth_alike
 from graphc.backends.source import PrintedBody
-from graphc.ir.graph.build import INPUT
-from graphc.ir.graph.nodes import Value
-from graphc.transform.planning.plan import SlicesOfStacks
+from graphc.ir.graph.bodies import has_inner
+from graphc.ir.graph.nodes import Node, Value
+from graphc.rewriting.loops.roll.repeats import place_of
 
 
-def slices_at_a_place(module: Module, segment: SlicesOfStacks) -> list[str]:
-    """The lines of the function of a place, and of the jitted one that calls it."""
-    values = (*segment.inputs, *segment.own[0])
-    names = [module.value_name(v) for v in values]
-    place = module.names.unique("place")
-    plain = f"at_place_{segment.index}"
-    parameters = ", ".join([place, *names])
-    body = PrintedBody(module, "jnp", reads=False)
-    _bind(body, values, names)
-    _print_part(body, segment, place)
-    jitted = PrintedBody(module, "jnp", reads=False)
-    _bind(jitted, values, names)
-    announce(jitted, segment)
-    jitted.line(f"return {plain}({parameters})")
-    function = f"segment_{segment.index}"
-    return [
-        f"def {plain}({parameters}):",
-        *indent(body.lines),
-        "",
-        "",
-        f"def {function}({parameters}):",
-        *indent(jitted.lines),
-        "",
-        "",
-        f"{function} = jax.jit({function})",
-    ]
+class AlikeSlices:
+    """The slices of a body that are printed so, if they are many enough."""
 
+    def __init__(self, body: PrintedBody, nodes: Iterable[Node]) -> None:
+        self._body = body
+        self._places: dict[Node, str] = {}  # by loops
+        slices = {node for node in nodes if self._stack(node) is not None}
+        self._slices = slices if worth_alike(len(slices)) else set[Node]()
 
-def _bind(body: PrintedBody, values: Sequence[Value], names: Sequence[str]) -> None:
-    for value, name in zip(values, names, strict=True):
+    def _stack(self, node: Node) -> Value | None:
+        """The stack, made by a loop, of which a node is a slice at a known place."""
+        if not node.outputs or node.outputs[0]._symbol is not None:
+            return None
+        if place_of(node.outputs[0]) is None:
+            return None
+        stack = self._body.module.resolve(node.inputs[0])
+        known = isinstance(stack.type.shape[0], int)
+        return stack if known and has_inner(stack.node) else None
+
+    def print(self, node: Node) -> None:
+        """Print a node."""
+        if node in self._slices:
+            self._print_slice(node)
+        else:
+            self._body.node(node)
+
+    def _print_slice(self, node: Node) -> None:
+        (value,), stack = node.outputs, self._stack(node)
+        assert stack is not None
+        body, module = self._body, self._body.module
+        if stack.node not in self._places:
+            places = self._places[stack.node] = module.names.unique("places")
+            arguments = f"jax, {body.value(stack)}, {stack.type.shape[0]}"
+            body.line(f"{places} = {module.helper(unknown_places)}({arguments})")
+        place = f"{self._places[stack.node]}[{place_of(value)}]"
+        text = f"jax.lax.dynamic_index_in_dim({body.value(stack)}, {place}, 0, False)"
+        name = module.value_name(value)
+        body.line(f"{name} = {text}  # {module.type_text(value)}")
         body.bind(value, name)
 
 
-def _print_part(body: PrintedBody, segment: SlicesOfStacks, place: str) -> None:
-    """Print what is computed at the first place, and the line that returns it."""
-    module = body.module
-    count = len(segment.places)
-    nodes = segment.nodes[: len(segment.nodes) // count]
-    results = segment.outputs[: len(segment.outputs) // count]
-    for value in (*segment.inputs, *segment.own[0]):
-        if value.type.rank == 0 and value.node.primitive is INPUT:
-            name = body.value(value)
-            body.line(f'{name} = jnp.asarray({name}, "{value.dtype.name}")')
-    slices = dict.fromkeys(segment.slices[: len(segment.slices) // count])
-    work = [n for n in nodes if n.outputs[0] not in slices]
-    used = {module.resolve(v) for n in work for v in n.inputs}
-    for value in slices:
-        text = f"{body.value(module.resolve(value.node.inputs[0]))}[{place}]"
-        if value in used:
-            name = module.value_name(value)
-            body.line(f"{name} = {text}  # {module.type_text(value)}")
-            text = name
-        body.bind(value, text)
-    for node in work:
-        body.node(node)
-    body.line(f"return {tuple_text([body.value(v) for v in results])}")
+def unknown_places(jax: ModuleType, stack: Any, count: int) -> Sequence[object]:
+    """Printed into programs: the numbers below `count`, which XLA takes for unknown.
 
-
-def at_places(
-    jax: ModuleType, part: Any, segment: Any, places: Any, own: Any, *given: object
-) -> object:
-    """Printed into programs: the part at each place, plain ones while JAX traces.
-
-    `own` has what each takes alone, `given` what all take.
+    Slices at places that it knows are a kernel each, others are one.
     """
-    arrays = [*given, *(array for row in own for array in row)]
-    pairs = zip(places, own, strict=True)
-    if any(isinstance(array, jax.core.Tracer) for array in arrays):
-        return [part(place, *given, *row) for place, row in pairs]
-    return [segment(np.int32(place), *given, *row) for place, row in pairs]
+    jnp = jax.numpy
+    first = jnp.real(jnp.sum(jnp.ravel(stack)[:1])).astype("float32")
+    never = (first != first) & (first == first)
 
+    def numbers(step: int) -> Sequence[object]:
+        return [jnp.uint32(i * step) for i in range(count)]
 
-def call_at_places(body: PrintedBody, segment: SlicesOfStacks) -> None:
-    """`parts = at_places(jax, at_place_1, segment_1, range(0, 9), ((),) * 9, a, b)`.
-
-    `parts[0][1]` is the second value at the first place.
-    """
-    module, index = body.module, segment.index
-    places = _places_text(segment.places)
-    place_values = tuple_text([tuple_text(map(body.value, row)) for row in segment.own])
-    if not segment.own[0]:
-        place_values = f"((),) * {len(segment.own)}"
-    parts = module.names.unique("parts")
-    functions = f"at_place_{index}, segment_{index}"
-    arguments = ", ".join([places, place_values, *map(body.value, segment.inputs)])
-    body.line(f"{parts} = {module.helper(at_places)}(jax, {functions}, {arguments})")
-    width = len(segment.outputs) // len(segment.places)
-    for i, value in enumerate(segment.outputs):
-        body.bind(value, f"{parts}[{i // width}][{i % width}]")
-
-
-def _places_text(places: tuple[int, ...]) -> str:
-    first, last = places[0], places[-1]
-    if last - first + 1 == len(places):
-        return f"range({first}, {last + 1})"
-    return tuple_text(map(str, places))
+    places: Sequence[object] = jax.lax.cond(
+        never, lambda: numbers(0), lambda: numbers(1)
+    )
+    return places

@@ -18,7 +18,6 @@ from graphc.transform.planning.plan import (
     PythonLoop,
     Read,
     Segment,
-    SlicesOfStacks,
 )
 
 
@@ -73,8 +72,6 @@ def _compiled(plan: Plan, segment: Segment) -> str:
     if isinstance(segment, GuessingSegment):
         of_guesses = ", ".join(shown_name(stored.get(s, s)) for s in segment.guesses)
         return f"{compiled}, guessed for {of_guesses}"
-    if isinstance(segment, SlicesOfStacks):
-        return f"{compiled}, called for {len(segment.places)} places"
     return compiled
 
 

@@ -1,14 +1,17 @@
 """Measure the costs of the device on which JAX runs, as a row of the cost model."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from graphc.analysis.cost import DeviceCosts, costs_of
+from graphc.rewriting.loops.roll.worth import BACKWARD
 
 REPEATS = 5
 SIDE = 2048  # of the matrices that are multiplied
@@ -19,6 +22,9 @@ SLOWER = 1.25  # so much longer a byte takes where an array no longer fits
 MOVED = 2**28  # bytes of an array that no cache holds
 CALLS = 1000  # of a function that does next to nothing
 LAUNCHES = 64  # kernels in a row
+CHAINS = 8, 16, 32  # blocks of programs that are compiled
+WIDTH = 16  # of these blocks
+NODES = 9  # of each of these
 SHARE = 64  # a temporary may take such a part of an accelerator's memory
 
 
@@ -33,7 +39,15 @@ def calibrated() -> DeviceCosts:
     device = "cpu" if on_cpu else "tpu" if platform == "tpu" else "gpu"
     launch = 0.0 if on_cpu else _launch()
     moved = _bandwidth(), *_calls(), launch
-    return DeviceCosts(device, temporary, _products(), _step(), *moved)
+    costs = DeviceCosts(device, temporary, _products(), _step(), *moved)
+    compiled, crowded, alike, looped = _compilations()
+    return replace(
+        costs,
+        compiled=compiled,
+        crowded=crowded,
+        compiled_alike=alike,
+        looped=looped,
+    )
 
 
 def _products() -> float:
@@ -85,6 +99,54 @@ def _launch() -> float:
         return x
 
     return _seconds(partial(jax.jit(row), x, factors)) / LAUNCHES
+
+
+def _compilations() -> list[float]:
+    """Seconds of a core for nodes of gradients, pairs of them, others, and a loop."""
+    blocks = [[_parameters() for _ in range(count)] for count in CHAINS]
+    gradients = [_compiled(jax.grad(_chain), each) for each in blocks]
+    numbers = [NODES * (1 + BACKWARD) * count for count in CHAINS]
+    crowded, compiled, _ = np.polyfit(numbers, gradients, 2)
+    alike = np.polyfit(numbers, [_compiled(_chain, each) for each in blocks], 1)[0]
+    stacked = _parameters(max(CHAINS))
+    looped = _compiled(_loop, stacked) - _compiled(_chain, [_parameters()])
+    seconds = compiled, crowded, alike * (1 + BACKWARD), looped
+    return [max(float(each), 0.0) for each in seconds]
+
+
+def _block(x: jax.Array, parameters: Sequence[jax.Array]) -> jax.Array:
+    scale, up, down = parameters
+    return x + jnp.tanh((x - jnp.mean(x)) * scale @ up) @ down
+
+
+def _parameters(*count: int) -> list[jax.Array]:
+    """The parameters of a block, or of so many on top of each other."""
+    shapes = (WIDTH,), (WIDTH, WIDTH), (WIDTH, WIDTH)
+    return [jnp.ones((*count, *shape), "float32") for shape in shapes]
+
+
+def _chain(blocks: Sequence[Sequence[jax.Array]], x: jax.Array) -> jax.Array:
+    for parameters in blocks:
+        x = _block(x, parameters)
+    return jnp.mean(x)
+
+
+def _loop(parameters: Sequence[jax.Array], x: jax.Array) -> jax.Array:
+    def step(x: jax.Array, parameters: Sequence[jax.Array]) -> tuple[jax.Array, None]:
+        return _block(x, parameters), None
+
+    return jnp.mean(jax.lax.scan(step, x, parameters)[0])
+
+
+def _compiled(function: Callable[..., jax.Array], parameters: object) -> float:
+    """Seconds of a core to compile a function, which no cache has compiled before."""
+    unique = float(np.random.default_rng().normal())
+    x = jnp.ones((WIDTH // 2, WIDTH), "float32")
+    jitted = jax.jit(lambda parameters, x: function(parameters, x * unique))
+    lowered = jitted.lower(parameters, x)
+    start = time.process_time()
+    lowered.compile()
+    return time.process_time() - start
 
 
 def _cached_bytes() -> int:

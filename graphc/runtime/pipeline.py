@@ -52,7 +52,6 @@ from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
-from graphc.transform.planning.taking_apart import taken_apart
 from graphc.transform.planning.true_sizes import kept_true, price, told
 from graphc.transform.policies import (
     Policy,
@@ -227,7 +226,7 @@ class Pipeline:
         with naming(self.names), remembering():
             plan, log = _planned(graph, policies, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
-                plan = guessed(taken_apart(plan, self.how.costs))
+                plan = guessed(plan)
         return replace(plan, casting=self.how.casting), log
 
     @property

@@ -7,7 +7,6 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.analysis import cost
 from tests.runtime.test_export_loops import ROWS, SCANS, X
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -17,20 +16,8 @@ C = gt.tensor("c", "float32", ())
 ONES = np.array([1, -2, 3, 4], "float32")
 
 
-@pytest.fixture
-def paying(monkeypatch):
-    """A cost of calls and of compilations by which slices of stacks all pay."""
-    monkeypatch.setattr(cost, "LEAST_APART", -cost.APART)
-    monkeypatch.setattr(cost, "LONGER", np.inf)
-
-
 def positive(x):
     return gt.sort(x[x > 0]) * 2
-
-
-def slices(x):
-    y, z = gt.exp(x), gt.sum(x, 1)
-    return [gt.sum(x), *(part[i] for part in (y, z) for i in range(5))]
 
 
 GIVEN = {"n": 4, "count": 3}
@@ -100,16 +87,6 @@ def test_what_depends_on_data_waits_and_is_told():
     f(ONES)
     assert [c.segment for c in f.stats().compilations] == [0, 0, 1]
     assert [c.sizes["count"] for c in f.compile({"n": 4, "count": [3, 2, 1]})] == [2, 1]
-
-
-def test_slices_of_stacks_are_compiled_with_their_segment(paying):
-    x = gt.tensor("x", "float64", (5, 3))
-    f = graphc.function([x], slices(x), rewrites=graphc.rewrites.none)
-    assert [type(s).__name__ for s in f.plan.steps] == ["Segment", "SlicesOfStacks"]
-    made = f.compile({})
-    assert [c.segment for c in made] == [0, 1] and len(f.lower({})) == 2
-    f(np.ones((5, 3)))
-    assert f.stats().compilations == made
 
 
 def test_a_loop_that_runs_in_pieces():

@@ -42,7 +42,6 @@ from graphc.transform.planning.plan import (
     PythonLoop,
     Read,
     Segment,
-    SlicesOfStacks,
 )
 from graphc.transform.printed_sizes import printed
 from graphc.transform.tied import capacities_of
@@ -234,9 +233,7 @@ class _Recorder:
             _refuse(what, step.place, step.reason)
 
     def _segment(self, segment: Segment) -> None:
-        if isinstance(segment, SlicesOfStacks):
-            self._slice(segment)
-        elif isinstance(segment, GuessingSegment):
+        if isinstance(segment, GuessingSegment):
             self._guess(segment)
         elif segment.rows is None:
             self._run(segment)
@@ -365,17 +362,6 @@ class _Recorder:
             self._flat = list(range(first, first + len(outputs)))
         for i, value in enumerate([] if self._direct else outputs):
             self._bind(value, first + i)
-
-    def _slice(self, segment: SlicesOfStacks) -> None:
-        stacks = list(map(self.value, segment.inputs))
-        stage, width = len(self.segments), len(segment.outputs) // len(segment.places)
-        self.segments.append(segment.index)
-        for i, (place, row) in enumerate(zip(segment.places, segment.own, strict=True)):
-            number = self._add("number", [[place, []]], "int32")
-            operands = [number, *stacks, *map(self.value, row)]
-            first = self._add("run", stage, operands, [], new_values=width)
-            for j in range(width):
-                self._bind(segment.outputs[i * width + j], first + j)
 
     def _bucket(self, step: HostNode) -> None:
         """A capacity for a size that the device has computed."""

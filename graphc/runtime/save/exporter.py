@@ -24,7 +24,6 @@ from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, a
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
-from graphc.transform.planning.taking_apart import taken_apart
 from graphc_serving.steps import Row
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
@@ -56,7 +55,7 @@ class Exporter(Stages):
     ) -> None:
         """Print the program of a plan once more, with constants as arguments."""
         lift = lifted(plan.graph)
-        divided = taken_apart(partition(lift.graph, UNDIVIDED), target.costs)
+        divided = partition(lift.graph, UNDIVIDED)
         divided = replace(divided, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
         source = emit_jax(divided, flat)

@@ -15,11 +15,9 @@ from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import substituted
 from graphc.ir.graph.walk import ancestors
-from graphc.rewriting.loops.roll import chains
 from graphc.rewriting.loops.roll.chains import RolledChains, rolled_chains
 from graphc.transform.derivatives.autodiff import pull
 
-LEAST_SAVED = chains.LEAST_SAVED // 2  # nodes of blocks: a gradient has as many more
 Gradients = list[Value | None]
 
 
@@ -118,7 +116,7 @@ def _through_loops(
     """The cotangents of `wrt` through loops; None where no chain is worth one."""
     names = ("",) * (len(outputs) + len(wrt))
     graph = Graph((), (*outputs, *wrt), (), names)
-    chains = rolled_chains(graph, LEAST_SAVED, for_gradients=True)
+    chains = rolled_chains(graph, for_gradients=True)
     if chains is None:
         return None
     rolled, others = chains.graph.outputs[: len(outputs)], chains.graph.outputs

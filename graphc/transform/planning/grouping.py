@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from graphc.analysis.cost import COMPILED, CPU, HANDED
+from graphc.analysis.cost import CPU, HANDED
 from graphc.control.call import CALL
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
@@ -29,7 +29,7 @@ class CostModel:
     """
 
     base: float = CPU.segment
-    handed: float = 1000 * HANDED / COMPILED
+    handed: float = 1000 * HANDED / CPU.compiled
     axis_sizes: float = 1.25
     value_sizes: float = 8.0
     window: int = 8  # the number of latest parts to try for a merge

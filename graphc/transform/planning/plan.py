@@ -45,21 +45,6 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class SlicesOfStacks(Segment):
-    """Slices of arrays along their first axes, and what is made of each place of them.
-
-    It is compiled as a function of the place, of the arrays and other values, which are
-    its `inputs`, and of those in a row of `own`, and called for each of `places`, which
-    has a row. `outputs` are the values at the first place, then those at the second,
-    and so on; so are the `slices`, and the `nodes`, which give them.
-    """
-
-    places: tuple[int, ...] = ()
-    slices: tuple[Value, ...] = ()
-    own: tuple[tuple[Value, ...], ...] = ()
-
-
-@dataclass(frozen=True)
 class Read:
     """One integer is read from the device: a size that depends on data."""
 

@@ -1,17 +1,20 @@
 """One call of a function at sizes that are numbers, as JAX compiles it.
 
-Where a loop can be rewritten so that it stacks less, or a large array need not be made,
-the program of the rewritten graph takes the place of JAX's trace. Otherwise the trace
+Where a loop can be rewritten so that it stacks less, a large array need not be made, or
+blocks repeat that one loop can do, the program of the rewritten graph takes the place
+of JAX's trace. Otherwise the trace
 is compiled as it is, and gives the results of `jax.jit` to the bit.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import JaxprEqn, jaxpr_as_fun
+from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
 from graphc.importers.jax.call.program import restored
@@ -23,9 +26,14 @@ from graphc.importers.jax.trace.tracing import Spec, TracedFunction, inputs_of, 
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
 from graphc.rewriting.loops.fuse_consumers import HOISTING
+from graphc.rewriting.loops.roll.chains import LEAST_SEARCHED
+from graphc.rewriting.loops.roll.chains import NAME as ROLLED
+from graphc.rewriting.loops.roll.repeats import LEAST_BLOCKS
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 
+GAINING = {*(rule.name for rule in HOISTING), ROLLED}  # rules
+PRODUCTS = dot_general_p, conv_general_dilated_p
 LARGE = 2**22  # elements of an array for which it is worth to look for better
 
 
@@ -80,7 +88,7 @@ def exact(
     """Compile a call with these arguments."""
     trace = traced(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not any(map(_may_gain, equations(trace.inner))):
+    if not here and not _may_gain(list(equations(trace.inner))):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
@@ -97,15 +105,13 @@ def exact(
         )
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
-    gains = here or any(a.rule.name in HOISTING for a in rewritten.rewrites)
+    gains = here or any(a.rule.name in GAINING for a in rewritten.rewrites)
     if not gains:
         return Exact(trace, None, (), "")
     return Exact(trace, rewritten, source.captured, "", source.foreign)
 
 
-def as_graph(
-    subject: Subject, trace: TracedFunction, names: Sequence[str]
-) -> Function:
+def as_graph(subject: Subject, trace: TracedFunction, names: Sequence[str]) -> Function:
     """The function of the graph of a trace, as it is written; nothing is compiled.
 
     Raises Unsupported, or GraphError, where there is none.
@@ -121,8 +127,22 @@ def as_graph(
     )
 
 
-def _may_gain(eqn: Any) -> bool:
-    """Whether an equation is one that rewriting might do without."""
+def _may_gain(eqns: Sequence[JaxprEqn]) -> bool:
+    """Whether there are equations that rewriting might do without."""
+    return any(map(_is_to_rewrite, eqns)) or _may_repeat(eqns)
+
+
+def _may_repeat(eqns: Sequence[JaxprEqn]) -> bool:
+    """Whether products of one shape are so many that they may be of blocks."""
+    if len(eqns) < LEAST_SEARCHED:
+        return False
+    products = [eqn for eqn in eqns if eqn.primitive in PRODUCTS]
+    kinds = Counter(tuple(str(v.aval) for v in eqn.invars) for eqn in products)
+    return max(kinds.values(), default=0) >= LEAST_BLOCKS
+
+
+def _is_to_rewrite(eqn: Any) -> bool:
+    """Whether an equation stacks, or makes a large array."""
     if eqn.primitive.name == "scan":
         return True
     types = [v.aval for v in eqn.outvars if is_array_type(v.aval)]

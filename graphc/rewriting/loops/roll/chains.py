@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.analysis.cost import COMPILED, CPU, DeviceCosts, sliced_nodes
+from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
 from graphc.ir.graph.build import CONSTANT, cast, constant
 from graphc.ir.graph.nodes import Graph, Node, Value
@@ -32,26 +32,30 @@ from graphc.rewriting.loops.roll.repeats import (
     Repeats,
     place_of,
 )
+from graphc.rewriting.loops.roll.worth import LEAST_SECONDS, Role, Worth
 
 NAME = "repeated_blocks"
-LEAST_SAVED = round(1 / COMPILED)  # nodes that need not be compiled, in a second
+LEAST_SEARCHED = 100  # nodes that loops would leave out: fewer never pay
 MOST_COMPARED = 4  # chains, of which the longest is taken
 NEARLY = 0.95  # of the nodes that another chain saves, for more blocks
 MOST_GATHERS = 8  # in a chain: XLA's fusion makes each twice as long to compile
 
 
-def rolling(least_saved: int = LEAST_SAVED, least_work: int | None = None) -> Rule:
+def rolling(least_saved: int | None = None, least_work: int | None = None) -> Rule:
     """The rule that makes a scan of a chain of blocks that are alike.
 
     It applies where at least so many nodes need not be compiled, and a block takes at
-    least so many operations, by default those that take as long as the step of a loop
-    by itself; to chains of gathers, however little they do; and to blocks that the user
+    least so many operations; by default where the compiler is done earlier by a good
+    part of a second, and calls take no longer, as the costs of the device say. It
+    applies to chains of gathers, however little they do, and to blocks that the user
     has marked, however few their nodes are.
     """
     return _rolling(least_saved, least_work, CPU)
 
 
-def _rolling(least_saved: int, least_work: int | None, costs: DeviceCosts) -> Rule:
+def _rolling(
+    least_saved: int | None, least_work: int | None, costs: DeviceCosts
+) -> Rule:
     """The rule for a device: what is stacked first must be worth to be moved."""
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
     tuned = partial(_rolling, least_saved, least_work)
@@ -82,25 +86,23 @@ class RolledChains(NamedTuple):
 
 def rolled_chains(
     graph: Graph,
-    least_saved: int = LEAST_SAVED,
+    least_saved: int | None = None,
     least_work: int | None = None,
     costs: DeviceCosts = CPU,
     for_gradients: bool = False,
 ) -> RolledChains | None:
     """A graph with its chains of blocks as scans; None where none pays.
 
-    Gradients in all that blocks are given are slices of what loops stack.
+    If it is `for_gradients`, all nodes are differentiated afterwards.
     """
-    work = costs.step_work if least_work is None else least_work
-    chains, pairs = _Chains(graph), list[tuple[Value, Value]]()
+    chains, pairs = _Chains(graph, for_gradients), list[tuple[Value, Value]]()
+    searched = LEAST_SEARCHED if least_saved is None else least_saved
     while True:
-        least = 0 if _compiles_slowly(chains.nodes) else least_saved
+        least = 0 if _compiles_slowly(chains.nodes) else searched
         if len(chains.nodes) < least:
             break
         candidates = chains.found(least)
-        if for_gradients:
-            candidates = (r for r in candidates if r.saved - r.sliced(costs) >= least)
-        paying = (r for r in candidates if r.pays(least_saved, work, costs))
+        paying = (r for r in candidates if r.pays(least_saved, least_work, costs))
         tried = list(islice(paying, MOST_COMPARED))
         best = _longest(tried) if tried else None
         if best is None or not chains.can_add(best):
@@ -128,8 +130,9 @@ class _Chains:
     The scans of later ones are made of what those of earlier ones give.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, for_gradients: bool) -> None:
         self._graph = graph
+        self._for_gradients = for_gradients
         self._search: BlockSearch | None = None
         self._made: dict[Value, Value] = {}
         self._held: _Held = {}
@@ -151,12 +154,20 @@ class _Chains:
         for blocks in self._search.repeats(least):
             repeats = without_late_work(blocks, users, outputs)
             inside = repeats.nodes
-            used = {
-                value
-                for value in (v for node in inside for v in node.outputs)
-                if value in outputs or not inside.issuperset(users.get(value, ()))
-            }
-            yield _Rolled(repeats, used, self._now(repeats), self._held)
+            values = [v for node in inside for v in node.outputs]
+            taken = {v for v in values if not inside.issuperset(users.get(v, ()))}
+            used = taken | outputs.intersection(values)
+            rolled = _Rolled(repeats, used, self._now(repeats), self._held)
+            rolled.role = self._role(rolled, taken)
+            yield rolled
+
+    def _role(self, chain: "_Rolled", taken: Container[Value]) -> Role:
+        """Who takes what a chain computes: `taken` are values that other nodes take."""
+        if self._for_gradients:
+            return Role.FORWARD
+        if any(all(v in chain.now for v in row) for row in chain.repeats.given):
+            return Role.BACKWARD
+        return Role.FORWARD if chain.gives_within(taken) else Role.ALONE
 
     def _now(self, repeats: Repeats) -> dict[Value, Value]:
         """Replacements of values that blocks are given, where scans compute these."""
@@ -226,24 +237,21 @@ class _Rolled:
         self._held = held
         steps = [part.step for row in self._given for part in _parts_of(row)]
         self._reverse = -1 in steps and 1 not in steps
+        self.role = Role.ALONE
 
     @property
     def saved(self) -> int:
         """How many nodes need not be compiled."""
         return self.repeats.saved
 
-    def sliced(self, costs: DeviceCosts) -> float:
-        """The nodes that take as long to compile as slices for gradients of a block."""
-        stacks = sum(not _are_constants(row) for row in self._given)
-        step = costs.step + self._work / costs.products
-        return sliced_nodes(self.repeats.count, stacks, 3 * self.repeats.count * step)
+    def gives_within(self, taken: Container[Value]) -> bool:
+        """Whether what is taken is of other blocks than the last."""
+        return any(v in taken for row in self._shown for v in row[:-1])
 
-    @cached_property
-    def _work(self) -> float:
-        return sum(work_of(row[0]) for row in self.repeats.rows)
-
-    def pays(self, least_saved: int, least_work: int, costs: DeviceCosts) -> bool:
-        """Whether the work of a block is worth a step, and what is stacked for it.
+    def pays(
+        self, least_saved: int | None, least_work: int | None, costs: DeviceCosts
+    ) -> bool:
+        """Whether a loop is worth it, by these thresholds or by the costs.
 
         On CPUs, XLA has no fast convolution within a loop: it takes 20 times as long.
         """
@@ -252,18 +260,30 @@ class _Rolled:
             return False
         if blocks.count > MOST_GATHERS and self._gathers_of_gathers():
             return True
-        marked = all(row[0].place.block for row in blocks.rows)
-        if self.saved < least_saved and not marked:
-            return False
         if not any(row[0].primitive in HEAVY for row in blocks.rows):
             return False  # one fused loop through all blocks is better
+        worth = self._worth
+        if least_saved is None and least_work is None and worth.pays(costs):
+            return True
+        if least_saved is None:
+            enough = worth.seconds_saved(costs) >= LEAST_SECONDS
+        else:
+            enough = self.saved >= least_saved
+        marked = all(row[0].place.block for row in blocks.rows)
+        return (enough or marked) and worth.is_heavy(costs, least_work)
+
+    @cached_property
+    def _worth(self) -> Worth:
+        arrays = [row for row in self._given if not _are_constants(row)]
         stacked = sum(
             typical(row[0].type.size)
-            for row in self._given
+            for row in arrays
             if len(_parts_of(row)) > 1 or place_of(row[0]) is None
-            if not _are_constants(row)
         )
-        return self._work >= max(least_work, costs.reuse * stacked)
+        rows = self.repeats.rows
+        work = sum(work_of(row[0]) for row in rows)
+        count, nodes = self.repeats.count, len(rows)
+        return Worth(count, nodes, self.role, work, stacked, len(arrays))
 
     def _convolves(self) -> bool:
         return any(row[0].primitive is OP.conv for row in self.repeats.rows)

@@ -1,0 +1,77 @@
+"""Whether a loop of blocks is worth it: what the compiler saves, and what calls take.
+
+How long a node takes to compile depends on who takes its values. Kernels of blocks that
+only pass on what they carry are the same in each, and XLA compiles these once. Where a
+gradient takes values of the blocks too, XLA fuses sums over all blocks before into the
+kernels of each, so that they differ, and grow.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from graphc.analysis.cost import DeviceCosts, sliced_seconds
+
+LEAST_SECONDS = 0.25  # of a core
+COPIED = 0.25  # of the time that a block takes
+BACKWARD = 2  # nodes of a gradient, for each that it is of
+
+
+class Role(Enum):
+    """Who takes what blocks compute."""
+
+    ALONE = "the end of the chain only"
+    FORWARD = "a gradient, which is a chain of as many blocks"
+    BACKWARD = "results, made of what an earlier chain computes"
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Blocks in a chain: how many, how many nodes each has, and for whom they are.
+
+    `work` are the operations of a block, `stacked` the elements that are copied for it
+    to one array for all, and `arrays` the arrays that only it is given.
+    """
+
+    count: int
+    nodes: int
+    role: Role
+    work: float
+    stacked: int
+    arrays: int
+
+    @property
+    def times(self) -> int:
+        """How many nodes the compiler has for each of a block."""
+        return 1 + BACKWARD if self.role is Role.FORWARD else 1
+
+    def seconds_saved(self, costs: DeviceCosts) -> float:
+        """Seconds of a core that XLA takes less for a loop, about."""
+        saved = self.times * (self.count - 1) * self.nodes
+        if self.role is Role.ALONE:
+            return saved * costs.compiled_alike - costs.looped
+        seconds = saved * (costs.compiled + saved * costs.crowded)
+        if self.role is Role.BACKWARD:
+            return seconds - costs.looped
+        return seconds - 2 * costs.looped - sliced_seconds(self.count * self.arrays)
+
+    def pays(self, costs: DeviceCosts) -> bool:
+        """Whether the compiler is done so much earlier, and calls take no longer."""
+        if self.seconds_saved(costs) < LEAST_SECONDS:
+            return False
+        return self.is_heavy(costs) or self._copies_little(costs)
+
+    def is_heavy(self, costs: DeviceCosts, least_work: int | None = None) -> bool:
+        """Whether the products of a block take longer than a step, and than copies."""
+        least = costs.step_work if least_work is None else least_work
+        return self.work >= max(least, costs.reuse * self.stacked)
+
+    def _copies_little(self, costs: DeviceCosts) -> bool:
+        """Whether copies take a small part of the time that the nodes of a block do.
+
+        On a CPU, a step calls the functions that the block would call without a loop;
+        the host of an accelerator launches a step.
+        """
+        if costs.launches:
+            return False
+        copied = 2 * 4 * self.stacked / costs.bandwidth
+        return copied <= COPIED * self.times * self.nodes * costs.called
