@@ -19,7 +19,7 @@ from tests.transform.sharding import sharded_programs
 
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
 HERE = "tests.transform.sharding"
-OPS = sorted(FAMILIES.keys() - {"random"})  # where padding alone draws other numbers
+OPS = sorted(FAMILIES)
 
 
 @pytest.mark.parametrize("number", range(len(sharded_programs.PROGRAMS)))
