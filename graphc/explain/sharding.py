@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 
-from graphc.backends.sharding.text import plan_layout
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size
+from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.plan import Plan, Segment
+from graphc.transform.sharding.by_hand import choices
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.whole import gathered
 
@@ -15,13 +16,31 @@ def segment_sharding(plan: Plan, segment: Segment) -> list[str]:
 
     Nothing where there is no mesh.
     """
-    layout = plan_layout(plan)
+    layout = plan.layout
     if layout is None:
         return []
     lines: list[str] = []
     for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
         lines += _places(layout, what, list(dict.fromkeys(map(plan.resolve, values))))
+    lines += dict.fromkeys(_by_hand(segment))
     return [*lines, *_gathered(layout, segment)]
+
+
+def without_mesh(plan: Plan) -> list[str]:
+    """The lines of the user that choose shardings, where there is no mesh."""
+    if plan.mesh is not None:
+        return []
+    places = dict.fromkeys(one.node.place for one in choices(plan.graph.nodes))
+    return [f"with_sharding at {p} does nothing: there is no mesh" for p in places]
+
+
+def _by_hand(segment: Segment) -> Iterable[str]:
+    """Where arrays lie by choices of the user, which their gradients follow."""
+    for choice in choices(segment.nodes):
+        names = [a.content for _, a in choice.names if a not in (WHOLE, FREE)]
+        place = f"over {' and '.join(names)}" if names else "whole on each device"
+        node = choice.node
+        yield f"    lays {place} by hand: {node.outputs[0].type} at {node.place}"
 
 
 def _gathered(layout: MeshLayout, segment: Segment) -> Iterable[str]:

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 
 from graphc.analysis.pinned import pinned
-from graphc.explain.sharding import segment_sharding
+from graphc.explain.sharding import segment_sharding, without_mesh
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
@@ -27,6 +27,7 @@ def summary(plan: Plan, backend: str) -> str:
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
     lines = [f"{title} program of ({inputs})", *_sizes(plan), *_pinned(plan)]
+    lines += [f"  {line}" for line in without_mesh(plan)]
     if backend == "numpy":
         return "\n".join([*lines, "  one straight program: nothing is compiled"])
     lines += _segments(plan)

@@ -51,6 +51,8 @@ def device_mesh(declared: Any) -> DeviceMesh | None:
     Raises GraphError for what is no mesh of devices of this process.
     """
     jax = importlib.import_module("jax")
+    if isinstance(declared, DeviceMesh):
+        return declared
     if declared is None:
         declared = jax.sharding.get_mesh()
         if declared.empty:

@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 from graphc.backends.jax import is_direct
-from graphc.backends.sharding.text import plan_layout
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
@@ -68,7 +67,7 @@ class Lowering(Stages):
             if s.rows is None  # whose driver makes arrays of numbers
         }
         self._op = op
-        self._layout = plan_layout(plan)
+        self._layout = plan.layout
 
     def reads(self, sizes: Container[str]) -> Sequence[str]:
         """The sizes that depend on data, as far as they are given."""

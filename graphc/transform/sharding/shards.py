@@ -7,12 +7,11 @@ from typing import Any
 
 from graphc.errors import at_its_caller, graph_error, shortened
 from graphc.ir.graph.nodes import Node
-from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh
+from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh, check_axis
 
 
 @at_its_caller
@@ -144,14 +143,7 @@ def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None) -> Sharded:
             got=got,
             hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) before",
         )
-    if shard.axis not in mesh.names:
-        raise graph_error(
-            f"the mesh has no axis {shard.axis!r}"
-            + misspelled(shard.axis, list(mesh.names)),
-            op="function",
-            got=got,
-            expected=f"one of {', '.join(map(repr, mesh.names))}",
-        )
+    check_axis(mesh, shard.axis, "function", got)
     return _in_multiples(shard.pad, mesh.size(shard.axis), shard.axis, mesh)
 
 
