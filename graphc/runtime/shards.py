@@ -16,20 +16,23 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     "jit": ("auto", "fewest", True),
     "device": (None,),
 }
+_EXAMPLE = 'dims={"batch": graphc.Shard("data")}'
 _PADS = "give graphc.Pad() in the place of Shard"
 
 
-def with_mesh(dims: Any, mesh: object, options: Mapping[str, object]) -> Any:
+def with_mesh(
+    dims: Any, mesh: object, options: Mapping[str, object], op: str = "function"
+) -> Any:
     """`dims` with shards of the mesh that is given or set; the same without shards.
 
-    `options` are other ones of `function`. Raises GraphError for those that contradict
+    `options` are other ones of `op`. Raises GraphError for those that contradict
     shards, and where there is no mesh.
     """
     policies = dims.values() if isinstance(dims, Mapping) else [dims]
     if any(isinstance(policy, Shard) for policy in policies):
-        dims = sharded_dims(dims, device_mesh(mesh))
+        dims = sharded_dims(dims, device_mesh(mesh, op), op)
     if mesh_of(dims) is not None:
-        _require_allowed(options, "graphc.Shard in dims", _PADS)
+        _require_allowed(options, "graphc.Shard in dims", _PADS, op)
     return dims
 
 
@@ -47,9 +50,7 @@ def mesh_for(
         return shards
     if not is_chosen(graph.nodes):
         if mesh is not None:
-            problem = "a mesh is for sizes that are sharded, and none is"
-            hint = 'dims={"batch": graphc.Shard("data")}, or gt.with_sharding(x, ...)'
-            raise graph_error(problem, op="function", hint=hint)
+            raise for_nothing("function", ", or gt.with_sharding(x, ...)")
         return None
     if mesh is None and _contradicting(options):
         return None
@@ -57,20 +58,29 @@ def mesh_for(
     return device_mesh(mesh)
 
 
+def for_nothing(op: str, more: str = "") -> Exception:
+    """The error of a mesh that nothing lies on."""
+    problem = "a mesh is for sizes that are sharded, and none is"
+    return graph_error(problem, op=op, hint=f"{_EXAMPLE}{more}")
+
+
 def _contradicting(options: Mapping[str, object]) -> list[str]:
     """The options with which nothing is sharded."""
-    return [n for n, allowed in _ALLOWED.items() if not _is_one(options[n], allowed)]
+    named = [(name, allowed) for name, allowed in _ALLOWED.items() if name in options]
+    return [name for name, allowed in named if not _is_one(options[name], allowed)]
 
 
 def _is_one(choice: object, allowed: tuple[object, ...]) -> bool:
     return any(type(choice) is type(a) and choice == a for a in allowed)
 
 
-def _require_allowed(options: Mapping[str, object], beside: str, other: str) -> None:
+def _require_allowed(
+    options: Mapping[str, object], beside: str, other: str, op: str = "function"
+) -> None:
     for name in _contradicting(options)[:1]:
         raise graph_error(
             "sizes are sharded by compiled programs of JAX, over all of a mesh",
-            op="function",
+            op=op,
             got=f"{name}={options[name]!r}, with {beside}",
             hint=f"leave {name} out, or {other}",
         )

@@ -360,15 +360,6 @@ def test_a_mesh_of_no_devices(axes):
     assert lines[0] == "mesh: a mesh has axes, each with a number of devices"
 
 
-def test_jit_refuses_and_says_who_shards():
-    lines = refusal(lambda: graphc.jit(np.sin, dims={"n": graphc.Shard("data")}))
-    assert lines[0] == "jit: no policy for sizes"
-    assert lines[-1] == (
-        "  hint: graphc.function shards, with mesh=graphc.mesh(...); graphc.from_jax "
-        "makes a graph of a function of JAX"
-    )
-
-
 def test_no_file_of_a_model(tmp_path):
     lines = refusal(lambda: sharded().export(tmp_path / "model", {"batch": 4}))
     assert lines[0] == (
