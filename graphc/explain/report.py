@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from graphc.errors import SourceLocation
-from graphc.explain.sharding import segment_sharding, without_mesh
+from graphc.explain.sharding import sharding_lines, without_mesh
 from graphc.ir.graph.nodes import Guard, Node
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
@@ -38,10 +38,10 @@ def explain(plan: Plan, backend: str) -> str:
 
 
 def _steps(plan: Plan) -> list[str]:
-    lines = []
+    lines, sharding = [], sharding_lines(plan)
     for step in plan.steps:
         if isinstance(step, Segment):
-            lines += ["", *_segment(step), *segment_sharding(plan, step)]
+            lines += ["", *_segment(step), *sharding.get(step.index, [])]
         else:
             lines += ["", *_glue(step)]
         if isinstance(step, PythonLoop):

@@ -61,7 +61,7 @@ class Lowering(Stages):
             v: kinds[v.dtype.kind] for v in inputs if _is_one_of(v, kinds)
         }
         direct = is_direct(plan)
-        self._inputs = {
+        self.inputs = {
             s.index: inputs if direct else s.inputs
             for s in plan.segments
             if s.rows is None  # whose driver makes arrays of numbers
@@ -90,7 +90,7 @@ class Lowering(Stages):
     ) -> Sequence[ConcreteArray]:
         """True sizes of padded arguments are given as integers of Python."""
         index = self.driver.segments[stage]
-        inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
+        inputs = self.inputs.get(index, ()) if isinstance(index, int) else ()
         arguments = list(structs)
         for i, value in enumerate(inputs):
             arguments[i] = self._numbers.get(value, self._placed(value, structs[i]))
