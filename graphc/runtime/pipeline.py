@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from graphc.analysis.cost import DeviceCosts
+from graphc.analysis.spread import spreading
 from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
@@ -61,7 +62,7 @@ from graphc.transform.policies import (
     policies_of,
 )
 from graphc.transform.sharding.by_hand import check_choices
-from graphc.transform.sharding.layout import check_shards
+from graphc.transform.sharding.layout import check_shards, spread_capacities
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -351,7 +352,8 @@ def _planned(
         graph = rewritten(pad.graph, CLEANUP).graph
     elif emit is not emit_numpy:
         graph = _with_compiled_loops(graph)
-    late = finished(graph, how.rewrites)
+    with spreading(spread_capacities(pad.capacities, policies) if pad else ()):
+        late = finished(graph, how.rewrites)
     graph = late.graph
     # Without jit, the program has no driver.
     joined = how.costs.launches and emit is emit_jax

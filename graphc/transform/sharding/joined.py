@@ -94,7 +94,10 @@ def _parts_of_einsum(node: Node, axis: int) -> OperandAxis:
 
 @JOINED.of(OP.einsum)
 def _of_einsum(node: Node) -> AxesOfOperands:
+    """For two operands: of more, products of some may be summed first."""
     inputs, output = _labels(node)
+    if len(inputs) > 2:
+        return []
     return [[a for a, x in enumerate(labels) if x not in output] for labels in inputs]
 
 
@@ -144,7 +147,7 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
 
 @JOINED.of(OP.scatter)
 def _of_scatter(node: Node) -> AxesOfOperands:
-    """What is added at places of which each device knows some."""
+    """Updates that are added at places, of which each device knows some."""
     x, update, *indices = node.inputs
     if node.params["how"] != "add":
         return []

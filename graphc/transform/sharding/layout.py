@@ -56,6 +56,11 @@ class MeshLayout:
                 decided = decided and self.axes.keys().isdisjoint(size.symbols)
         return tuple(axes) if decided or any(axes) else None
 
+    def is_spread(self, value: Value) -> bool:
+        """Whether elements along one of the axes may be spread by a size."""
+        sizes = [n for n in value.type.shape if isinstance(n, Dim)]
+        return any(not self.axes.keys().isdisjoint(n.symbols) for n in sizes)
+
     @property
     def devices(self) -> dict[Symbol, int]:
         """The numbers of devices that capacities are multiples of."""
@@ -85,10 +90,16 @@ def layout_of(
     nodes: Iterable[Node],
 ) -> MeshLayout:
     """The layout of nodes on a mesh, under policies."""
-    pairs = [(capacity, policies[symbol]) for symbol, capacity in capacities.items()]
-    axes = {c: p.axis for c, p in pairs if isinstance(p, Sharded)}
-    nodes = list(nodes)
+    axes, nodes = spread_capacities(capacities, policies), list(nodes)
     return MeshLayout(mesh, axes, chosen_axes(nodes), behind_choices(nodes))
+
+
+def spread_capacities(
+    capacities: Mapping[Symbol, Symbol], policies: Mapping[Symbol, Policy]
+) -> dict[Symbol, str]:
+    """The axes of the mesh that sizes are spread along, by their capacities."""
+    pairs = [(capacity, policies[symbol]) for symbol, capacity in capacities.items()]
+    return {c: p.axis for c, p in pairs if isinstance(p, Sharded)}
 
 
 def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:

@@ -132,7 +132,10 @@ class Follower:
         elif gathered(self._layout, node) is not None:
             raise _Unforeseen
         elif not any(axis for v in node.inputs for axis in self.place(v)):
-            self._places.update((v, _whole(v)) for v in node.outputs)
+            # What devices make of nothing, as masks, they make where it is used.
+            made = not any(map(self._layout.is_spread, node.inputs))
+            place = self._decided if made else _whole
+            self._places.update((v, place(v)) for v in node.outputs)
         elif node.primitive is CALL:
             self._call(node, told)
         elif node.primitive is SCAN:

@@ -69,9 +69,17 @@ def compiled(program, dims=ROWS, mesh=MESH):
     return graphc.function(inputs, outputs, dims=dims, mesh=mesh)
 
 
-def compared(function):
-    """Compare the bytes for a batch that is uneven."""
-    read = function.collectives({"batch": 13})
+def tiled():
+    """Temporaries that one device would compute in tiles, where a batch is large."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    w, v = gt.tensor("w", "float32", (3, 64)), gt.tensor("v", "float32", (64,))
+    loss = gt.mean((gt.tanh(x @ w) @ v) ** 2)
+    return [x, w, v], [loss, *graphc.grad(loss, [w, v])]
+
+
+def compared(function, batch=13):
+    """Compare the bytes for a batch, which is uneven."""
+    read = function.collectives({"batch": batch})
     assert read and all(one.count for one in read), [*map(str, read)]
     for one in read:
         assert one.predicted is not None, function.explain()
@@ -84,6 +92,7 @@ if __name__ == "__main__":
     for program in (perceptron, recurrent, attending, convolved):
         compared(compiled(program))
     compared(compiled(sharded_programs.regression))
+    compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, laid_by_hand.MESH))
     x = gt.tensor("x", "complex64", ("batch", 3))
     # There is no prediction where XLA decides.
