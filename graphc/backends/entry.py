@@ -16,7 +16,7 @@ from graphc.backends.sharding.arrays import (
     with_padding_on_mesh,
     without_padding_on_mesh,
 )
-from graphc.backends.sharding.text import plan_layout, sharding_text
+from graphc.backends.sharding.text import sharding_text
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
@@ -108,7 +108,7 @@ class Entry:
         self._plan = plan
         self._padded = padded
         self._xp = xp
-        self._layout = plan_layout(plan)
+        self._layout = plan.layout
         self._body = PrintedBody(module, "np", reads=True)
 
     def lines(self, names: list[str], outputs: Outputs) -> list[str]:

@@ -28,7 +28,6 @@ from graphc.backends.sharding.text import (
     in_shardings,
     mesh_lines,
     out_shardings,
-    plan_layout,
 )
 from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
@@ -54,7 +53,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     module, names = new_module(plan)
     direct = is_direct(plan)
     inner = flat(plan, outputs)
-    layout = plan_layout(plan)
+    layout = plan.layout
     functions = []
     if layout is not None:
         functions.append(mesh_lines(layout.mesh))
@@ -149,7 +148,7 @@ def _segment(
         body.bind_size(symbol, name)
     announce(body, segment)
     _derive(body, segment)
-    layout = plan_layout(plan)
+    layout = plan.layout
     slices = AlikeSlices(body, segment.nodes if layout is None else ())
     for node in segment.nodes:
         needs = None if layout is None else gathered(layout, node)

@@ -110,6 +110,7 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
     graphs = (graph,) if plan.called is graph else (graph, plan.called)
     cut = slice_bounds(graphs, checks, plan.resolve)
     module = Module(Hints(nodes, outputs), _aliases(plan), cut)
+    module.on_mesh = "on_mesh" if plan.mesh is not None else ""
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
             module.share_name(new, old)

@@ -303,6 +303,7 @@ class PrintedBody:
             module.foreigns.add,
             self.inner,
             tells,
+            module.on_mesh,
         )
         text = rule(p)
         if of_python_numbers(node):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from graphc.errors import SourceLocation
-from graphc.explain.sharding import segment_sharding
+from graphc.explain.sharding import sharding_lines, without_mesh
 from graphc.ir.graph.nodes import Guard, Node
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
@@ -26,7 +26,7 @@ def explain(plan: Plan, backend: str) -> str:
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
     lines = [f"{title} program of ({inputs})"]
-    lines += _paddings(plan)
+    lines += _paddings(plan) + without_mesh(plan)
     if backend == "numpy":
         lines.append("one straight program: nothing is compiled, sizes are at hand")
         return "\n".join([*lines, *_guards(plan.segments)])
@@ -38,10 +38,10 @@ def explain(plan: Plan, backend: str) -> str:
 
 
 def _steps(plan: Plan) -> list[str]:
-    lines = []
+    lines, sharding = [], sharding_lines(plan)
     for step in plan.steps:
         if isinstance(step, Segment):
-            lines += ["", *_segment(step), *segment_sharding(plan, step)]
+            lines += ["", *_segment(step), *sharding.get(step.index, [])]
         else:
             lines += ["", *_glue(step)]
         if isinstance(step, PythonLoop):

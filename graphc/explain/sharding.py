@@ -2,26 +2,71 @@
 
 from collections.abc import Iterable
 
-from graphc.backends.sharding.text import plan_layout
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size
+from graphc.ops.effects.shardings import FREE, WHOLE
+from graphc.transform.planning.foreseen import foreseen
 from graphc.transform.planning.plan import Plan, Segment
+from graphc.transform.sharding.by_hand import choices
 from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.messages import Messages
 from graphc.transform.sharding.whole import gathered
 
 
-def segment_sharding(plan: Plan, segment: Segment) -> list[str]:
-    """Which arguments and results of a segment are spread, and which are not.
+def sharding_lines(plan: Plan) -> dict[int, list[str]]:
+    """Where the arguments and results of segments lie, and what devices send.
 
-    Nothing where there is no mesh.
+    Lines for each segment, by its index; nothing where there is no mesh.
     """
-    layout = plan_layout(plan)
+    layout = plan.layout
     if layout is None:
-        return []
+        return {}
+    messages = foreseen(plan)
+    steps = [step for step in plan.steps if isinstance(step, Segment)]
+    return {s.index: _lines(plan, layout, s, messages[s.index]) for s in steps}
+
+
+def _lines(
+    plan: Plan, layout: MeshLayout, segment: Segment, messages: Messages
+) -> list[str]:
     lines: list[str] = []
     for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
         lines += _places(layout, what, list(dict.fromkeys(map(plan.resolve, values))))
-    return [*lines, *_gathered(layout, segment)]
+    lines += dict.fromkeys(_by_hand(segment))
+    lines += _gathered(layout, segment)
+    return [*lines, *_messages(layout, messages)]
+
+
+def without_mesh(plan: Plan) -> list[str]:
+    """The lines of the user that choose shardings, where there is no mesh."""
+    if plan.mesh is not None:
+        return []
+    places = dict.fromkeys(one.node.place for one in choices(plan.graph.nodes))
+    return [f"with_sharding at {p} does nothing: there is no mesh" for p in places]
+
+
+def _messages(layout: MeshLayout, told: Messages) -> Iterable[str]:
+    """The messages by rule, and the ops of which XLA decides."""
+    kinds = [f"{kind}, {size} bytes" for kind, size in told.bytes.items()]
+    if kinds or not told.unforeseen:
+        yield f"    sends, by rule: {'; '.join(kinds) or 'nothing'}"
+    sizes: dict[str, list[Size]] = {}
+    for one in told.unforeseen:
+        if gathered(layout, one.node) is not None:
+            continue  # of which all bytes are told
+        asking = f"{one.node.reported} at {one.node.place}"
+        sizes.setdefault(asking, []).append(one.bytes)
+    for asking, parts in sizes.items():
+        yield f"    no rule for {asking}: {sum(parts)} bytes, if XLA gathers them"
+
+
+def _by_hand(segment: Segment) -> Iterable[str]:
+    """Where arrays lie by choices of the user, which their gradients follow."""
+    for choice in choices(segment.nodes):
+        names = [a.content for _, a in choice.names if a not in (WHOLE, FREE)]
+        place = f"over {' and '.join(names)}" if names else "whole on each device"
+        node = choice.node
+        yield f"    lays {place} by hand: {node.outputs[0].type} at {node.place}"
 
 
 def _gathered(layout: MeshLayout, segment: Segment) -> Iterable[str]:

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 
 from graphc.analysis.pinned import pinned
-from graphc.explain.sharding import segment_sharding
+from graphc.explain.sharding import sharding_lines, without_mesh
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
@@ -27,6 +27,7 @@ def summary(plan: Plan, backend: str) -> str:
     inputs = ", ".join(f"{name}: {value.type}" for name, value in named)
     title = {"jax": "JAX", "numpy": "NumPy"}[backend]
     lines = [f"{title} program of ({inputs})", *_sizes(plan), *_pinned(plan)]
+    lines += [f"  {line}" for line in without_mesh(plan)]
     if backend == "numpy":
         return "\n".join([*lines, "  one straight program: nothing is compiled"])
     lines += _segments(plan)
@@ -48,6 +49,7 @@ def _pinned(plan: Plan) -> Iterable[str]:
 
 
 def _segments(plan: Plan) -> Iterable[str]:
+    sharding = sharding_lines(plan)
     for segment in plan.segments:
         nodes = [n for n in segment.nodes if not n.primitive.inline] or segment.nodes
         first, last = nodes[0].place, nodes[-1].place
@@ -56,7 +58,7 @@ def _segments(plan: Plan) -> Iterable[str]:
             f"  segment {segment.index}: {len(nodes)} "
             f"node{'s' * (len(nodes) != 1)} from {where}, {_compiled(plan, segment)}"
         )
-        yield from segment_sharding(plan, segment)
+        yield from sharding.get(segment.index, [])
 
 
 def _compiled(plan: Plan, segment: Segment) -> str:

@@ -30,6 +30,7 @@ import graphc.ops.effects.capacities
 import graphc.ops.effects.foreign
 import graphc.ops.effects.guesses
 import graphc.ops.effects.host_calls
+import graphc.ops.effects.shardings
 import graphc.ops.elementwise.declare
 import graphc.ops.elementwise.dtypes
 import graphc.ops.elementwise.numeric

@@ -1,7 +1,7 @@
 """Functions ahead of their calls: lowered, compiled, exported."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -12,14 +12,20 @@ from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver import stance
 from graphc.runtime.driver.ahead import OnlySegment, structs_of
-from graphc.runtime.driver.collectives import Collective, collectives_in
+from graphc.runtime.driver.collectives import (
+    Collective,
+    beside_predictions,
+    collectives_in,
+)
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
+from graphc.runtime.save.abstract_calls import StageKey
 from graphc.runtime.save.export import Contents, contents_of, written
 from graphc.runtime.save.exporter import Exporter, platforms_of
 from graphc.runtime.save.lowering import Lowering, executables_of
 from graphc.transform.planning.forecast import SizesGiven
+from graphc.transform.planning.foreseen import foreseen_bytes
 from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
 
@@ -110,7 +116,8 @@ class AheadOfCalls:
         """The messages between devices in a call of these sizes, as XLA compiles it.
 
         `sizes` are given as to `compile`. Each kind in a segment is told with its
-        number and bytes; a program on one device has none.
+        number and bytes, beside the bytes that rules predict where all ops have one; a
+        program on one device has none.
         """
         module = self._loaded_anew()
         with stance.lifted():
@@ -120,13 +127,10 @@ class AheadOfCalls:
             compiled = self._for(
                 args, executables_of, self.jax, [*lowered.values()], None
             )
-        segments = [lowering.driver.segments[stage] for stage, *_ in lowered]
-        pairs = zip(segments, compiled, strict=True)
         return [
             collective
-            for segment, executable in pairs
-            if isinstance(segment, int)
-            for collective in collectives_in(segment, executable.as_text())
+            for key, executable in zip(lowered, compiled, strict=True)
+            for collective in _collectives(lowering, key, executable)
         ]
 
     def _loaded_anew(self) -> ModuleType:
@@ -260,3 +264,17 @@ class AheadOfCalls:
                 raise
             failure = self._failure(error, args)
             raise failure from failure.__cause__
+
+
+def _collectives(
+    lowering: Lowering, key: StageKey, executable: Any
+) -> Iterable[Collective]:
+    """The collectives of what is compiled for a stage, beside those predicted."""
+    segment = lowering.driver.segments[key[0]]
+    if not isinstance(segment, int):
+        return []
+    read = [*collectives_in(segment, executable.as_text())]
+    shapes = [a.shape for a in lowering.jax.tree.leaves(lowering.lowered[key].in_avals)]
+    inputs = lowering.inputs.get(segment, ())
+    told = foreseen_bytes(lowering.plan, segment, inputs, shapes)
+    return read if told is None else beside_predictions(read, segment, told)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from inspect import signature
+from typing import Any
 
 from graphc.backends.program import Outputs
 from graphc.control.loop_cse import merged
@@ -23,7 +24,7 @@ from graphc.runtime.function import Function
 from graphc.runtime.making import Making
 from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
-from graphc.runtime.shards import with_mesh
+from graphc.runtime.shards import mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.tracebacks import hiding
 from graphc.runtime.variants.decided import inputs_of
@@ -32,7 +33,6 @@ from graphc.transform.derivatives.rolled_gradients import as_compiled
 from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
 from graphc.transform.planning.budget import check_dims
-from graphc.transform.sharding.shards import mesh_of
 
 TIERS = ("auto", "jax", "numpy", None)
 
@@ -70,29 +70,29 @@ def function(
     sizes, then padded, where all ops can be masked and no segment is added. Results are
     of true sizes. `graphc.Budget(...)` keeps compilations within a number.
     `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
-    results are NumPy arrays. `unused` says what to do about inputs on which no output
-    depends: "warn" with an `UnusedInputWarning`, "ignore" or "error".
-    `casting` says which arguments of other dtypes are cast: "safe" those that lose
-    nothing by NumPy's rules, "same_kind" float64 for float32 too, "exact" none. Lists
-    are taken unless it is "exact". The default is `graphc.config.casting`, "safe".
-    `device` says where a JAX program runs: a platform as "cpu" or "gpu", or a
-    `jax.Device`; None is where JAX would run it. Arguments go there unless they are
-    committed to another device. Rewrites are chosen by its costs. `decisions` are files
-    of `f.decisions.save(path)`, where "auto" sizes start from.
+    results are NumPy arrays. `unused`: for inputs on which no output depends, "warn" by
+    an `UnusedInputWarning`, "ignore" or "error". `casting` says which arguments of
+    other dtypes are cast: "safe" those that lose nothing by NumPy's rules, "same_kind"
+    float64 for float32 too, "exact" none, nor lists. The default is
+    `graphc.config.casting`, "safe". `device` says where a JAX program runs: a platform
+    as "cpu" or "gpu", or a `jax.Device`; None is where JAX would run it. Arguments go
+    there unless they are committed to another device. Rewrites are chosen by its costs.
+    `decisions` are files of `f.decisions.save(path)`, where "auto" sizes start from.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
-    dims = with_mesh(dims, mesh, backend=backend, tier=tier, jit=jit, device=device)
+    again: dict[str, Any] = dict(rewrites=rewrites, casting=casting, check=check)
+    again |= dict(backend=backend, tier=tier, jit=jit, device=device)
+    again["dims"] = dims = with_mesh(dims, mesh, again)
     check_options("function", backend, rewrites, dims)
     _check_others("function", jit, check, unused)
-    decided = decisions_of(decisions, "function")
-    again = dict(rewrites=rewrites, dims=dims, tier=tier, casting=casting, jit=jit)
-    again |= dict(backend=backend, check=check, device=device, decisions=decided)
+    again["decisions"] = decided = decisions_of(decisions, "function")
     backend = _backend(tier, backend, jit)
-    target = target_of(device, backend, mesh_of(dims))
-    rewrites = _rules(rewrites, backend, jit is False, target)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
+    again["mesh"] = mesh_for(graph, dims, mesh, again)
+    target = target_of(device, backend, again["mesh"])
+    rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
     options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
     compiled = _function(graph, structure, defaults, options, decided)

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from graphc.analysis.cost import DeviceCosts
+from graphc.analysis.spread import spreading
 from graphc.backends.jax import emit_jax
 from graphc.backends.linear import emit_numpy, emit_unjitted
 from graphc.backends.program import Outputs, Source
@@ -60,7 +61,8 @@ from graphc.transform.policies import (
     names_of,
     policies_of,
 )
-from graphc.transform.sharding.layout import check_shards
+from graphc.transform.sharding.by_hand import check_choices
+from graphc.transform.sharding.layout import check_shards, spread_capacities
 from graphc.transform.tied import sharing_if_small
 
 Jit = Literal["auto", "fewest", True, False]
@@ -292,9 +294,9 @@ class Pipeline:
         if config.cache_dir is None or how.tier == "auto":  # which needs the plan
             return ""
         jax = sys.modules.get("jax") if how.backend == "jax" else None
-        others = how.backend, how.jit, how.check, how.casting, self.outputs
+        others = how.backend, how.jit, how.check, how.casting, how.target.mesh
         program = self.written, self.dims, how.rewrites, how.costs, jax
-        key = key_of(*program, *others, how.dims is None)
+        key = key_of(*program, *others, self.outputs, how.dims is None)
         decided = repr(sorted(how.decided.items())) if self.adapts else ""
         return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
@@ -312,7 +314,7 @@ class Pipeline:
         """The plan at true sizes, without tests that rules put in."""
         plan = self.first.plan
         checked = _tests_of_rules(plan, self.log) or _has_driven_loops(plan)
-        if not self.start.policies and not checked:
+        if not self.start.policies and not checked and plan.mesh is None:
             return plan
         rules = self.how.rewrites.unchecked()
         plan = partition(rewritten(self.written, rules).graph)
@@ -347,12 +349,14 @@ def _planned(
 ) -> tuple[Plan, tuple[Application, ...]]:
     """The plan of a graph, padded where policies say so, and the log of late rules."""
     check_shards(graph, policies)
-    pad = padded(graph, policies) if policies else None
+    mesh = how.target.mesh
+    pad = padded(graph, policies) if policies or mesh is not None else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
     elif emit is not emit_numpy:
         graph = _with_compiled_loops(graph)
-    late = finished(graph, how.rewrites)
+    with spreading(spread_capacities(pad.capacities, policies) if pad else ()):
+        late = finished(graph, how.rewrites)
     graph = late.graph
     # Without jit, the program has no driver.
     joined = how.costs.launches and emit is emit_jax
@@ -368,7 +372,10 @@ def _planned(
     originals = _originals(grown_symbols, more)
     with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
         plan = partition(graph, model, padded=pad)
-    return replace(plan, originals=originals), (*late.log, *last.log)
+    plan = replace(plan, originals=originals, mesh=mesh)
+    if plan.layout is not None:
+        check_choices(plan.graph.nodes, plan.layout.mesh, plan.layout.devices)
+    return plan, (*late.log, *last.log)
 
 
 def _with_compiled_loops(graph: Graph) -> Graph:

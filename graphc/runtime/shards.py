@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphc.errors import graph_error
+from graphc.ir.graph.nodes import Graph
 from graphc.runtime.driver.meshes import device_mesh
+from graphc.transform.sharding.by_hand import is_chosen
+from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import Shard, mesh_of, sharded_dims
 
 _ALLOWED: dict[str, tuple[object, ...]] = {
@@ -13,32 +16,71 @@ _ALLOWED: dict[str, tuple[object, ...]] = {
     "jit": ("auto", "fewest", True),
     "device": (None,),
 }
+_EXAMPLE = 'dims={"batch": graphc.Shard("data")}'
+_PADS = "give graphc.Pad() in the place of Shard"
 
 
-def with_mesh(dims: Any, mesh: object, **options: object) -> Any:
+def with_mesh(
+    dims: Any, mesh: object, options: Mapping[str, object], op: str = "function"
+) -> Any:
     """`dims` with shards of the mesh that is given or set; the same without shards.
 
-    `options` are other ones of `function`. Raises GraphError for those that contradict
-    shards, where there is no mesh, and for a mesh without shards.
+    `options` are other ones of `op`. Raises GraphError for those that contradict
+    shards, and where there is no mesh.
     """
     policies = dims.values() if isinstance(dims, Mapping) else [dims]
     if any(isinstance(policy, Shard) for policy in policies):
-        dims = sharded_dims(dims, device_mesh(mesh))
-    elif mesh is not None and mesh_of(dims) is None:
-        problem = "a mesh is for sizes that are sharded, and none is"
-        hint = 'dims={"batch": graphc.Shard("data")}'
-        raise graph_error(problem, op="function", hint=hint)
+        dims = sharded_dims(dims, device_mesh(mesh, op), op)
     if mesh_of(dims) is not None:
-        for name, choice in options.items():
-            _require_allowed(name, _ALLOWED[name], choice)
+        _require_allowed(options, "graphc.Shard in dims", _PADS, op)
     return dims
 
 
-def _require_allowed(name: str, allowed: tuple[object, ...], choice: object) -> None:
-    if not any(type(choice) is type(a) and choice == a for a in allowed):
+def mesh_for(
+    graph: Graph, dims: Any, mesh: object, options: Mapping[str, object]
+) -> DeviceMesh | None:
+    """The mesh that a graph is for: that of `dims`, or of shardings chosen by hand.
+
+    These do nothing where no mesh is given, and other `options` leave nothing to be
+    sharded. Raises GraphError for a mesh for nothing, and for options that contradict
+    it.
+    """
+    shards = mesh_of(dims)
+    if shards is not None:
+        return shards
+    if not is_chosen(graph.nodes):
+        if mesh is not None:
+            raise for_nothing("function", ", or gt.with_sharding(x, ...)")
+        return None
+    if mesh is None and _contradicting(options):
+        return None
+    _require_allowed(options, "gt.with_sharding and a mesh", "the mesh")
+    return device_mesh(mesh)
+
+
+def for_nothing(op: str, more: str = "") -> Exception:
+    """The error of a mesh that nothing lies on."""
+    problem = "a mesh is for sizes that are sharded, and none is"
+    return graph_error(problem, op=op, hint=f"{_EXAMPLE}{more}")
+
+
+def _contradicting(options: Mapping[str, object]) -> list[str]:
+    """The options with which nothing is sharded."""
+    named = [(name, allowed) for name, allowed in _ALLOWED.items() if name in options]
+    return [name for name, allowed in named if not _is_one(options[name], allowed)]
+
+
+def _is_one(choice: object, allowed: tuple[object, ...]) -> bool:
+    return any(type(choice) is type(a) and choice == a for a in allowed)
+
+
+def _require_allowed(
+    options: Mapping[str, object], beside: str, other: str, op: str = "function"
+) -> None:
+    for name in _contradicting(options)[:1]:
         raise graph_error(
             "sizes are sharded by compiled programs of JAX, over all of a mesh",
-            op="function",
-            got=f"{name}={choice!r}, with graphc.Shard in dims",
-            hint=f"leave {name} out, or give graphc.Pad() in the place of Shard",
+            op=op,
+            got=f"{name}={options[name]!r}, with {beside}",
+            hint=f"leave {name} out, or {other}",
         )

@@ -12,20 +12,9 @@
 from collections.abc import Sequence
 
 from graphc.ir.graph.nodes import Value
-from graphc.transform.planning.plan import Plan
-from graphc.transform.sharding.layout import (
-    MeshAxes,
-    MeshLayout,
-    layout_of,
-    without_last_whole,
-)
+from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.layout import MeshLayout, without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
-
-
-def plan_layout(plan: Plan) -> MeshLayout | None:
-    """The layout of the arrays of a plan; None where nothing is sharded."""
-    padded = plan.padded
-    return None if padded is None else layout_of(padded.policies, padded.capacities)
 
 
 def mesh_lines(mesh: DeviceMesh) -> list[str]:

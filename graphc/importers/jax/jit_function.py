@@ -1,7 +1,7 @@
 """`graphc.jit`: a function of JAX, compiled for many sizes at once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -48,6 +48,7 @@ from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.call.dispatch import Route, acquiring, dispatcher, kept_by
 from graphc.runtime.driver import stance
+from graphc.runtime.shards import for_nothing, with_mesh
 from graphc.runtime.tracebacks import hide, hiding
 from graphc.runtime.variants.decisions import decisions_of
 
@@ -240,7 +241,8 @@ class JitFunction(SizedFunction[JaxFamily]):
             family = self._family(call, specs)
         except TypeError:  # arguments that are no arrays: JAX says which
             return self._miss(*args, **named)
-        left = next(filter(None, map(why_left, call.leaves)), "")
+        mesh = self._options.mesh
+        left = next(filter(None, [why_left(x, mesh) for x in call.leaves]), "")
         if left:
             family.leave(left)
             return self._miss_plainly(*args, **named)
@@ -400,6 +402,7 @@ def jit(
     backend: Backend = "jax",
     frontend: Frontend = "jax",
     decisions: object = None,
+    mesh: object = None,
     **of_jax: object,
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
@@ -416,15 +419,15 @@ def jit(
     Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
     `explain()` says why, and there is one `FallbackWarning`. Inside of transformations
     of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`,
-    `of_jax` among them: `donate_argnums` and `donate_argnames` (arguments are donated
-    where a call is compiled exactly; where sizes vary, one warning says that they are
-    not), `inline` and `keep_unused`; with `in_shardings`, `out_shardings`, `device` or
-    `compiler_options` JAX compiles each size.
+    `of_jax` among them: `donate_argnums` and `donate_argnames` (of calls compiled
+    exactly; one warning tells where sizes vary), `inline` and `keep_unused`; with
+    `in_shardings`, `out_shardings`, `device` or `compiler_options` JAX compiles each.
 
     `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
     `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
-    `f.decisions.save(path)` wrote: what varies is known then.
+    `f.decisions.save(path)` wrote: what varies is known then. `mesh`, or that of
+    `jax.set_mesh`, is for `graphc.Shard` in `dims`, of axes that `shapes` names.
 
     >>> import jax.numpy as jnp, numpy as np, graphc
     >>> @graphc.jit
@@ -440,15 +443,36 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
     """
-    unknown = of_jax.keys() - set(OF_JAX)
-    if unknown:
-        raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
+    _require_known_to_jax(of_jax)
     told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
+    options = _on_mesh(options, mesh, told.reason)
     check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
     return make if function is None else make(function)
+
+
+def _require_known_to_jax(options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that `jax.jit` has not."""
+    unknown = options.keys() - set(OF_JAX)
+    if unknown:
+        raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
+
+
+def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
+    """The options with sizes sharded over the mesh that is given or set.
+
+    Raises GraphError for a mesh for nothing, and for other options that place arrays.
+    """
+    dims = with_mesh(options.dims, mesh, {"backend": options.backend}, "jit")
+    options = replace(options, dims=dims)
+    if options.mesh is None and mesh is not None:
+        raise for_nothing("jit")
+    if options.mesh is not None and contradiction:
+        hint = "leave them out: graphc.Shard in dims says where arrays lie"
+        raise graph_error(contradiction, op="jit", hint=hint)
+    return options
 
 
 def _of_numpy(

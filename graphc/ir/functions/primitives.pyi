@@ -286,6 +286,7 @@ class Primitives:
     unstretched: graphc.ir.graph.op.Primitive
     vecdot: graphc.ir.graph.op.Primitive
     where: graphc.ir.graph.op.Primitive
+    with_sharding: graphc.ir.graph.op.Primitive
     xlog1py: graphc.ir.graph.op.Primitive
     xlogy: graphc.ir.graph.op.Primitive
     y0: graphc.ir.graph.op.Primitive

@@ -33,6 +33,7 @@ class Printing(NamedTuple):
     foreign: Callable[[str, Callable[..., Any]], str]  # name a function without text
     in_body: bool = False  # JAX traces a body even where it is never run
     tells_misfits: bool = False  # a branch here may tell that its sizes do not fit
+    on_mesh: str = ""  # the function that makes shardings, where there is a mesh
 
 
 Emit = Callable[[Printing], str]

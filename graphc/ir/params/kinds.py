@@ -86,7 +86,7 @@ class ParamKind:
 
     text: str
     allows: Callable[[Any], bool]
-    record: Any = None  # the named tuple that it is of, in texts a tuple
+    record: Any = None  # what makes it of its parts: texts of graphs have a tuple
 
 
 def _is_integer(x: object) -> bool:
@@ -190,7 +190,13 @@ def _tuple_of(item: ParamKind) -> ParamKind:
     return ParamKind(
         f"a tuple, of which each is {item.text}",
         lambda x: type(x) is tuple and all(map(allows, x)),
+        _texts if item is KINDS[Text] else None,
     )
+
+
+def _texts(*words: str) -> tuple[Text, ...]:
+    """Free texts, which are words in texts of graphs."""
+    return tuple(map(Text, words))
 
 
 def _exactly(items: list[ParamKind]) -> ParamKind:

@@ -1,8 +1,8 @@
 """Messages between devices, as XLA has put them into a compiled program."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import prod
 
 KINDS = (
@@ -17,17 +17,20 @@ _ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 class Collective:
     """The messages of one kind in a segment: how many, and the bytes of a device.
 
-    These are the bytes of their results. One in a loop counts once.
+    These are the bytes of their results. One in a loop counts once. The bytes that are
+    `predicted` follow from rules, None where there is an op that has none.
     """
 
     segment: int
     kind: str
     count: int
     bytes: int
+    predicted: int | None = None
 
     def __str__(self) -> str:
         times = f"{self.count} {self.kind}{'s' * (self.count != 1)}"
-        return f"segment {self.segment}: {times}, {self.bytes} bytes"
+        told = "" if self.predicted is None else f", {self.predicted} predicted"
+        return f"segment {self.segment}: {times}, {self.bytes} bytes{told}"
 
 
 def collectives_in(segment: int, text: str) -> Iterator[Collective]:
@@ -44,6 +47,21 @@ def collectives_in(segment: int, text: str) -> Iterator[Collective]:
         sizes.setdefault(match[2], []).append(_bytes(match[1]))
     for kind, bytes_of_each in sorted(sizes.items()):
         yield Collective(segment, kind, len(bytes_of_each), sum(bytes_of_each))
+
+
+def beside_predictions(
+    read: Iterable[Collective], segment: int, predicted: Mapping[str, int]
+) -> list[Collective]:
+    """The collectives of a segment, those included that were only predicted."""
+    by_kind = {one.kind: one for one in read}
+    kinds = sorted(by_kind.keys() | {k for k, size in predicted.items() if size})
+    return [
+        replace(
+            by_kind.get(kind, Collective(segment, kind, 0, 0)),
+            predicted=predicted.get(kind, 0),
+        )
+        for kind in kinds
+    ]
 
 
 def _bytes(type_text: str) -> int:

@@ -45,12 +45,14 @@ def _require_devices(needed: int, present: int, op: str) -> None:
         )
 
 
-def device_mesh(declared: Any) -> DeviceMesh | None:
+def device_mesh(declared: Any, op: str = "function") -> DeviceMesh | None:
     """The mesh that is `declared`, or else the one of `jax.set_mesh`, as plain data.
 
     Raises GraphError for what is no mesh of devices of this process.
     """
     jax = importlib.import_module("jax")
+    if isinstance(declared, DeviceMesh):
+        return declared
     if declared is None:
         declared = jax.sharding.get_mesh()
         if declared.empty:
@@ -58,7 +60,7 @@ def device_mesh(declared: Any) -> DeviceMesh | None:
     if not isinstance(declared, jax.sharding.Mesh) or declared.empty:
         raise graph_error(
             "`mesh` must say how devices are arranged",
-            op="function",
+            op=op,
             got=shortened(repr(declared)),
             expected="a jax.sharding.Mesh",
             hint="mesh=graphc.mesh(data=4), or jax.make_mesh((4,), ('data',))",
@@ -67,7 +69,7 @@ def device_mesh(declared: Any) -> DeviceMesh | None:
     if any(d.process_index != jax.process_index() for d in devices):
         raise graph_error(
             "the mesh has devices of other processes, which cannot be shared yet",
-            op="function",
+            op=op,
             got=str(declared),
             hint="a mesh of jax.local_devices() alone",
         )

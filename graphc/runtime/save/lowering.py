@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 from graphc.backends.jax import is_direct
-from graphc.backends.sharding.text import plan_layout
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
@@ -65,7 +64,7 @@ class Lowering(Stages):
             v: kinds[v.dtype.kind] for v in inputs if _is_one_of(v, kinds)
         }
         direct = is_direct(plan)
-        self._inputs = {
+        self.inputs = {
             s.index: inputs if direct else s.inputs
             for s in plan.segments
             if s.rows is None  # whose driver makes arrays of numbers
@@ -74,7 +73,7 @@ class Lowering(Stages):
             s.index: s for s in plan.segments if isinstance(s, GuessingSegment)
         }
         self._op = op
-        self._layout = plan_layout(plan)
+        self._layout = plan.layout
 
     def reads(self, sizes: Container[str]) -> Sequence[str]:
         """The sizes that depend on data, as far as they are given."""
@@ -97,7 +96,7 @@ class Lowering(Stages):
     ) -> Sequence[ConcreteArray]:
         """True sizes of padded arguments are given as integers of Python."""
         index = self.driver.segments[stage]
-        inputs = self._inputs.get(index, ()) if isinstance(index, int) else ()
+        inputs = self.inputs.get(index, ()) if isinstance(index, int) else ()
         arguments = list(structs)
         for i, value in enumerate(inputs):
             arguments[i] = self._numbers.get(value, self._placed(value, structs[i]))

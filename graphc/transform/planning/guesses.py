@@ -45,6 +45,8 @@ class GuessingSegment(Segment):
 def guessed(plan: Plan) -> Plan:
     """The plan with capacities guessed where that makes one segment of two.
 
+    On a mesh, nothing is guessed.
+
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "int32", ("n",))
     >>> f = graphc.function([x], gt.bincount(x), dims="pad")
@@ -52,7 +54,9 @@ def guessed(plan: Plan) -> Plan:
     (1, 1)
     """
     steps = list(plan.steps)
-    if plan.padded is None or any(isinstance(s, PythonLoop) for s in steps):
+    if plan.padded is None or plan.mesh is not None:
+        return plan
+    if any(isinstance(s, PythonLoop) for s in steps):
         return plan
     place = 0
     while place < len(steps):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
@@ -20,6 +21,8 @@ from graphc.transform.planning.forecast import (
 )
 from graphc.transform.planning.grouping import varying
 from graphc.transform.printed_sizes import printed
+from graphc.transform.sharding.layout import MeshLayout, layout_of
+from graphc.transform.sharding.meshes import DeviceMesh
 
 
 @dataclass(frozen=True)
@@ -134,8 +137,9 @@ class Plan:
     compilation. `aliases` maps values to equal values (checked ones to their operands).
     `originals` maps symbols to the symbols that they replace. `casting` says which
     arguments the program takes in other dtypes, `budget` how many compilations the
-    policies were chosen for, or which sizes they leave alone. `rehearse` forecasts for
-    functions that change their plans, and `picture` draws the plan of a function.
+    policies were chosen for, or which sizes they leave alone. `mesh` are the devices
+    that arrays are spread over. `rehearse` forecasts for functions that change their
+    plans, and `picture` draws the plan of a function.
     """
 
     graph: Graph
@@ -146,8 +150,18 @@ class Plan:
     originals: dict[Symbol, Symbol] = field(default_factory=dict)
     casting: Casting = "safe"
     budget: str = ""
+    mesh: DeviceMesh | None = None
     rehearse: Rehearsal | None = field(default=None, compare=False)
     picture: Callable[[], PlanPicture] | None = field(default=None, compare=False)
+
+    @cached_property
+    def layout(self) -> MeshLayout | None:
+        """Where its arrays lie on the mesh; None where there is none."""
+        if self.mesh is None:
+            return None
+        pad = self.padded
+        sizes = ({}, {}) if pad is None else (pad.policies, pad.capacities)
+        return layout_of(self.mesh, *sizes, self.graph.nodes)
 
     @property
     def called(self) -> Graph:

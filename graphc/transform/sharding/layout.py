@@ -1,29 +1,48 @@
 """Layouts: along which axes of a mesh the axes of arrays lie."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from graphc.errors import graph_error
-from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
+from graphc.transform.sharding.by_hand import MeshAxes, behind_choices, chosen_axes
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import Sharded
-
-MeshAxes = tuple[str | None, ...]  # of a mesh, for each axis of an array
 
 
 @dataclass(frozen=True)
 class MeshLayout:
-    """The axes of a mesh along which sizes are spread, by the symbols of capacities."""
+    """The axes of a mesh along which sizes are spread, by the symbols of capacities.
+
+    Values that are `chosen` lie as they are told by hand; JAX decides about those that
+    are `open`.
+    """
 
     mesh: DeviceMesh
     axes: Mapping[Symbol, str]
+    chosen: Mapping[Value, MeshAxes] = field(default_factory=dict)
+    open: Set[Value] = frozenset()
 
     def of(self, value: Value) -> MeshAxes | None:
         """Where the axes of a stored value lie; None where JAX decides that.
+
+        Sizes that are spread come before a choice by hand for arguments alone.
+        """
+        if value.node.primitive is INPUT:
+            by_sizes = self._of_sizes(value)
+            chosen = self.chosen.get(value)
+            return by_sizes if chosen is None or any(by_sizes or ()) else chosen
+        if value in self.chosen or value in self.open:
+            return self.chosen.get(value)
+        return self._of_sizes(value)
+
+    def _of_sizes(self, value: Value) -> MeshAxes | None:
+        """Where the axes lie whose sizes are spread; None where JAX decides that.
 
         An axis lies along that of a factor of its size: rows of `capacity * length`
         elements are spread as those of `capacity`. Sizes of bodies are not told.
@@ -36,6 +55,16 @@ class MeshLayout:
             if axis is None and isinstance(size, Dim):
                 decided = decided and self.axes.keys().isdisjoint(size.symbols)
         return tuple(axes) if decided or any(axes) else None
+
+    def is_spread(self, value: Value) -> bool:
+        """Whether elements along one of the axes may be spread by a size."""
+        sizes = [n for n in value.type.shape if isinstance(n, Dim)]
+        return any(not self.axes.keys().isdisjoint(n.symbols) for n in sizes)
+
+    @property
+    def devices(self) -> dict[Symbol, int]:
+        """The numbers of devices that capacities are multiples of."""
+        return {symbol: self.mesh.size(axis) for symbol, axis in self.axes.items()}
 
     def _axis(self, size: Size, taken: Sequence[str | None]) -> str | None:
         """The mesh axis that the elements of a size are spread along, if any."""
@@ -55,15 +84,22 @@ def without_last_whole(axes: Sequence[str | None]) -> Sequence[str | None]:
 
 
 def layout_of(
-    policies: Mapping[Symbol, Policy], capacities: Mapping[Symbol, Symbol]
-) -> MeshLayout | None:
-    """The layout under policies; None where nothing is sharded."""
+    mesh: DeviceMesh,
+    policies: Mapping[Symbol, Policy],
+    capacities: Mapping[Symbol, Symbol],
+    nodes: Iterable[Node],
+) -> MeshLayout:
+    """The layout of nodes on a mesh, under policies."""
+    axes, nodes = spread_capacities(capacities, policies), list(nodes)
+    return MeshLayout(mesh, axes, chosen_axes(nodes), behind_choices(nodes))
+
+
+def spread_capacities(
+    capacities: Mapping[Symbol, Symbol], policies: Mapping[Symbol, Policy]
+) -> dict[Symbol, str]:
+    """The axes of the mesh that sizes are spread along, by their capacities."""
     pairs = [(capacity, policies[symbol]) for symbol, capacity in capacities.items()]
-    shards = {c: p for c, p in pairs if isinstance(p, Sharded)}
-    if not shards:
-        return None
-    mesh = next(iter(shards.values())).mesh
-    return MeshLayout(mesh, {c: p.axis for c, p in shards.items()})
+    return {c: p.axis for c, p in pairs if isinstance(p, Sharded)}
 
 
 def check_shards(graph: Graph, policies: Mapping[Symbol, Policy]) -> None:

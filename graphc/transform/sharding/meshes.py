@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from math import prod
 
+from graphc.errors import SourceLocation, graph_error
+from graphc.ir.namespace import misspelled
+
 
 @dataclass(frozen=True)
 class DeviceMesh:
@@ -28,6 +31,20 @@ class DeviceMesh:
     def __str__(self) -> str:
         axes = zip(self.names, self.sizes, strict=True)
         return ", ".join(f"{name}={size}" for name, size in axes)
+
+
+def check_axis(
+    mesh: DeviceMesh, axis: str, op: str, got: str, where: SourceLocation | None = None
+) -> None:
+    """Raise GraphError, for an `op`, where a mesh has no such axis."""
+    if axis not in mesh.names:
+        raise graph_error(
+            f"the mesh has no axis {axis!r}" + misspelled(axis, list(mesh.names)),
+            op=op,
+            got=got,
+            expected=f"one of {', '.join(map(repr, mesh.names))}",
+            where=where,
+        )
 
 
 NO_MESH = DeviceMesh((), (), (0,))

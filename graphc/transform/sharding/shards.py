@@ -7,12 +7,11 @@ from typing import Any
 
 from graphc.errors import at_its_caller, graph_error, shortened
 from graphc.ir.graph.nodes import Node
-from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.policies import Pad, Policy
-from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh
+from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh, check_axis
 
 
 @at_its_caller
@@ -77,7 +76,7 @@ class Sharded(Pad):
         return "give graphc.Pad() instead of Shard: the program is on one device then"
 
 
-def sharded_dims(dims: Any, mesh: DeviceMesh | None) -> Any:
+def sharded_dims(dims: Any, mesh: DeviceMesh | None, op: str = "function") -> Any:
     """`dims` with shards of a mesh; they are the same where there are none.
 
     Raises GraphError without a mesh, for an axis that it has not, and for a shard of
@@ -86,14 +85,14 @@ def sharded_dims(dims: Any, mesh: DeviceMesh | None) -> Any:
     if isinstance(dims, Shard):
         raise graph_error(
             "a shard is for a size that is named: one array has several",
-            op="function",
+            op=op,
             got=f"dims={dims!r}",
             hint=f'dims={{"batch": graphc.Shard({dims.axis!r})}}',
         )
     if not isinstance(dims, Mapping):
         return dims
     return {
-        key: _sharded(key, policy, mesh) if isinstance(policy, Shard) else policy
+        key: _sharded(key, policy, mesh, op) if isinstance(policy, Shard) else policy
         for key, policy in dims.items()
     }
 
@@ -135,23 +134,16 @@ def mesh_of(dims: Any) -> DeviceMesh | None:
     return next((p.mesh for p in policies if isinstance(p, Sharded)), None)
 
 
-def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None) -> Sharded:
+def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sharded:
     got = f"dims={{{key if isinstance(key, str) else shown_name(key)!r}: {shard!r}}}"
     if mesh is None:
         raise graph_error(
             "there is no mesh to shard over",
-            op="function",
+            op=op,
             got=got,
             hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) before",
         )
-    if shard.axis not in mesh.names:
-        raise graph_error(
-            f"the mesh has no axis {shard.axis!r}"
-            + misspelled(shard.axis, list(mesh.names)),
-            op="function",
-            got=got,
-            expected=f"one of {', '.join(map(repr, mesh.names))}",
-        )
+    check_axis(mesh, shard.axis, op, got)
     return _in_multiples(shard.pad, mesh.size(shard.axis), shard.axis, mesh)
 
 

@@ -12,7 +12,8 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Dim
-from graphc.transform.sharding.layout import MeshAxes, MeshLayout
+from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.layout import MeshLayout
 
 # The axes, of the inputs and the results alike, that are to be whole.
 WHOLE: RuleTable[Callable[[Node], Iterable[int]]] = RuleTable("axes that stay whole")

@@ -85,7 +85,23 @@ def of_data():
     return [x], [positive, gt.sum(positive, axis=0), x * 2]
 
 
-PROGRAMS = regression, statistics, recurrence, transforms, branches, of_data
+def draws():
+    """Draws by keys, along a batch and for each of its rows: those of one device."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    w = gt.tensor("w", "float32", (3,))
+    keys = gt.random.split(gt.random.key(3), 4)
+    batch = x.shape[0]
+    kept = gt.random.bernoulli(keys[0], 0.7, x.shape)
+    y = gt.where(kept, x * w, 0) + gt.random.normal(keys[1], x.shape)
+    drawn_apart = gt.random.split(keys[2], batch)
+    rows = graphc.vmap(lambda k, row: row * gt.random.uniform(k, (3,)))(drawn_apart, x)
+    classes = gt.random.categorical(keys[3], x)
+    order = gt.random.permutation(keys[3], x[:, 0])
+    loss = gt.mean((y + rows) ** 2)
+    return [x, w], [loss, graphc.grad(loss, w), rows, classes, order]
+
+
+PROGRAMS = regression, statistics, recurrence, transforms, branches, of_data, draws
 
 
 def arguments(inputs, batch):

@@ -6,11 +6,15 @@ import jax
 from jax.sharding import SingleDeviceSharding
 
 from graphc.importers.jax.trace.tracing import is_array
+from graphc.transform.sharding.meshes import DeviceMesh
 
 
-def why_left(leaf: object) -> str:
-    """Why a call with this argument is left to JAX; "" where it need not be."""
-    if is_spread(leaf):
+def why_left(leaf: object, mesh: DeviceMesh | None = None) -> str:
+    """Why a call with this argument is left to JAX; "" where it need not be.
+
+    A program on a mesh takes arrays from wherever they lie.
+    """
+    if mesh is None and is_spread(leaf):
         return "its arguments are sharded"
     return "" if is_array(leaf) else f"an argument is no array: {jax.typeof(leaf)}"
 

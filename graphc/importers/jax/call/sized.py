@@ -185,6 +185,10 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         if self._options.backend != "jax":
             hint = 'leave backend="numpy" out'
             raise graph_error("a NumPy program is not exported", op="export", hint=hint)
+        if self._options.mesh is not None:
+            problem = "a program whose sizes are sharded cannot be exported yet"
+            hint = "export it without Shard, for one device"
+            raise graph_error(problem, op="export", hint=hint)
         specs = self._specs_ahead(call)
         return asked(self._function, call, specs, self._shapes, self._options)
 

@@ -29,6 +29,7 @@ class Choices(TypedDict, total=False):
     rewrites: Rules
     backend: Backend
     decisions: Any
+    mesh: Any
     donate_argnums: Any
     donate_argnames: Any
     keep_unused: bool

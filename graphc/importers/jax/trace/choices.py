@@ -15,6 +15,8 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.policies import NAMED, Bound, Policy
+from graphc.transform.sharding.meshes import DeviceMesh
+from graphc.transform.sharding.shards import mesh_of
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _NAMES = 'shapes="n _" names axes: a word for each, of each array'
@@ -29,6 +31,11 @@ class Options:
     backend: Backend
     decisions: SavedDecisions | None = None  # of other processes
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
+
+    @property
+    def mesh(self) -> DeviceMesh | None:
+        """The devices that sizes are sharded over, if any are."""
+        return mesh_of(self.dims)
 
 
 class CallersError(Exception):
@@ -54,6 +61,13 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
     """
     check_options("jit", options.backend, options.rewrites, options.dims)
     names = names_said(shapes)
+    if options.mesh is not None and shapes is None:
+        raise graph_error(
+            "sizes are sharded by their names, and no axis has one",
+            op="jit",
+            got=f"dims={shortened(repr(list(options.dims)))}",
+            hint=_NAMES,
+        )
     if not isinstance(options.dims, Mapping):
         return
     for key, policy in options.dims.items():

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from graphc.analysis.spread import is_spread
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
@@ -229,15 +230,24 @@ class TileConsumers(Streamed):
         return [*self.shown, *(node.outputs[0] for node in self.reductions)]
 
 
+def _is_spread(region: TileConsumers) -> bool:
+    """Whether a loop over a region would take rows that are on several devices."""
+    sizes = (n for node in region.nodes for v in node.inputs for n in v.type.shape)
+    return any(map(is_spread, sizes))
+
+
 def best_region(
     seed: Value, facts: GraphFacts, inside: Container[Size] = ()
 ) -> TileConsumers | None:
     """The region along the best axis of a large value; None if none pays.
 
-    Axes of a size that is `inside` are no choice.
+    Axes of a size that is `inside` are no choice. Arrays that are spread over devices
+    are left to them.
     """
     shape = seed.type.shape
+    if any(map(is_spread, shape)):
+        return None
     axes = [a for a in facts.large[seed].axes if shape[a] not in inside]
     regions = [TileConsumers({seed: axis}, facts) for axis in axes]
-    gaining = [region for region in regions if region.gains]
+    gaining = [region for region in regions if region.gains and not _is_spread(region)]
     return min(gaining, key=lambda r: r.cost, default=None)

@@ -1,0 +1,28 @@
+"""Sizes whose elements are spread over devices, while rules look at a graph.
+
+A loop over tiles of such an array would have all devices do all of its steps, one after
+the other, on rows that are gathered: XLA gives each the carry as a whole.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from graphc.ir.sizes.dims import Dim, Size, Symbol
+
+_spread: ContextVar[frozenset[Symbol]] = ContextVar("_spread", default=frozenset())
+
+
+def is_spread(size: Size) -> bool:
+    """Whether an axis of this size is spread over devices."""
+    return isinstance(size, Dim) and not _spread.get().isdisjoint(size.symbols)
+
+
+@contextmanager
+def spreading(symbols: Iterable[Symbol]) -> Iterator[None]:
+    """Within: sizes of these symbols are spread."""
+    token = _spread.set(frozenset(symbols))
+    try:
+        yield
+    finally:
+        _spread.reset(token)

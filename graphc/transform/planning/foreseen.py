@@ -1,0 +1,66 @@
+"""The messages between devices that rules foresee for a plan, segment by segment."""
+
+from collections.abc import Sequence
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.sizes.dims import Dim, substitute, symbol_dim
+from graphc.transform.planning.plan import Plan, PlanStep, PythonLoop, Segment
+from graphc.transform.sharding.messages import Follower, Messages
+
+
+def foreseen(plan: Plan) -> dict[int, Messages]:
+    """The messages of each segment, by its index; nothing where there is no mesh."""
+    if plan.layout is None:
+        return {}
+    follower = Follower(plan.layout)
+    messages: dict[int, Messages] = {}
+    for step in plan.steps:
+        messages |= _of_step(plan, step, follower)
+    return messages
+
+
+def foreseen_bytes(
+    plan: Plan, index: int, inputs: Sequence[Value], shapes: Sequence[Sequence[int]]
+) -> dict[str, int] | None:
+    """The bytes of messages of a segment, by kind, where its inputs have these shapes.
+
+    None where there is an op of which no rule tells them.
+    """
+    told = foreseen(plan).get(index)
+    if told is None or told.unforeseen:
+        return None
+    sizes = {
+        size.symbols[0]: n
+        for value, shape in zip(inputs, shapes, strict=False)
+        for size, n in zip(value.type.shape, shape, strict=True)
+        if isinstance(size, Dim) and size is symbol_dim(size.symbols[0])
+    }
+    known = {kind: substitute(size, sizes) for kind, size in told.bytes.items()}
+    numbers = {kind: size for kind, size in known.items() if isinstance(size, int)}
+    return numbers if len(numbers) == len(known) else None
+
+
+def _of_step(plan: Plan, step: PlanStep, follower: Follower) -> dict[int, Messages]:
+    if isinstance(step, PythonLoop):
+        values = [*step.node.inputs], [*step.node.outputs]
+        told = _undecided(plan, step.node, *values, follower)
+        return {segment.index: told for segment in step.body.segments}
+    if not isinstance(step, Segment):
+        return {}
+    inputs, outputs = [*step.inputs], [*map(plan.resolve, step.outputs)]
+    if step.rows is not None:
+        told = _undecided(plan, step.nodes[0], inputs, outputs, follower)
+    else:
+        told = follower.messages(step.nodes, map(plan.resolve, inputs), outputs)
+    return {step.index: told}
+
+
+def _undecided(
+    plan: Plan,
+    node: Node,
+    inputs: list[Value],
+    outputs: list[Value],
+    follower: Follower,
+) -> Messages:
+    """The messages of what is called piece by piece, which no rule tells."""
+    return follower.undecided(node, [*map(plan.resolve, inputs)], outputs)

@@ -1,0 +1,173 @@
+"""Axes whose parts devices work on by themselves, and those whose results they join.
+
+Loops that take arrays part by part have such rules, for tiles; here are those of ops
+that are not tiled, and of what is summed over an axis.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.sizes.polynomials import polynomial
+from graphc.ir.types import same_size
+from graphc.ops.common.monoids import MONOIDS
+from graphc.rewriting.loops.find.axis_rules import operand_axes
+
+OperandAxis = Sequence[int | None]
+AxesOfOperands = Sequence[Iterable[int]]
+PARTED: RuleTable[Callable[[Node, int], OperandAxis | None]] = RuleTable(
+    "axes of operands that parts along an axis of the result are made of"
+)
+JOINED: RuleTable[Callable[[Node], AxesOfOperands]] = RuleTable(
+    "axes of operands over which results of parts are joined by an all-reduce"
+)
+
+
+def parted_axes(node: Node, axis: int) -> OperandAxis | None:
+    """Per operand, the axis whose parts make those along `axis` of the result.
+
+    None for an operand that all parts share; None for all of them where there is no
+    such axis.
+    """
+    rule = PARTED.find(node.primitive)
+    return operand_axes(node, axis, tiled=True) if rule is None else rule(node, axis)
+
+
+def joined_axes(node: Node) -> AxesOfOperands:
+    """Per operand, the axes over which results of parts are joined."""
+    rule = JOINED.find(node.primitive)
+    return () if rule is None else rule(node)
+
+
+@JOINED.of(*MONOIDS.rules)
+def _of_reduction(node: Node) -> AxesOfOperands:
+    return [node.params["axes"]]
+
+
+@JOINED.of(OP.count_nonzero)
+def _of_all(node: Node) -> AxesOfOperands:
+    return [range(node.inputs[0].type.rank)]
+
+
+@JOINED.of(OP.matmul)
+def _of_matmul(node: Node) -> AxesOfOperands:
+    x, y = node.inputs
+    return [[x.type.rank - 1], [max(y.type.rank - 2, 0)]]
+
+
+@JOINED.of(OP.vecdot)
+def _of_vecdot(node: Node) -> AxesOfOperands:
+    return [[v.type.rank - 1] for v in node.inputs]
+
+
+@JOINED.of(OP.tensordot)
+def _of_tensordot(node: Node) -> AxesOfOperands:
+    axes: AxesOfOperands = node.params["axes"]
+    return axes
+
+
+@PARTED.of(OP.reshape)
+def _parts_of_reshape(node: Node, axis: int) -> OperandAxis | None:
+    """Rows that are joined, or parted, stay in the order of devices."""
+    before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
+    if axis or not before or not _share_a_factor(before[0], after[0]):
+        return None
+    return [0]
+
+
+def _share_a_factor(n: Size, m: Size) -> bool:
+    """Whether two sizes are multiples of one that varies."""
+    if not isinstance(n, Dim) or not isinstance(m, Dim):
+        return False
+    terms = [*polynomial(n).items(), *polynomial(m).items()]
+    return bool(set.intersection(*(set(monomial) for monomial, _ in terms)))
+
+
+@PARTED.of(OP.einsum)
+def _parts_of_einsum(node: Node, axis: int) -> OperandAxis:
+    inputs, output = _labels(node)
+    letter = output[axis]
+    return [labels.index(letter) if letter in labels else None for labels in inputs]
+
+
+@JOINED.of(OP.einsum)
+def _of_einsum(node: Node) -> AxesOfOperands:
+    """For two operands: of more, products of some may be summed first."""
+    inputs, output = _labels(node)
+    if len(inputs) > 2:
+        return []
+    return [[a for a, x in enumerate(labels) if x not in output] for labels in inputs]
+
+
+def _labels(node: Node) -> tuple[list[str], str]:
+    inputs, output = node.params["subscripts"].split("->")
+    return inputs.split(","), output
+
+
+@PARTED.of(OP.conv)
+def _parts_of_conv(node: Node, axis: int) -> OperandAxis | None:
+    """Images, and kernels where each takes all channels."""
+    if axis == 0:
+        return [0, None]
+    return [None, 0] if axis == 1 and _takes_all(node) else None
+
+
+@JOINED.of(OP.conv)
+def _of_conv(node: Node) -> AxesOfOperands:
+    return [[1], [1]] if _takes_all(node) else []
+
+
+def _takes_all(node: Node) -> bool:
+    return same_size(node.params["groups"], 1)
+
+
+@PARTED.of(OP.gather)
+def _parts_of_gather(node: Node, axis: int) -> OperandAxis:
+    x, *indices = node.inputs
+    axes = node.params["axes"]
+    start, points = _points(axes, indices)
+    if start <= axis < start + points:
+        return [None, *_aligned(indices, start + points - axis)]
+    return [_left(x, axes)[axis - points * (axis >= start)], *[None] * len(indices)]
+
+
+@PARTED.of(OP.scatter)
+def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
+    x, update, *indices = node.inputs
+    axes = node.params["axes"]
+    if axis in axes:
+        return None
+    start, points = _points(axes, indices)
+    left = _left(x, axes).index(axis)
+    behind = len(_left(x, axes)) - left + points * (left < start)
+    return [axis, *_aligned([update], behind), *[None] * len(indices)]
+
+
+@JOINED.of(OP.scatter)
+def _of_scatter(node: Node) -> AxesOfOperands:
+    """Updates that are added at places, of which each device knows some."""
+    x, update, *indices = node.inputs
+    if node.params["how"] != "add":
+        return []
+    start, points = _points(node.params["axes"], indices)
+    first = update.type.rank - (len(_left(x, node.params["axes"])) - start) - points
+    places = range(max(first, 0), max(first + points, 0))
+    return [[], places, *(range(i.type.rank) for i in indices)]
+
+
+def _points(axes: Sequence[int], indices: Sequence[Value]) -> tuple[int, int]:
+    """The first axis of a result that index arrays make, and how many they make."""
+    adjacent = list(axes) == list(range(axes[0], axes[0] + len(axes)))
+    return axes[0] if adjacent else 0, max(i.type.rank for i in indices)
+
+
+def _left(x: Value, axes: Sequence[int]) -> list[int]:
+    return [a for a in range(x.type.rank) if a not in axes]
+
+
+def _aligned(values: Sequence[Value], behind: int) -> list[int | None]:
+    """The axis of each value that is so far from its end, where it has one."""
+    ranks = [v.type.rank for v in values]
+    return [n - behind if n >= behind else None for n in ranks]

@@ -1,0 +1,103 @@
+"""Messages that rules foresee, and those of XLA: run on eight devices."""
+
+import graphc
+import graphc.tensor as gt
+from tests.transform.sharding import laid_by_hand, sharded_programs
+
+MESH = graphc.mesh(data=4)
+ROWS = {"batch": graphc.Shard("data")}
+
+
+def perceptron():
+    """Blocks that are alike, which are printed as one function, and their momentum."""
+    x = gt.tensor("x", "float32", ("batch", 8))
+    t = gt.tensor("t", "float32", ("batch",))
+    weights = [gt.tensor(f"w{i}", "float32", (8, 8)) for i in range(6)]
+    speeds = [gt.tensor(f"s{i}", "float32", (8, 8)) for i in range(6)]
+    h = x
+    for w in weights:
+        h = gt.nn.gelu(h @ w) + h
+    loss = gt.mean((gt.sum(h, axis=1) - t) ** 2)
+    slopes = graphc.grad(loss, weights)
+    speeds_after = [0.9 * s + 0.1 * g for s, g in zip(speeds, slopes, strict=True)]
+    after = [w - 0.1 * s for w, s in zip(weights, speeds_after, strict=True)]
+    return [x, t, *weights, *speeds], [loss, *after, *speeds_after]
+
+
+def recurrent():
+    """A loop over time with a batch in its carry, and its gradient."""
+    x = gt.tensor("x", "float32", ("batch", 6, 3))
+    w, u = (gt.tensor(n, "float32", (k, 4)) for n, k in (("w", 4), ("u", 3)))
+
+    def step(c, row):
+        c = gt.tanh(c @ w + row @ u)
+        return c, c
+
+    start = gt.zeros((x.shape[0], 4), "float32")
+    last, ys = gt.scan(step, start, gt.transpose(x, (1, 0, 2)))
+    loss = gt.mean(last**2) + gt.mean(ys**2)
+    return [x, w, u], [loss, *graphc.grad(loss, [w, u])]
+
+
+def attending():
+    """An embedding, attention and a softmax over words, with all gradients."""
+    x = gt.tensor("x", "int32", ("batch", 8))
+    table = gt.tensor("table", "float32", (50, 16))
+    q, k, v = (gt.tensor(n, "float32", (16, 16)) for n in "qkv")
+    h = table[x]
+    heads = lambda w: gt.reshape(h @ w, (x.shape[0], 8, 2, 8))
+    scores = gt.einsum("bthd,bshd->bhts", heads(q), heads(k))
+    mixed = gt.einsum("bhts,bshd->bthd", gt.nn.softmax(scores), heads(v))
+    flat = gt.reshape(mixed, (-1, 16))
+    logits = gt.nn.log_softmax(flat @ table.T)
+    loss = -gt.mean(gt.sum(logits * logits, axis=1))
+    return [x, table, q, k, v], [loss, *graphc.grad(loss, [table, q, k, v])]
+
+
+def convolved():
+    """Images through a convolution, and the gradient of its kernel."""
+    x = gt.tensor("x", "float32", ("batch", 3, 8, 8))
+    w = gt.tensor("w", "float32", (4, 3, 3, 3))
+    d = gt.tensor("d", "float32", (4, 2))
+    h = gt.mean(gt.nn.relu(gt.nn.conv(x, w)), axis=(2, 3)) @ d
+    loss = gt.mean(h**2)
+    return [x, w, d], [loss, *graphc.grad(loss, [w, d])]
+
+
+def compiled(program, dims=ROWS, mesh=MESH):
+    inputs, outputs = program()
+    return graphc.function(inputs, outputs, dims=dims, mesh=mesh)
+
+
+def tiled():
+    """Temporaries that one device would compute in tiles, where a batch is large."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    w, v = gt.tensor("w", "float32", (3, 64)), gt.tensor("v", "float32", (64,))
+    loss = gt.mean((gt.tanh(x @ w) @ v) ** 2)
+    return [x, w, v], [loss, *graphc.grad(loss, [w, v])]
+
+
+def compared(function, batch=13):
+    """Compare the bytes for a batch, which is uneven."""
+    read = function.collectives({"batch": batch})
+    assert read and all(one.count for one in read), [*map(str, read)]
+    for one in read:
+        assert one.predicted is not None, function.explain()
+        assert abs(one.predicted - one.bytes) <= 0.1 * one.bytes, str(one)
+    (line,) = [x for x in function.explain().splitlines() if "sends, by rule" in x]
+    assert all(one.kind in line for one in read), line
+
+
+if __name__ == "__main__":
+    for program in (perceptron, recurrent, attending, convolved):
+        compared(compiled(program))
+    compared(compiled(sharded_programs.regression))
+    compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
+    compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, laid_by_hand.MESH))
+    x = gt.tensor("x", "complex64", ("batch", 3))
+    # There is no prediction where XLA decides.
+    f = compiled(lambda: ([x], [gt.sort(gt.real(x), axis=0), gt.sum(x)]))
+    assert all(one.predicted is None for one in f.collectives({"batch": 13}))
+    lines = [line for line in f.explain().splitlines() if "sort at" in line]
+    assert len(lines) == 1 and lines[0].startswith("    no rule for sort at ")
+    assert lines[0].endswith(": 12*batch_capacity bytes, if XLA gathers them"), lines

@@ -1,0 +1,18 @@
+"""Messages between devices, as rules foresee them."""
+
+import graphc
+import graphc.tensor as gt
+from graphc.transform.planning.foreseen import foreseen
+from tests.on_devices import on_devices
+
+
+def test_bytes_are_those_that_xla_sends():
+    on_devices(8, "-m", "tests.transform.sharding.foreseen_programs")
+
+
+def test_one_device_sends_nothing():
+    x = gt.tensor("x", "float32", ("n",))
+    dims, mesh = {"n": graphc.Shard("data")}, graphc.mesh(data=1)
+    f = graphc.function([x], [gt.sum(x), gt.sort(x)], dims=dims, mesh=mesh)
+    assert "    sends, by rule: nothing" in f.explain().splitlines()
+    assert foreseen(graphc.function([x], gt.sum(x)).plan) == {}
