@@ -1,5 +1,6 @@
 """The exceptions that users see, their place, and the layout of their messages."""
 
+import contextlib
 import functools
 import linecache
 import os
@@ -7,14 +8,14 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Literal, TypeVar, get_args
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 OWN_FILES = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = OWN_FILES, OWN_FILES[:-1] + "_serving" + os.sep, "<graphc ", functools.__file__
+_BETWEEN = functools.__file__, contextlib.__file__  # which ours are called through
+_OURS = OWN_FILES, OWN_FILES[:-1] + "_serving" + os.sep, "<graphc ", *_BETWEEN
 _LIBRARY = re.compile(
     r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch|pytensor|pymc)[\\/]"
 )
@@ -265,7 +266,7 @@ _INSIDE = _Inside()
 
 def is_own(filename: str) -> bool:
     """Whether a file is graphc's own, or the text of a program."""
-    return filename.startswith(_OURS) and filename != functools.__file__
+    return filename.startswith(_OURS) and filename not in _BETWEEN
 
 
 def is_library(filename: str) -> bool:
@@ -343,7 +344,7 @@ class standing_at:
         _STAND.place = self._outer
 
 
-@contextmanager
+@contextlib.contextmanager
 def within_block(name: str) -> Iterator[None]:
     """Within: nodes are made for a function that the user marked as a block."""
     outer = _STAND.block
@@ -375,6 +376,7 @@ def user_place() -> SourceLocation:
     return place
 
 
+_RETURNED = {"mapped": "vmap", "recomputed": "checkpoint"}  # functions of ours, by name
 _OPERATIONS = {"getitem": "index"}
 _OPERATIONS |= dict.fromkeys(("getattr", "init", "array_ufunc", "array_function"), "")
 
@@ -387,7 +389,7 @@ def _operation(called: CodeType | None) -> str:
         reflected = name.startswith("r") and name not in ("round", "rshift")
         name = name[1:] if reflected else name
         name = _OPERATIONS.get(name, name)
-    name = name.removeprefix("method_")
+    name = _RETURNED.get(name, name.removeprefix("method_"))
     return name if name.isidentifier() else ""
 
 
@@ -409,6 +411,14 @@ def describe(
         code = f": {shortened(where.code)}" if where.code else ""
         lines.append(printable(f"  at {where.filename}:{where.line}{code}"))
     return "\n".join(lines)
+
+
+def check_function(function: object, op: str, what: str = "the argument") -> None:
+    """Raises GraphError where a user gives something else for a function."""
+    if not callable(function):
+        got = shortened(printable(repr(function)))
+        hint = f"graphc.{op}(function), or @graphc.{op} above a function"
+        raise graph_error(f"{what} must be a function", op=op, got=got, hint=hint)
 
 
 def graph_error(

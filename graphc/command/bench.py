@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,15 +71,21 @@ def bench(subject: Examined, calls: Sequence[SizesOfCall]) -> Duel:
     _finished(jax.jit(lambda x: x + 1)(0))  # JAX itself begins
     with user_code(f"{subject.name} failed"):
         ours, own_results = _first_calls(subject.compiled, arguments)
-    with user_code(f"jax.jit of {subject.name} failed"):
+    with user_code(f"jax.jit of {subject.name} failed"), _widths(subject):
         theirs, results = _first_calls(rival, arguments)
     agree = all(map(_agree, own_results, results))
     some = arguments[:: max(1, len(arguments) // MOST_TIMED)][:MOST_TIMED]
-    turns = list(_turns(subject.compiled, rival, some))
+    with _widths(subject):
+        turns = list(_turns(subject.compiled, rival, some))
     ratio = statistics.median(a / b for a, b in turns)
     medians = [1e6 * statistics.median(side) for side in zip(*turns, strict=True)]
     call_us = medians[0], medians[1]
     return Duel(len(arguments), ours, theirs, agree, ratio, call_us)
+
+
+def _widths(subject: Examined) -> AbstractContextManager[object]:
+    """Within: JAX has the widths that the compiled program has by itself."""
+    return jax.enable_x64(True) if subject.wide else nullcontext()
 
 
 def _finished(results: object) -> object:

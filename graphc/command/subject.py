@@ -1,5 +1,6 @@
 """The compiled function that a command looks at, and arguments to call it with."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -14,7 +15,7 @@ from graphc.command.sizes import ArraySpec, drawn
 from graphc.command.target import user_code
 from graphc.importers.decorated import Decorated
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import Dim, evaluate
+from graphc.ir.sizes.dims import Dim, evaluate, symbol_dim
 from graphc.runtime.function import Function
 
 SizesOfCall = Mapping[str, int]
@@ -45,7 +46,8 @@ class CompiledFunction(Protocol):
 class Examined:
     """A compiled function; `plain` is what `jax.jit` compiles in its place, or None.
 
-    `arguments` draws the arguments of a call from sizes by name.
+    `arguments` draws the arguments of a call from sizes by name; `wide` is whether the
+    program has arrays of 64 bits, whatever JAX is set to.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Examined:
     plain: Callable[..., Any] | None
     static_argnums: tuple[int, ...]
     arguments: Callable[[SizesOfCall], list[Any]]
+    wide: bool = False
 
     @property
     def is_planned(self) -> bool:
@@ -97,10 +100,25 @@ def subject_of(
     plain = None if of_numpy else getattr(target, "__wrapped__", target)
 
     def arguments(sizes: SizesOfCall) -> list[Any]:
+        missing = _needed(target)[len(specs) :]
+        if missing:
+            names = ", ".join(missing)
+            hint = "add --args 'float32[n]' for each, and --sizes n=8"
+            raise CommandError(f"{name} is called without {names}: {hint}")
         random = np.random.default_rng(SEED)
         return [spec.drawn(sizes, random) for spec in specs]
 
     return Examined(name, compiled, plain, (), arguments)
+
+
+def _needed(function: Callable[..., object]) -> list[str]:
+    """The parameters that a call must give by position, as far as Python tells."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    placed = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [p.name for p in parameters if p.kind in placed and p.default is p.empty]
 
 
 def _refuse(
@@ -119,14 +137,17 @@ def _of_function(name: str, function: Function) -> Examined:
         return [_argument(value, sizes, random) for value in inputs]
 
     plain = function.jax_callable if function.backend == "jax" else None
-    return Examined(name, function, plain, function.static_argnums, arguments)
+    sizes = [i for i, value in enumerate(inputs) if value._symbol is not None]
+    statics = tuple(sorted({*function.static_argnums, *sizes}))  # jax.jit needs each
+    wide = function._prepared.facts.wide
+    return Examined(name, function, plain, statics, arguments, wide)
 
 
 def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> object:
     """An argument for an input: an integer that is a size by its name, or an array."""
     symbol = value._symbol
     if symbol is not None:
-        return _size(symbol, sizes)
+        return _size(symbol_dim(symbol), sizes)
     shape = tuple(_size(n, sizes) for n in value.type.shape)
     return drawn(value.dtype, shape, random)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from graphc.command.errors import CommandError, TargetError
-from graphc.errors import OWN_FILES
+from graphc.command.errors import CommandError, TargetError, without_place
+from graphc.errors import OWN_FILES, GraphError
 
 MOST_LINES = 5
 _NOT_THEIRS = OWN_FILES, "<frozen", "<graphc "
@@ -90,6 +90,8 @@ def _told(error: BaseException) -> str:
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [one for one in lines if not one.filename.startswith(_NOT_THEIRS)]
     shown = traceback.format_list(theirs[-MOST_LINES:])
+    if isinstance(error, GraphError) and not theirs:
+        return without_place(error)
     return "".join([*shown, *traceback.format_exception_only(_bare(error))]).rstrip()
 
 

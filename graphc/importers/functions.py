@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from graphc.errors import graph_error
+from graphc.errors import check_function, graph_error
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.rewriting.default import DEFAULT
@@ -87,6 +87,7 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     >>> print(round(float(f(0.0)), 6))
     0.540302
     """
+    check_function(function, "checkpoint")
     of_values = checkpoints.checkpoint(function)
 
     @wraps(function)
@@ -120,6 +121,7 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     >>> f.source.count("= layer(")
     2
     """
+    check_function(function, "block")
     of_values = blocks.block(function)
 
     @wraps(function)

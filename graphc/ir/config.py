@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any, Literal
 
-from graphc.errors import GraphError, graph_error
+from graphc.errors import NOWHERE, GraphError, graph_error
 from graphc.ir.types import DType, dtype_of
 
 Casting = Literal["exact", "safe", "same_kind"]
@@ -62,12 +62,12 @@ class Config:
 
     __slots__ = (  # and no other
         *("_cache_bytes", "_cache_dir", "_casting", "_float", "_max_bytes"),
-        *("_progress", "dims"),
+        *("_dims", "_progress"),
     )
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._float = dtype_of("float32")
-        self.dims: Any = "auto"
+        self._dims: Any = "auto"
         self._max_bytes = 2**38
         self._casting: Casting = "safe"
         self._cache_dir: str | None = None
@@ -87,12 +87,7 @@ class Config:
             setattr(self, name, read(text))
         except (KeyError, ValueError) as error:  # a GraphError among them
             told = str(error) if isinstance(error, GraphError) else ""
-            raise graph_error(
-                f"the environment variable {variable} cannot be {text!r}",
-                op="config",
-                got=told.partition("\n")[0],
-                expected=_EXPECTED.get(name, ""),
-            ) from None
+            raise _refused(variable, text, told, _EXPECTED.get(name, "")) from None
 
     @property
     def cache_dir(self) -> str | None:
@@ -120,13 +115,36 @@ class Config:
         self._cache_bytes = most
 
     @property
+    def dims(self) -> Any:
+        """The policy for sizes that vary, where `graphc.function` is not told."""
+        return self._dims
+
+    @dims.setter
+    def dims(self, declared: object) -> None:
+        for check in _CHECKS:
+            check(declared, "config")
+        self._dims = declared
+
+    def check_dims_by(self, check: Callable[[object, str], None]) -> None:
+        """Have `dims` checked from now on, by what knows all policies.
+
+        Raises GraphError where the environment has said something else.
+        """
+        _CHECKS.append(check)
+        try:
+            check(self._dims, "config")
+        except GraphError as error:
+            expected = _EXPECTED["dims"]
+            raise _refused("GRAPHC_DIMS", self._dims, str(error), expected) from None
+
+    @property
     def casting(self) -> Casting:
         """Which arguments of other dtypes are taken: "exact", "safe" or "same_kind"."""
         return self._casting
 
     @casting.setter
     def casting(self, rule: object) -> None:
-        self._casting = check_casting(rule)
+        self._casting = check_casting(rule, "config")
 
     @property
     def float(self) -> DType:
@@ -138,7 +156,9 @@ class Config:
     def float(self, name: object) -> None:
         dtype = dtype_of(name)
         if dtype.kind != "f" and dtype.name != "bfloat16":
-            raise graph_error(f"the default float cannot be {dtype.name}")
+            expected = "float16, float32, float64 or bfloat16"
+            problem = f"the default float cannot be {dtype.name}"
+            raise graph_error(problem, op="config", expected=expected)
         self._float = dtype
 
     @property
@@ -149,7 +169,8 @@ class Config:
     @max_bytes.setter
     def max_bytes(self, most: object) -> None:
         if isinstance(most, bool) or not isinstance(most, int) or most < 16:
-            raise graph_error("max_bytes is an integer, at least 16", got=repr(most))
+            problem = "max_bytes is an integer, at least 16"
+            raise graph_error(problem, op="config", got=repr(most))
         self._max_bytes = most
 
     @property
@@ -164,6 +185,22 @@ class Config:
         self._progress = told
 
 
+_CHECKS: list[Callable[[object, str], None]] = []
+
+
+def _refused(
+    variable: str, text: str, told: str, expected: str = ""
+) -> GraphError:
+    """The error of a variable of the environment: no line of the user's is at fault."""
+    said = [x for x in told.splitlines() if x.startswith("  expected: ")]
+    return graph_error(
+        f"the environment variable {variable} cannot be {text!r}",
+        op="config",
+        expected=expected or "".join(said).removeprefix("  expected: "),
+        where=NOWHERE,
+    )
+
+
 # How the text of a variable of the environment becomes the value of a setting.
 _READ: dict[str, Callable[[str], Any]] = {
     "float": str,
@@ -175,6 +212,8 @@ _READ: dict[str, Callable[[str], Any]] = {
     "progress": {"0": False, "1": True}.__getitem__,
 }
 _EXPECTED = {
+    "dims": "auto, specialize, pad or bound",
+    "float": "float16, float32, float64 or bfloat16",
     "max_bytes": "an integer, at least 16",
     "cache_bytes": "a number of bytes",
     "progress": "0 or 1",

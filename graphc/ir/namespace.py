@@ -21,6 +21,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
 UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 OF_VALUES = ("getitem", "size_value", "updates_of")  # which users write otherwise
+_INDEXING = "basic_index", "gather", "scatter", "slice_update"
+_WRITTEN = dict.fromkeys(_INDEXING, "index")
 SPACES = ("fft", "linalg", "nn", "random", "special")
 HELP_TEXTS = ("functions", "help.txt")  # regenerated as `help`
 
@@ -48,7 +50,12 @@ def user_op(op: str) -> str:
     called = user_place().called
     if op.endswith(f".{called}"):
         return op
-    return public_name(called) or op
+    return op_as_written(called, op)
+
+
+def op_as_written(called: str, op: str) -> str:
+    """The function that a user called, or else a primitive as users know it."""
+    return public_name(called) or _WRITTEN.get(op, op)
 
 
 def misspelled(name: str, known: Sequence[str]) -> str:

@@ -52,9 +52,12 @@ def _found(name: Any) -> DType:
         return DTYPES[name]
     if name is None:  # which NumPy takes for float64
         raise TypeError
+    if isinstance(name, tuple):  # NumPy reads ("n", 3) as three integers
+        raise TypeError
     dtype = np.dtype(name)
     if dtype.name not in DTYPES:
-        raise graph_error(f"dtype {dtype} is not supported", hint=_known())
+        shown = name.__name__ if isinstance(name, type) else name
+        raise graph_error(f"dtype {shown} is not supported", hint=_known())
     return DTYPES[dtype.name]
 
 
@@ -65,6 +68,8 @@ def _meant(name: object) -> str:
     if isinstance(name, int):
         if user_place().called in ("normal", "uniform"):
             return "a key and the shape come first, as (gt.random.key(0), (3,))"
+        if user_place().called in ("mean", "sum", "prod", "var", "std", "all", "any"):
+            return "several axes stand in one tuple, as axis=(0, 1)"
         return "the sizes of a shape stand in one tuple, as (3, 4)"
     return _known()
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.errors import CallError, describe, user_place
 from graphc.ir.forks import jax_is_lost
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.types import ConcreteArray, NDArray
 from graphc.pymc.data import FixedSizes, ModelData, SeenData
-from graphc.pymc.values import FreeValues
+from graphc.pymc.values import FreeValues, require_model
 from graphc.pytensor.forked import numpy_options, tell_of_numpy
 from graphc.pytensor.gradients import value_and_grad
 from graphc.pytensor.linker import CALLED_OFTEN, mode
@@ -98,6 +99,7 @@ class LogDensity:
     """
 
     def __init__(self, model: "Model", **options: Any) -> None:
+        require_model(model, "logp_and_grad")
         self._model, self._options = model, {**CALLED_OFTEN, **options}
         self._free = FreeValues(model)
         self._density = self._free.of_vector(model.logp())
@@ -157,9 +159,29 @@ class LogDensity:
     def __call__(self, values: object) -> ValueAndSlope:
         """The log density and its gradient, with the data that the model has now."""
         bound: BoundDensity | None = self.__dict__.get("_bound")
-        if bound is None or jax_is_lost() or not bound.seen.is_still():
-            return self._anew()(values)
-        return bound.call(values)
+        try:
+            if bound is None or jax_is_lost() or not bound.seen.is_still():
+                return self._anew()(values)
+            return bound.call(values)
+        except CallError:
+            self._require_vector(values)
+            raise
+
+    def _require_vector(self, values: object) -> None:
+        """Raise CallError where these are not as many numbers as are free."""
+        expected = self._free.joined(self._model.initial_point()).shape
+        sizes = np.asarray(values).shape
+        if isinstance(values, (str, dict)) or sizes != expected:
+            shape = "" if isinstance(values, dict) else f" of shape {sizes}"
+            text = describe(
+                "the free values come as one vector",
+                op="logp_and_grad",
+                got=f"{type(values).__name__}{shape}",
+                expected=f"{expected[0]} numbers: {', '.join(self.names)}",
+                hint="f.initial is such a vector, at which PyMC starts",
+                where=user_place(),
+            )
+            raise CallError(text, "shape") from None
 
     def _anew(self) -> DensityCall:
         """The function for the data of now, which is kept until they change."""

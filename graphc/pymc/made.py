@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphc.pymc.data import same_objects
 from graphc.pymc.density import LogDensity
+from graphc.pymc.values import require_model
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -28,6 +29,7 @@ def density_of(model: "Model") -> LogDensity:
     One density knows which sizes of the data have varied, so that models whose data
     are resized again and again are compiled a few times only.
     """
+    require_model(model, "density")
     parts = *model.basic_RVs, *model.potentials, *model.value_vars
     found = _MADE.pop(id(model), None)
     known = found is not None and found.model is model

@@ -2,7 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir.types import NDArray
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion
 
@@ -24,12 +27,27 @@ class JaxDensity:
         self.names, self.initial = found.names, found.initial
         self.value_and_grad = found.jax_callable
 
-    def __call__(self, values: object) -> Any:
+    def __call__(self, values: ConcreteArray) -> Any:
         """The log density at a vector of free values."""
+        if np.shape(values) != self.initial.shape:
+            raise graph_error(
+                "the free values come as one vector",
+                op="jax_density",
+                got=f"shape {np.shape(values)}",
+                expected=f"{len(self.initial)} numbers: {', '.join(self.names)}",
+                hint="density.initial is such a vector; jax.vmap takes several",
+            )
         return self._density(values)
 
     def variables(self, draws: NDArray) -> dict[str, NDArray]:
         """The variables of the model, by name, of an array (chain, draw, value)."""
+        if np.ndim(draws) != 3 or np.shape(draws)[2:] != self.initial.shape:
+            raise graph_error(
+                "draws have three axes: chain, draw, value",
+                op="variables",
+                got=f"shape {np.shape(draws)}",
+                expected=f"(chains, draws, {len(self.initial)})",
+            )
         return Expansion(self._model).of_draws(draws)
 
 

@@ -15,6 +15,7 @@ from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.pymc.on_jax import jax_density
 from graphc.pymc.on_nutpie import jittered, nutpie
 from graphc.pymc.posterior import labels
+from graphc.pymc.values import require_model
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -61,6 +62,7 @@ def sample(
     context.
     """
     model = import_module("pymc").modelcontext(model)
+    require_model(model, "sample")
     name = _chosen(model, sampler)
     seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0] >> 1)
     cores = min(chains, cores or os.cpu_count() or 1)

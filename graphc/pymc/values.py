@@ -6,14 +6,28 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pymc
 import pytensor.tensor as pt
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
+from graphc.errors import graph_error, shortened
+
 if TYPE_CHECKING:
     from pymc import Model
+
+
+def require_model(model: object, op: str) -> None:
+    """Raise GraphError for what is no model of PyMC, or one without free values."""
+    if not isinstance(model, pymc.Model):
+        hint = "with pymc.Model() as model: ..."
+        got = shortened(repr(model))
+        raise graph_error("needs a model of PyMC", op=op, got=got, hint=hint)
+    if not model.value_vars:
+        problem = "the model has no free values, so no density to follow"
+        raise graph_error(problem, op=op, hint="add a variable that is not observed")
 
 
 @dataclass(frozen=True)

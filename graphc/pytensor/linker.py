@@ -11,7 +11,7 @@ from pytensor.configdefaults import config
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.link.basic import JITLinker
 
-from graphc.errors import CallError, NoCompileError, graph_error
+from graphc.errors import CallError, NoCompileError, graph_error, shortened
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import ConcreteArray
@@ -196,10 +196,12 @@ def program_of(compiled: Any) -> StepsProgram:
 
     Its `functions` are graphc's, its `explain()` says what runs where, and why.
     """
-    program = getattr(compiled.vm, "jit_fn", None)
+    program = getattr(getattr(compiled, "vm", None), "jit_fn", None)
     if not isinstance(program, StepsProgram):
         hint = 'compile it with pytensor.function(..., mode="GRAPHC")'
-        raise graph_error("not a function of graphc", op="program_of", hint=hint)
+        got = shortened(repr(compiled))
+        problem = "not a function of graphc"
+        raise graph_error(problem, op="program_of", got=got, hint=hint)
     return program
 
 

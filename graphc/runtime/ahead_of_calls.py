@@ -209,6 +209,10 @@ class AheadOfCalls:
             for call in exporter.calls(sizes, "export"):
                 args = tuple(call.arguments)
                 self._for(args, lambda call=call: exporter.export(call))
+            if not exporter.served:
+                problem = "these sizes list no call: nothing would be served"
+                hint = 'list one at least, as {"n": [16]}'
+                raise graph_error(problem, op="export", got=repr(sizes), hint=hint)
             rule = self._pipeline.how.casting
             return contents_of(exporter, graph, self._pipeline.outputs, rule)
 

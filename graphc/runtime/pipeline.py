@@ -47,7 +47,13 @@ from graphc.runtime.variants.watching import Watcher, Watching
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding.pad import padded
-from graphc.transform.planning.budget import Budget, PlanOf, Spending, spending
+from graphc.transform.planning.budget import (
+    Budget,
+    PlanOf,
+    Spending,
+    check_dims,
+    spending,
+)
 from graphc.transform.planning.forecast import Forecast, SizesGiven
 from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
@@ -69,6 +75,7 @@ Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
 Policies = dict[Symbol, Policy]
 
+config.check_dims_by(check_dims)
 _EMIT = {
     ("numpy", False): emit_numpy,
     ("jax", True): emit_jax,

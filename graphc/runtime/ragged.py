@@ -378,14 +378,23 @@ def _checked(x: object, value: Value, name: str, casting: Casting) -> NDArray:
         got = f"{array.dtype}{list(array.shape)}"
         kind: ErrorKind = "dtype" if array.dtype != value.dtype else "shape"
         problem = f"an example of {name} has another type"
-        raise _refused(problem, kind, got, str(value.type))
+        raise _refused(problem, kind, got, str(value.type), _remedy(array, value))
     return array
 
 
+def _remedy(array: NDArray, value: Value) -> str:
+    if array.ndim == value.type.rank - 1:
+        return "give a list of examples: f([x])"
+    if array.dtype == value.dtype:
+        return ""
+    if np.can_cast(array.dtype, value.dtype, "same_kind"):
+        return 'graphc.ragged(..., casting="same_kind") takes it'
+    return ""
+
+
 def _refused(
-    problem: str, kind: ErrorKind, got: str = "", expected: str = ""
+    problem: str, kind: ErrorKind, got: str = "", expected: str = "", hint: str = ""
 ) -> CallError:
-    text = describe(
-        problem, op="ragged", got=got, expected=expected, where=user_place()
-    )
+    parts = {"got": got, "expected": expected, "hint": hint}
+    text = describe(problem, op="ragged", where=user_place(), **parts)
     return CallError(text, kind)

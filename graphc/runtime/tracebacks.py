@@ -7,10 +7,10 @@ here too: with "off", all frames are there.
 import builtins
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from traceback import walk_tb
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from graphc.errors import GraphError, is_library, is_own
@@ -18,6 +18,29 @@ from graphc.errors import GraphError, is_library, is_own
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 SHOWN, MARKED = "off", "tracebackhide"
+# Modules that lead from a call to the user's function, and read its arguments: what
+# Python or JAX raises below these alone is about the call.
+LEADING = {
+    "graphc.importers.functions",
+    "graphc.importers.jax.call.ahead",
+    "graphc.importers.jax.call.exact",
+    "graphc.importers.jax.call.exact_export",
+    "graphc.importers.jax.call.export",
+    "graphc.importers.jax.call.sized",
+    "graphc.importers.jax.call.traced_family",
+    "graphc.importers.jax.graphs",
+    "graphc.importers.jax.jit_function",
+    "graphc.importers.jax.optimized",
+    "graphc.importers.jax.trace.arguments",
+    "graphc.importers.jax.trace.subject",
+    "graphc.importers.jax.trace.tracing",
+    "graphc.importers.numpy.arguments",
+    "graphc.importers.numpy.family",
+    "graphc.importers.numpy.function",
+    "graphc.importers.numpy.tracing",
+    "graphc.runtime.tracebacks",
+}
+OF_CALLS = TypeError, ValueError
 
 
 def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -39,31 +62,58 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
 def hide(error: Exception) -> None:
     """Take our frames out of a traceback, for a `raise` that follows.
 
-    A mistake of ours keeps them: an error that code of ours has raised, or has made a
-    library raise, and that is not meant for users.
+    A mistake of ours keeps those below the user's innermost line: an error that code of
+    ours has raised, or has made a library raise, and that is not meant for users.
     """
     mode = _mode()
-    if mode == SHOWN or not _is_for_users(error):
+    frames = list(walk_tb(error.__traceback__))
+    last = len(frames) if _is_for_users(error, frames) else _innermost(frames)
+    if mode == SHOWN or not last:
         return
     if mode == MARKED:
-        for frame, _ in walk_tb(error.__traceback__):
+        for frame, _ in frames[:last]:
             if is_own(frame.f_code.co_filename):
                 frame.f_locals["__tracebackhide__"] = True
         return
-    user_frames = None
-    for frame, line in reversed(list(walk_tb(error.__traceback__))):
-        if not is_own(frame.f_code.co_filename):
-            user_frames = TracebackType(user_frames, frame, frame.f_lasti, line)
-    error.__traceback__ = user_frames
+    shown_frames = None
+    for i, (frame, line) in reversed(list(enumerate(frames))):
+        if i >= last or not is_own(frame.f_code.co_filename):
+            shown_frames = TracebackType(shown_frames, frame, frame.f_lasti, line)
+    error.__traceback__ = shown_frames
 
 
-def _is_for_users(error: Exception) -> bool:
-    """Whether an error is one of graphc, or was raised below code of the user."""
+def _innermost(frames: Sequence[tuple[FrameType, int]]) -> int:
+    """The position of the user's innermost frame, 0 where there is none below ours."""
+    users = [
+        i
+        for i, (frame, _) in enumerate(frames)
+        if not is_library(frame.f_code.co_filename)
+    ]
+    return users[-1] if users else 0
+
+
+def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> bool:
+    """Whether an error is one of graphc, or was raised below code of the user.
+
+    So is one of a name that a value has not, and one of arguments that do not fit the
+    user's function, or JAX.
+    """
     if isinstance(error, GraphError):
         return True
-    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    own = [frame for frame, _ in frames if is_own(frame.f_code.co_filename)]
+    if isinstance(error, OF_CALLS) and {_module(frame) for frame in own} <= LEADING:
+        return True
+    below = [frame for frame, _ in frames[_innermost(frames) :]]
+    if isinstance(error, AttributeError) and _innermost(frames):
+        own_below = [f for f in below if is_own(f.f_code.co_filename)]
+        return all(f.f_code.co_name.startswith("__getattr") for f in own_below)
+    files = [frame.f_code.co_filename for frame, _ in frames]
     within = [name for name in files if is_own(name) or not is_library(name)]
     return bool(within) and not is_own(within[-1])
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def _mode() -> str:

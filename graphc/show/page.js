@@ -310,7 +310,7 @@ function words(part) {
 const MOST_CHIPS = 6, AT_ONCE = 150;
 
 function chips(part) {
-  const values = [...part.gives];
+  const values = part.kind === "results" ? [...new Set(part.data.values)] : [...part.gives];
   const statics = part.kind === "arguments" ? program.static_inputs : [];
   const list = el("span", { class: "chips" });
   values.slice(0, MOST_CHIPS).forEach((value) => {

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from graphc.control.scan import SCAN, parts_of
 from graphc.errors import at_its_caller, graph_error, shortened
 from graphc.ir.graph.bodies import bodies, bodies_of, has_inner, within_sized
@@ -53,7 +55,11 @@ class Pad:
                 got=f"buckets={shortened(repr(buckets))}",
                 hint=f"buckets=[{buckets!r}]",
             )
-        object.__setattr__(self, "buckets", tuple(sorted(buckets)))
+        for name in ("growth", "minimum", "multiple"):
+            _check_number(self, name, getattr(self, name), name == "growth")
+        for bucket in buckets:
+            _check_number(self, "buckets", bucket)
+        object.__setattr__(self, "buckets", tuple(sorted(map(int, buckets))))
         problem = _problem(self)
         if problem:
             raise graph_error(problem, op="Pad", got=repr(self))
@@ -107,6 +113,20 @@ class Bound:
 Policy = Specialize | Pad | Bound
 
 
+def _check_number(
+    policy: object, name: str, number: object, fraction: bool = False
+) -> None:
+    kinds = (int, float, np.integer, np.floating) if fraction else (int, np.integer)
+    if isinstance(number, bool) or not isinstance(number, kinds):
+        raise graph_error(
+            f"{name} must be {'a number' if fraction else 'integers'}"
+            if name in ("growth", "buckets")
+            else f"{name} must be an integer",
+            op=type(policy).__name__,
+            got=shortened(repr(number)),
+        )
+
+
 def _problem(pad: Pad) -> str:
     if not pad.growth > 1:
         return "capacities must grow: growth must be more than 1"
@@ -127,8 +147,17 @@ def learned(sizes: Sequence[int], most: int) -> Pad:
     >>> learned([3, 3, 3, 10, 11], 2).buckets
     (3, 11)
     """
-    if not sizes or most < 1:
-        raise graph_error("needs sizes and at least one bucket", op="learned")
+    numbers = [n for n in sizes if isinstance(n, (int, np.integer))]
+    if not numbers or len(numbers) < len(sizes) or not isinstance(most, int):
+        raise graph_error(
+            "needs a list of sizes, and a number of buckets",
+            op="learned",
+            got=f"{shortened(repr(sizes))}, {most!r}",
+            hint="graphc.learned([3, 3, 10, 11], 2)",
+        )
+    if most < 1:
+        got = str(most)
+        raise graph_error("needs at least one bucket", op="learned", got=got)
     histogram = Counter(max(int(n), 1) for n in sizes)
     distinct = sorted(histogram)
     total = [0, *accumulate(histogram[n] for n in distinct)]

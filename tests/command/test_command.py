@@ -21,6 +21,7 @@ x = gt.tensor("x", "float32", ("n",))
 loss = graphc.function([x], gt.sum(gt.tanh(x) ** 2), dims="pad")
 k = gt.tensor("k", "int32", ())
 first = graphc.function([x, k], gt.sum(x[:k]))
+head = graphc.function([x, k], x[:k] + 1)
 by_numpy = graphc.function([x], x * 2, backend="numpy")
 
 
@@ -144,6 +145,11 @@ MISUSES = [
     ("forecast {}:plain --sizes n=3", "has no plan before it is called"),
     ("bench {}:by_numpy --sizes n=3", "is no function for jax.jit to compile"),
     ("bench {}:loss", "add --sizes n=8"),
+    ("bench {}:head --sizes n=3", "the size k is open: add --sizes k=8"),
+    (
+        "explain {}:step --sizes n=3",
+        "is called without x, w: add --args 'float32[n]' for each, and --sizes n=8",
+    ),
     ("show {}:loss --out plan.txt", "a path that ends in .html, .svg or .json"),
 ]
 
@@ -163,6 +169,17 @@ def test_errors_of_the_target_are_its_own(capsys, model, tmp_path):
     failing.write_text("import nothing_of_this_name\n")
     code, _, err = run(capsys, "explain", f"{failing}:f")
     assert code == 3 and "cannot be imported" in err and "nothing_of_this_name" in err
+
+
+def test_a_size_that_is_an_argument_is_drawn_from_the_sizes(capsys, model):
+    code, out, _ = run(capsys, "bench", f"{model}:head", "--sizes", "n=9", "k=2")
+    assert code == 0 and "results agree" in out
+
+
+def test_options_that_are_refused_name_no_line(capsys, model):
+    more = ["--dims", "padd", "--args", "float32[n]", "--sizes", "n=3"]
+    code, _, err = run(capsys, "explain", f"{model}:plain", *more)
+    assert code == 3 and "did you mean 'pad'?" in err and "  at " not in err
 
 
 def test_doctor_finds_this_installation_well(capsys):

@@ -1,17 +1,22 @@
 """The documentation site: its pages, their links, the index for models, the reference.
 
 With mkdocs (`pip install -e '.[docs]'`) the site is built too; warnings are errors.
+With Chromium its pages are opened, narrow and wide.
 """
 
+import functools
+import http.server
 import importlib.util
 import pathlib
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import graphc
+from tests.show.browser import MISSING, Browser, executable
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -90,19 +95,82 @@ def test_the_reference_has_every_public_name():
         assert hasattr(importlib.import_module(f"graphc.{module}"), attribute), name
 
 
-def test_the_site_is_built_without_a_warning(tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder in which the site is built; a warning would be an error."""
     packages = ("mkdocs", "material", "mkdocstrings_handlers")
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         pytest.skip("mkdocs is not installed: pip install -e '.[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path)]
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "troubleshooting.html").read_text(encoding="utf-8")
+    return folder
+
+
+def test_the_site_is_built_without_a_warning(site):
+    page = (site / "troubleshooting.html").read_text(encoding="utf-8")
     assert 'id="input-has-another-dtype"' in page
-    assert 'href="examples/penguins_rule.html"' in (tmp_path / "plan.html").read_text()
-    reference = (tmp_path / "api.html").read_text(encoding="utf-8")
+    assert 'href="examples/penguins_rule.html"' in (site / "plan.html").read_text()
+    reference = (site / "api.html").read_text(encoding="utf-8")
     assert 'id="graphc.jit"' in reference and "&gt;&gt;&gt;" in reference
-    for html in tmp_path.rglob("*.html"):  # it can be read without a network
+    for html in site.rglob("*.html"):  # it can be read without a network
         loaded = re.findall(r'(?:src|<link[^>]*href)="https?:[^"]*"', html.read_text())
         assert loaded == [], html
+
+
+# ---- in a browser ----
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """Where the site is served, as `mkdocs serve` would."""
+    handler = functools.partial(Quiet, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if executable() is None:
+        pytest.skip(MISSING)
+    one = Browser()
+    yield one
+    one.close()
+
+
+LOADED = "document.readyState === 'complete'"
+WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+PICTURES = "[...document.images].filter(i => i.complete && !i.naturalWidth).length"
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize(
+    "page", ["index", "show", "api", "ops", "stories/lengths", "examples/penguins"]
+)
+def test_pages_fit_and_load_nothing_from_elsewhere(address, browser, page, width):
+    browser.open(f"{address}/{page}.html", LOADED, width, dark=width == 400)
+    assert browser.run(WIDER) <= 0 and browser.run(PICTURES) == 0
+    assert browser.errors == []
+    assert [r for r in browser.requests if not r.startswith((address, "data:"))] == []
+
+
+def test_the_search_of_the_site_knows_its_pages(address, browser):
+    browser.open(f"{address}/index.html", LOADED)
+    browser.run(
+        "const s = document.querySelector('.md-search__input'); s.focus();"
+        "s.value = 'NonConcreteBooleanIndexError';"
+        "s.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    first = "document.querySelector('.md-search-result__link')"
+    browser.until(f"{first} !== null")
+    assert browser.run(f"{first}.href").startswith(address)
+    assert browser.errors == []

@@ -58,7 +58,7 @@ def test_groups_and_observations_may_change():
             np.testing.assert_allclose(ours, theirs, 1e-8)
         counts.append(len(f.function.stats().compilations))
     assert len(set(counts)) == 1
-    with pytest.raises(graphc.CallError, match="specify_shape"):
+    with pytest.raises(graphc.CallError, match="free values come as one"):
         f(at[:-1])
 
 
@@ -249,3 +249,54 @@ def test_the_gradient_of_the_density_on_jax_is_ours():
         np.testing.assert_allclose(ours, theirs, 1e-12)
     many = jax.vmap(jax.grad(f.jax_density))(np.stack([at, at + 1]))
     np.testing.assert_allclose(many[0], slope, 1e-12)
+
+
+def small():
+    with pm.Model() as model:
+        pm.Normal("own", 0.0, pm.HalfNormal("spread", 1.0), shape=2)
+    return model
+
+
+VECTOR = "the free values come as one vector"
+
+
+@pytest.mark.parametrize(
+    ("call", "first", "hint"),
+    [
+        (lambda f: f(np.zeros(2)), f"logp_and_grad: {VECTOR}", "f.initial is such a"),
+        (lambda f: f(small().initial_point()), f"logp_and_grad: {VECTOR}", "f.initial"),
+        (lambda f: f(None), f"logp_and_grad: {VECTOR}", "f.initial is such a vector"),
+        (
+            lambda _: graphc.pymc.jax_density(small())(np.zeros(2)),
+            f"jax_density: {VECTOR}",
+            "density.initial is such a vector",
+        ),
+        (
+            lambda _: graphc.pymc.jax_density(small()).variables(np.zeros((2, 3))),
+            "variables: draws have three axes: chain, draw, value",
+            "",
+        ),
+        (
+            lambda _: graphc.pymc.logp_and_grad(3),
+            "logp_and_grad: needs a model of PyMC",
+            "with pymc.Model() as model: ...",
+        ),
+        (
+            lambda _: graphc.pymc.sample(3),
+            "sample: needs a model of PyMC",
+            "with pymc.Model() as model: ...",
+        ),
+        (
+            lambda _: graphc.pymc.logp_and_grad(pm.Model()),
+            "logp_and_grad: the model has no free values, so no density to follow",
+            "add a variable that is not observed",
+        ),
+    ],
+)
+def test_what_is_no_vector_and_no_model(call, first, hint):
+    f = graphc.pymc.logp_and_grad(small(), backend="numpy")
+    with pytest.raises(graphc.GraphError) as caught:
+        call(f)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == first and "test_pymc.py:" in lines[-1]
+    assert not hint or any(x.startswith(f"  hint: {hint}") for x in lines)

@@ -115,20 +115,29 @@ class Browser:
         return found["result"].get("value")
 
     def visit(self, path, width=1280, height=900, dark=False):
-        """Open a file and wait until it is drawn."""
+        """Open the page of a plan, a file, and wait until it is drawn."""
+        ready = "document.body?.dataset.ready === 'yes'"
+        self.open(path.as_uri(), ready, width, height, dark)
+
+    def open(self, address, ready, width=1280, height=900, dark=False):
+        """Go to an address and wait until what says that it is ready is true."""
         self.errors.clear()
         self.requests.clear()
         sizes = {"width": width, "height": height, "deviceScaleFactor": 1}
         self.send("Emulation.setDeviceMetricsOverride", mobile=False, **sizes)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
-        self.send("Page.navigate", url=path.as_uri())
+        self.send("Page.navigate", url=address)
+        self.until(ready)
+
+    def until(self, condition):
+        """Wait until a condition of the page is true."""
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            if self.run("document.body?.dataset.ready === 'yes'"):
+            if self.run(condition):
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"{path} is not drawn: {self.errors}")
+        raise TimeoutError(f"{condition} does not come true: {self.errors}")
 
     def picture(self, path):
         """Write a PNG of the page."""

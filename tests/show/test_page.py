@@ -188,6 +188,7 @@ def test_a_page_is_drawn_and_opens_by_clicks(browser, tmp_path, width, dark):
     expected = [f"segment {s.index}" for s in f.plan.segments]
     assert [h for h in heads if h.startswith("segment")] == expected
     assert "read one integer from the device" in heads
+    assert texts(browser, ".part.results .chip b") == ["best"]
     browser.run(CLICK.format(".segment > .head", 0))
     browser.run(CLICK.format(".part.line > .head", 0))
     assert "matmul" in heads or texts(browser, ".part.node > .head .name")

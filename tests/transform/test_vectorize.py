@@ -102,10 +102,11 @@ def test_a_name_must_be_that_of_one_axis():
     x = tensor("x", "n", "n")
     vmap = graphc.vmap(softmax, in_axes="n")
     assert refusal(lambda: vmap(x)) == (
-        "vmap: 2 axes have the size n\n  got: float64[n, n]"
+        "vmap: 2 axes have the size 'n'\n  got: float64[n, n]\n"
+        "  hint: name an axis by its size, or give its number, as in_axes=0"
     )
     absent = graphc.vmap(softmax, in_axes="m")
-    assert "vmap: 0 axes have the size m" in refusal(lambda: absent(x))
+    assert "vmap: no axis has the size 'm'" in refusal(lambda: absent(x))
 
 
 def test_an_axis_must_be_there():

@@ -124,4 +124,12 @@ def _spec(leaf: object, symbols: _Symbols) -> Spec:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         sizes = tuple(map(symbols.of_jax, leaf.shape))
         return Spec(sizes, leaf.dtype, bool(leaf.weak_type))
-    return Spec.of(leaf)
+    try:
+        return Spec.of(leaf)
+    except TypeError:
+        raise graph_error(
+            "arguments are arrays, their types, or variables",
+            op="from_jax",
+            got=repr(leaf),
+            hint='jax.ShapeDtypeStruct((3,), "float32"), or gt.vector("x")',
+        ) from None

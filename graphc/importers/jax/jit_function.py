@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import jax
 from jax.extend.core import get_opaque_trace_state
 
-from graphc.errors import GraphError, NoCompileError, graph_error
+from graphc.errors import GraphError, NoCompileError, check_function, graph_error
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import contents, jax_specs
 from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
@@ -43,6 +43,7 @@ from graphc.importers.jax.trace.arguments import (
 from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.importers.numpy.function import NumpyFunction
+from graphc.ir.namespace import misspelled
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
@@ -443,21 +444,38 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
     """
-    _require_known_to_jax(of_jax)
+    _check_of_jax(of_jax)
     told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
     options = _on_mesh(options, mesh, told.reason)
     check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
-    return make if function is None else make(function)
+    decorate = _decorator(make)
+    return decorate if function is None else decorate(function)
 
 
-def _require_known_to_jax(options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that `jax.jit` has not."""
-    unknown = options.keys() - set(OF_JAX)
-    if unknown:
-        raise TypeError(f"jit() got an unexpected keyword argument {min(unknown)!r}")
+def _decorator(make: Callable[..., object]) -> Callable[..., object]:
+    @hiding
+    def decorated(function: Callable[..., object]) -> object:
+        check_function(function, "jit")
+        return make(function)
+
+    return decorated
+
+
+def _check_of_jax(of_jax: Mapping[str, object]) -> None:
+    for name in of_jax.keys() - set(OF_JAX):
+        close = misspelled(name, [*Choices.__annotations__, *OF_JAX])
+        raise TypeError(f"jit() got an unexpected keyword argument {name!r}{close}")
+    device = of_jax.get("device")
+    if device is not None and not isinstance(device, jax.Device):
+        raise graph_error(
+            "a device is one of JAX",
+            op="jit",
+            got=f"device={device!r}",
+            hint="jax.device_put(x, jax.devices()[0]) of an argument says it, too",
+        )
 
 
 def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:

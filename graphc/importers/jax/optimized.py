@@ -7,6 +7,7 @@ from typing import Any
 import jax.export
 import jax.numpy as jnp
 
+from graphc.errors import check_function
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.exact import Exact, exact
 from graphc.importers.jax.sizes.pattern import shapes_of
@@ -23,6 +24,7 @@ class OptimizedFunction(Decorated):
     """A function of JAX that is rewritten when it is called; see `optimize`."""
 
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        check_function(function, "optimize")
         update_wrapper(self, function)
         self._function = function
         self._arguments = Arguments(function, None, None)

@@ -20,11 +20,13 @@ def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
         return specs  # type: ignore[return-value]
     at = specs.index(None)
     name = getattr(function, "__name__", "the function")
-    kind = type(call.leaves[at]).__name__
+    leaf = call.leaves[at]
+    what = f"of type {type(leaf).__name__}, which is no array and no number"
+    if hasattr(leaf, "dtype"):
+        what = f"an array of dtype {leaf.dtype}, which programs have not"
     raise TypeError(
-        f"{_path(call, at)} of {name} is of type {kind}, which is no array and no "
-        "number; say static_argnums or static_argnames for an argument that stays as "
-        "it is"
+        f"{_path(call, at)} of {name} is {what}; say static_argnums or static_argnames "
+        "for an argument that stays as it is"
     )
 
 

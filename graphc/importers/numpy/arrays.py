@@ -21,11 +21,12 @@ from graphc.importers.numpy.memory import (
     Rearrangement,
     indexed,
     is_symbolic,
+    lack_of,
     takes_view,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
-from graphc.ir.graph.dispatch import apply_function, apply_ufunc
+from graphc.ir.graph.dispatch import apply_function, apply_method, apply_ufunc
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 
@@ -53,7 +54,6 @@ WRITING = frozenset(  # functions that write into their first array
 PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
-OF_MEMORY = frozenset(["getfield", "setfield", "resize", "data", "ctypes"])
 OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
 UPDATES = frozenset(["add", "multiply", "max", "min"])
 
@@ -158,9 +158,8 @@ class TracedArray:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in OF_MEMORY:
-            problem = f"an array that is traced has no {name}: it is not in memory"
-            raise AttributeError(problem)
+        if lack_of(name):
+            raise AttributeError(lack_of(name))
         attribute = getattr(self.content, name)
         if not callable(attribute):
             return wrapped(attribute)
@@ -451,7 +450,7 @@ def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
     out = options.pop("out", None)
     if is_symbolic([*args, *options.values()]):
         content = as_value(content)
-    results = wrapped(getattr(content, name)(*args, **options))
+    results = wrapped(apply_method(getattr(content, name), name, args, options))
     return results if out is None else _written_to((out,), results)
 
 

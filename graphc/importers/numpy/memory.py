@@ -22,6 +22,19 @@ Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
 UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
 
+OF_MEMORY = frozenset(["getfield", "setfield", "resize", "data", "ctypes"])
+OF_NUMBERS = frozenset(["item", "tolist"])
+
+
+def lack_of(name: str) -> str:
+    """Why a traced array has not an attribute that arrays in memory have, or ""."""
+    if name in OF_NUMBERS:
+        problem = f"a symbolic value has no {name} while a function is traced"
+        return f"{problem}; call .{name}() of what it returns"
+    if name in OF_MEMORY:
+        return f"an array that is traced has no {name}: it is not in memory"
+    return ""
+
 
 class Memory:
     """Elements of an array; `fixed` says why they are not written, "" if they may be.

@@ -154,6 +154,8 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
             _written_later(result, args, options, name) if called_by_user() else result
         )
 
+    wrapper: Any = asked  # errors name what the user has called
+    wrapper.__code__ = wrapper.__code__.replace(co_name=name)
     return asked
 
 

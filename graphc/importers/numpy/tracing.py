@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from graphc.errors import graph_error
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.sizes.pattern import SizePattern
@@ -56,7 +57,7 @@ def traced(
         with no_draws(called), told_of_libraries():
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
-        outputs = [strong(as_value(leaf)) for leaf in leaves]
+        outputs = [_output(leaf) for leaf in leaves]
         if how is not None:
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derived(how, outputs, wrt)
@@ -64,6 +65,14 @@ def traced(
     graph_inputs = tuple(inputs)
     unnamed = ("",) * len(outputs)
     return NumpyTrace(Graph(graph_inputs, tuple(outputs), tuple(names), unnamed), tree)
+
+
+def _output(leaf: object) -> Value:
+    if isinstance(leaf, (str, bytes)):
+        problem = "the function returns text, and results are arrays and numbers"
+        hint = "return it without the text, or print with gt.debug_print"
+        raise graph_error(problem, op="jit", got=repr(leaf), hint=hint)
+    return strong(as_value(leaf))
 
 
 def inputs_of(

@@ -242,14 +242,42 @@ def _literal_array(x: Any) -> NDArray:
     except GraphError:  # of what is in it
         raise
     except ValueError as error:
-        raise graph_error(f"not an array: {error}", got=type(x).__name__) from None
+        hint = "make rows equally long" if "inhomogeneous" in str(error) else ""
+        problem = "no array" if hint else f"not an array: {error}"
+        raise graph_error(problem, got=_shown(x), hint=hint) from None
     if name_of(array.dtype) not in DTYPES:
-        raise graph_error(
+        raise _no_array(x, array)
+    return array
+
+
+def _no_array(x: object, array: NDArray) -> GraphError:
+    """The error of what NumPy takes for an array of objects, text, times or records."""
+    library = type(x).__module__.partition(".")[0]
+    is_array = hasattr(x, "dtype") or (isinstance(x, (list, tuple)) and x)
+    if is_array and library != "pytensor":
+        return graph_error(
             f"arrays of dtype {array.dtype} are not supported",
             got=f"{type(x).__name__} of shape {array.shape}",
-            hint="convert it with numpy.asarray(x, dtype=...) first",
+            hint=_NO_NUMBERS.get(array.dtype.kind, "give an array of numbers"),
         )
-    return array
+    hint = "give an array or a number"
+    if callable(x):
+        hint = "call it first: a function is no value"
+    elif library == "pytensor":
+        hint = 'compile graphs of PyTensor by pytensor.function(..., mode="GRAPHC")'
+    elif x is None:
+        hint += '; whether there is one, "x is None" tells'
+    return graph_error("no array and no number", got=_shown(x), hint=hint)
+
+
+_NO_NUMBERS = {
+    "O": "give numbers alone: these are objects of Python",
+    "U": 'x.astype("float64") makes numbers of text that has them',
+    "S": 'x.astype("float64") makes numbers of text that has them',
+    "M": 'x.astype("int64") makes numbers of times',
+    "m": 'x.astype("int64") makes numbers of times',
+    "V": "give the fields one by one, as x['name']",
+}
 
 
 def _is_masked(x: object) -> bool:

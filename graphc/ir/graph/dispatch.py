@@ -1,7 +1,7 @@
 """NumPy's functions of values: `np.sin(x)` is `gt.sin(x)`, or says what to use."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,12 +129,36 @@ def _called(
 ) -> object:
     signature = inspect.signature(function)
     args, options = _fitted(signature, args, options)
+    _require_bound(signature, name, args, options)
+    return function(*args, **options)
+
+
+def apply_method(
+    method: Callable[..., Any],
+    name: str,
+    args: Sequence[object],
+    options: Mapping[str, object],
+) -> Any:
+    """The results of a method. Raises GraphError for arguments that it has not."""
+    try:
+        signature = inspect.signature(method)
+    except ValueError:  # written in C
+        return method(*args, **options)
+    _require_bound(signature, name, args, options)
+    return method(*args, **options)
+
+
+def _require_bound(
+    signature: inspect.Signature,
+    name: str,
+    args: Sequence[object],
+    options: Mapping[str, object],
+) -> None:
     try:
         signature.bind(*args, **options)
     except TypeError as error:
         hint = f"see the arguments of graphc.tensor.{name}"
         raise graph_error(str(error), op=f"numpy.{name}", hint=hint) from None
-    return function(*args, **options)
 
 
 def _fitted(

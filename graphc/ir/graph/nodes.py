@@ -37,7 +37,7 @@ from graphc.ir.namespace import (
     F,
     how_called,
     misspelled,
-    public_name,
+    op_as_written,
 )
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
@@ -115,7 +115,7 @@ class Node:
         asking = self.params.get("asking")
         if asking is not None:
             return str(asking.content)
-        return public_name(self.place.called) or self.primitive.name
+        return op_as_written(self.place.called, self.primitive.name)
 
     @property
     def reported(self) -> str:

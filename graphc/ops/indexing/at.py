@@ -67,6 +67,14 @@ class Updates:
     def __getitem__(self, index: IndexLike) -> "Update":
         return Update(self._x, index)
 
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        raise graph_error(
+            "values are never changed",
+            op="index",
+            got=str(self._x.type),
+            hint="write y = x.at[index].set(value), which gives a new value",
+        )
+
 
 @_as_no_array
 class Update:

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from graphc.analysis.cost import CPU, DeviceCosts, weighing
-from graphc.errors import SourceLocation, graph_error, standing_at
+from graphc.errors import SourceLocation, graph_error, shortened, standing_at
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.rewriting.match.pattern import (
     Apply,
@@ -134,6 +134,17 @@ def library_rule(name: str) -> Rule:
     return LIBRARY[name]
 
 
+def _rules_of(other: object) -> "tuple[Rule, ...]":
+    if isinstance(other, Rules):
+        return other.rules
+    raise graph_error(
+        "rules are joined to rules",
+        op="rewrite",
+        got=shortened(repr(other)),
+        hint="@graphc.rewrite(...) makes a rule of a function",
+    )
+
+
 class Rules:
     """Rules in the order in which they are tried; a plain value."""
 
@@ -164,14 +175,14 @@ class Rules:
         raise graph_error(f"there is no rule {name!r} in the set", op="rewrite")
 
     def __add__(self, other: "Rule | Rules") -> "Rules":
-        more = (other,) if isinstance(other, Rule) else other.rules
+        more = (other,) if isinstance(other, Rule) else _rules_of(other)
         new = tuple(rule for rule in more if rule not in self.rules)
         return Rules(self.rules + new)
 
     def __sub__(self, other: "str | Rule | Rules") -> "Rules":
         if isinstance(other, str):
             other = self[other]
-        gone = {other} if isinstance(other, Rule) else set(other.rules)
+        gone = {other} if isinstance(other, Rule) else set(_rules_of(other))
         return Rules(tuple(rule for rule in self.rules if rule not in gone))
 
     def candidates(self, node: Node) -> tuple[Rule, ...]:

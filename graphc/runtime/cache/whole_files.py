@@ -39,8 +39,7 @@ def write_whole(path: StrPath, content: bytes, private: bool = False) -> None:
             with open(target, "wb") as file:
                 file.write(content)
     except OSError as error:
-        error.filename, error.filename2 = target, None
-        raise
+        raise type(error)(error.errno, error.strerror, target) from None
 
 
 def _replace(

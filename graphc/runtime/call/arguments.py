@@ -80,8 +80,17 @@ class Signature:
         by_position = self._defaults | by_position
         missing = [n for i, n in enumerate(self._names) if i not in by_position]
         if missing:
-            raise self.mismatch(f"missing inputs: {', '.join(missing)}", "missing")
+            problem = f"missing inputs: {', '.join(missing)}"
+            raise self.mismatch(problem, "missing", self._unpacked(args))
         return tuple(by_position[i] for i in range(count))
+
+    def _unpacked(self, args: ArgumentValues) -> str:
+        """The call that is meant where all arguments came as one."""
+        only = args[0] if len(args) == 1 else None
+        if isinstance(only, dict) and {*only} <= {*self._names}:
+            return "write f(**arguments)"
+        listed = isinstance(only, (list, tuple)) and len(only) == len(self._names)
+        return "write f(*arguments)" if listed else ""
 
     def _position(self, name: str) -> int:
         count = self._names.count(name)

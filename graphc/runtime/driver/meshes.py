@@ -13,8 +13,10 @@ from graphc.transform.sharding.layout import without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
 
 
-def mesh(**axes: int) -> Any:
+def mesh(*unnamed: object, **axes: int) -> Any:
     """The first devices of JAX as a mesh: the name of each axis, and its size.
+
+    Raises GraphError for sizes without a name, and where there are too few devices.
 
     >>> import graphc
     >>> graphc.mesh(data=1).axis_names
@@ -22,11 +24,14 @@ def mesh(**axes: int) -> Any:
     """
     jax = importlib.import_module("jax")
     sizes = list(axes.values())
-    if not sizes or not all(type(n) is int and n > 0 for n in sizes):
+    if unnamed or not sizes or not all(type(n) is int and n > 0 for n in sizes):
         raise graph_error(
             "a mesh has axes, each with a number of devices",
             op="mesh",
-            got=", ".join(f"{name}={shortened(repr(n))}" for name, n in axes.items()),
+            got=", ".join(
+                [shortened(repr(n)) for n in unnamed]
+                + [f"{name}={shortened(repr(n))}" for name, n in axes.items()]
+            ),
             hint="graphc.mesh(data=4, model=2)",
         )
     devices = jax.devices()

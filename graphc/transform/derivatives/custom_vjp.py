@@ -5,7 +5,7 @@ from functools import update_wrapper
 from typing import Any
 
 from graphc.control.pytree import flatten, unflatten
-from graphc.errors import graph_error
+from graphc.errors import check_function, graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import INPUT, as_value, cast, strong
 from graphc.ir.graph.nodes import Value
@@ -102,6 +102,7 @@ class CustomVjp:
         self._function = function
         self._forward: Callable[..., Any] | None = None
         self._backward: Callable[..., Any] | None = None
+        check_function(function, "custom_vjp")
         update_wrapper(self, function)
 
     def defvjp(
@@ -140,8 +141,15 @@ class CustomVjp:
             sizes: SizeTuple,
         ) -> Any:
             assert forward is not None and backward is not None
-            _, residuals = forward(*unflatten(form, arguments))
-            slopes = backward(residuals, unflatten(like, cotangents))
+            ahead = forward(*unflatten(form, arguments))
+            if not isinstance(ahead, (tuple, list)) or len(ahead) != 2:
+                raise graph_error(
+                    "the forward rule must give a pair: outputs, and what to keep",
+                    op="custom_vjp",
+                    got=shortened(repr(ahead)),
+                    hint="return outputs, residuals",
+                )
+            slopes = backward(ahead[1], unflatten(like, cotangents))
             return _fitted(slopes, form, arguments)
 
         return rule

@@ -9,7 +9,7 @@ from functools import partial, wraps
 from typing import Any
 
 from graphc.control.pytree import flatten, items, unflatten
-from graphc.errors import GraphError, graph_error, standing_at
+from graphc.errors import GraphError, check_function, graph_error, standing_at
 from graphc.ir.graph.build import as_value, normal_axis, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import BATCHING
@@ -43,6 +43,7 @@ def vmap(
 
     if isinstance(function, Graph):
         function = partial(_graph_of, function)
+    check_function(function, "vmap")
 
     @wraps(function)
     def mapped(*args: object) -> Any:
@@ -57,6 +58,9 @@ def vmap(
         result = function(*unflatten(like, examples))
         outputs, form = flatten(result, leaf=lambda v: strong(as_value(v)))
         ends = _axes_of(out_axes, result, "out_axes")
+        for axis, output in zip(ends, outputs, strict=True):
+            if isinstance(axis, int):
+                normal_axis(axis, output.type.rank + 1, "vmap")
         outputs_and_ends = zip(batch.run(outputs), ends, strict=True)
         return unflatten(
             form, [batch.moved_to(v, axis) for v, axis in outputs_and_ends]
@@ -125,8 +129,13 @@ def _place(axis: InAxis, value: Value) -> int | None:
         return normal_axis(axis, value.type.rank, "vmap")
     matches = [i for i, n in enumerate(value.type.shape) if str(n) == axis]
     if len(matches) != 1:
-        problem = f"{len(matches)} axes have the size {axis}"
-        raise graph_error(problem, op="vmap", got=str(value.type))
+        count = "no axis has" if not matches else f"{len(matches)} axes have"
+        raise graph_error(
+            f"{count} the size {axis!r}",
+            op="vmap",
+            got=str(value.type),
+            hint="name an axis by its size, or give its number, as in_axes=0",
+        )
     return matches[0]
 
 

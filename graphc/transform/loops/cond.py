@@ -15,7 +15,7 @@ from graphc.control.carries import (
 from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
 from graphc.control.switch import Branch, run_switch
-from graphc.errors import graph_error
+from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, variable
 from graphc.ir.graph.nodes import Node, Value, recording_shared
@@ -201,7 +201,15 @@ def switch(index: ArrayLike, branches: Sequence[Any], *operands: object) -> Any:
     value = as_value(index)
     if value.type.rank or not is_integer(value.dtype):
         problem = "the index must be an integer scalar"
-        raise graph_error(problem, op="switch", got=str(value.type))
+        hint = "" if value.type.rank else 'convert it: index.astype("int64")'
+        raise graph_error(problem, op="switch", got=str(value.type), hint=hint)
+    if not isinstance(branches, (list, tuple)):
+        raise graph_error(
+            "branches are a list of functions",
+            op="switch",
+            got=shortened(repr(branches)),
+            hint="gt.switch(index, [lambda: a, lambda: b])",
+        )
     if not branches:
         raise graph_error("needs at least one branch", op="switch")
     clamped = F.clip(value_of(value), 0, len(branches) - 1)

@@ -23,7 +23,7 @@ from graphc.control.pytree import unflatten
 from graphc.control.scan import StepFunction, StepResult, first_row, run_scan
 from graphc.control.trip_count import steps_size
 from graphc.control.weak_carries import FirstCarry, started
-from graphc.errors import graph_error
+from graphc.errors import graph_error, shortened
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public, user_op
@@ -74,6 +74,7 @@ def scan(
     >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
     array([1., 3.], dtype=float32)
     """
+    _check_arguments(body, reverse)
     numbers, like = numbers_and_parts(init)
     rows, form = parts(xs)
     count = length_of(rows, length, user_op("scan"))
@@ -81,8 +82,18 @@ def scan(
     start = steps.started(numbers, rows)
     remembered = kept_carries(checkpoint, count, "scan")
     loop = _loop(steps.last if until else None, remembered, _unroll(unroll))
-    ends, stacked = loop(steps.step, start.carries, rows, count, bool(reverse))
+    ends, stacked = loop(steps.step, start.carries, rows, count, reverse)
     return unflatten(like, start.results(ends)), unflatten(steps.given, stacked)
+
+
+def _check_arguments(body: object, reverse: object) -> None:
+    if not callable(body):
+        problem = "the first argument is the body, a function"
+        hint = "gt.scan(body, init, xs), as jax.lax.scan"
+        raise graph_error(problem, op="scan", got=shortened(repr(body)), hint=hint)
+    if not isinstance(reverse, bool):
+        got = f"reverse={reverse!r}"
+        raise graph_error("reverse is True or False", op="scan", got=got)
 
 
 class _Steps:

@@ -64,6 +64,19 @@ class Budget:
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("compilations", "smallest", "largest"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int):
+                got = f"{name}={number!r}"
+                raise graph_error(f"{name} must be an integer", op="Budget", got=got)
+        listed = self.sizes.values() if isinstance(self.sizes, Mapping) else [None]
+        if not all(isinstance(n, Sequence) and not isinstance(n, str) for n in listed):
+            raise graph_error(
+                "sizes are lists by the names of sizes",
+                op="Budget",
+                got=f"sizes={shortened(repr(self.sizes))}",
+                hint='sizes={"n": [3, 4, 5]}; of one that never changes, [4]',
+            )
         if self.compilations < 1 or not 1 <= self.smallest <= self.largest:
             raise graph_error(
                 "a budget needs one compilation, and 1 <= smallest <= largest",

@@ -118,6 +118,9 @@ def asked(graph: Graph) -> list[Symbol]:
     return list(symbols)
 
 
+_UNNAMED = 'sizes have names by gt.vector("x", shape=("n",)), or graphc.jit(shapes="n")'
+
+
 def _as_integers(name: str, listed: Any, op: str) -> list[int] | int:
     """The sizes of calls, of which a distribution says how often each occurs."""
     try:
@@ -160,6 +163,7 @@ def _calls_of(
             op=op,
             got=", ".join(sizes) or "no sizes",
             expected=", ".join(by_name) or "no sizes",
+            hint="" if by_name else _UNNAMED,
         )
     for name, numbers in sizes.items():
         least = min([numbers] if isinstance(numbers, int) else numbers, default=0)

@@ -90,7 +90,7 @@ def jax_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
             problem = f"the argument {name} is no array, and no type of one"
             hint = "say static_argnames for an argument that stays as it is"
             got = type(leaf).__name__
-            raise graph_error(problem, op="export", got=got, hint=hint) from None
+            raise graph_error(problem, got=got, hint=hint) from None
         wide = is_key(spec.dtype) or is_wide()
         narrow = spec.dtype if wide else jax.dtypes.canonicalize_dtype(spec.dtype)
         specs.append(replace(spec, dtype=narrow))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import update_wrapper
 from os import PathLike
 from types import MethodType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jax.export import default_export_platform
 
@@ -27,6 +27,7 @@ from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.driver.stance import Refused, lifted, refusing
 from graphc.runtime.save.export import Contents, written
 from graphc.runtime.save.exporter import platforms_of
+from graphc.runtime.tracebacks import hiding
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.show.picture import Picture
 from graphc.show.showing import Showing
@@ -37,6 +38,12 @@ from graphc_serving.packages import needed
 ContentsOf = Callable[
     [Asked, NamedSizes, Sequence[str], bool], tuple[Contents, Graph | None]
 ]
+_ELSEWHERE = {
+    "plan": "; f.plans are those of its programs for many sizes",
+    "save": "; f.export(path, ...) writes a model, f.source is the text",
+    "forecast": "; f.stats() tells what was compiled, after calls",
+    "segment_source": "; f.source is the text",
+}
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
@@ -70,7 +77,12 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
         kind = call.kind(specs)
-        family = self._families.get(kind)
+        try:
+            family = self._families.get(kind)
+        except TypeError as error:
+            statics = ", ".join(str(where) for where, _ in call.statics)
+            problem = f"static arguments must be hashable ({statics}): {error}"
+            raise TypeError(problem) from None
         if family is None:
             form = JaxCall([None] * len(call.leaves), call.form, call.statics)
             family = self._families[kind] = self._new_family(form, specs)
@@ -79,6 +91,13 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     @abstractmethod
     def __call__(self, /, *args: object, **named: object) -> Any:
         """The results for these arguments."""
+
+    if not TYPE_CHECKING:  # which knows all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            told = _ELSEWHERE.get(name, "")
+            message = f"a function of graphc.jit has no attribute {name!r}{told}"
+            raise AttributeError(message, name=name, obj=self)
 
     def __get__(self, instance: object, owner: object = None) -> object:
         return self if instance is None else MethodType(self, instance)
@@ -132,6 +151,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The error of a call that needs a compilation, where there is to be none."""
         return refusal_of(error, self._function, args, named)
 
+    @hiding
     def compile(
         self,
         /,
@@ -192,6 +212,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         specs = self._specs_ahead(call)
         return asked(self._function, call, specs, self._shapes, self._options)
 
+    @hiding
     def export(
         self,
         path: str | PathLike[str],

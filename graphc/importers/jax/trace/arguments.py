@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from graphc.errors import graph_error, shortened
 from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import settings
 from graphc.importers.jax.trace.tracing import Spec
@@ -98,7 +99,16 @@ def numbers_of(told: Positional) -> StaticNumbers | None:
     try:
         return (operator.index(told),)  # type: ignore[arg-type]
     except TypeError:
+        pass
+    try:
         return tuple(map(operator.index, told))  # type: ignore[arg-type]
+    except TypeError:
+        raise graph_error(
+            "static_argnums are the positions of arguments",
+            op="jit",
+            got=shortened(repr(told)),
+            hint="static_argnames='k' names them",
+        ) from None
 
 
 def texts_of(told: StaticNames) -> Texts | None:
