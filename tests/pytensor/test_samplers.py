@@ -19,6 +19,7 @@ from tests.pytensor.pymc_models import reference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")
 TRUE = np.array([-1.0, 0.0, 1.5])
+GROUPS = {"posterior", "sample_stats", "observed_data", "constant_data"}  # as PyMC's
 
 
 def levels(members=8):
@@ -60,6 +61,7 @@ def test_samplers_draw_from_the_posterior(sampler):
     np.testing.assert_allclose(drawn.posterior["twice"].values, 2 * own.values)
     assert (drawn.posterior["noise"].values > 0).all()
     assert "diverging" in drawn.sample_stats
+    assert {*drawn.groups()} == GROUPS
     assert drawn.observed_data["seen"].shape == (24,)
     assert drawn.constant_data["place"].dims == ("row",)
 
