@@ -12,6 +12,7 @@ from graphc.errors import graph_error
 from graphc.ir.types import NDArray
 from graphc.pymc.made import density_of
 from graphc.pymc.posterior import Expansion, labels
+from graphc.pymc.threads import hold, let_go
 
 if TYPE_CHECKING:
     from pymc import Model
@@ -61,10 +62,15 @@ def jittered(first: Any, seed: int) -> object:
 
 
 def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., object]:
-    """The density for nutpie, which gives the same data by name at each call."""
+    """The density for nutpie, which gives the same data by name at each call.
+
+    nutpie calls it in threads of its own: several times for a draw, and then once for
+    the variables of the draw. Between these the thread is held.
+    """
     bound: list[Any] = []
 
     def density(values: object, **data: Any) -> Any:
+        hold()
         if not bound:
             bound.append(with_data(data))
         return bound[0](values)
@@ -76,6 +82,7 @@ def _expanding(expansion: Expansion) -> Callable[..., object]:
     bound: list[Any] = []
 
     def variables(values: NDArray, **data: object) -> dict[str, NDArray]:
+        let_go()
         if not bound:
             bound.append(expansion.with_data(data))
         return expansion.of(values, bound[0])

@@ -122,6 +122,7 @@ def _by_pymc(model: "Model", how: SamplingSettings) -> object:
 
 
 def _by_nutpie(model: "Model", how: SamplingSettings) -> object:
+    options = {"save_warmup": False, **how.options}  # as PyMC, which discards these
     return import_module("nutpie").sample(
         nutpie(model),
         draws=how.draws,
@@ -130,7 +131,7 @@ def _by_nutpie(model: "Model", how: SamplingSettings) -> object:
         cores=how.cores,
         seed=how.seed,
         progress_bar=how.progressbar,
-        **how.options,
+        **options,
     )
 
 

@@ -241,9 +241,7 @@ def predicted(model, at, names, mode):
     """Predictive draws of the posterior with a single draw, by a mode."""
     point = {n: v[None, None] for n, v in at.items()}
     axes = {n: [f"{n}_{i}" for i in range(v.ndim - 2)] for n, v in point.items()}
-    trace = xr.Dataset(
-        {n: (("chain", "draw", *axes[n]), v) for n, v in point.items()}
-    )
+    trace = xr.Dataset({n: (("chain", "draw", *axes[n]), v) for n, v in point.items()})
     with model:
         found = pm.sample_posterior_predictive(
             trace,

@@ -1,7 +1,9 @@
 """Samplers beside PyMC's own: nutpie, and those on JAX; densities for all of them."""
 
+import importlib
 import subprocess
 import sys
+import threading
 
 import jax
 import numpy as np
@@ -11,11 +13,13 @@ pm = pytest.importorskip("pymc")
 
 import graphc  # noqa: E402
 import graphc.pymc  # noqa: E402
+from graphc.pymc.threads import hold, let_go  # noqa: E402
 from graphc.runtime.driver.xla import EVENTS  # noqa: E402
 from tests.pytensor.pymc_models import reference  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "wide")
 TRUE = np.array([-1.0, 0.0, 1.5])
+GROUPS = {"posterior", "sample_stats", "observed_data", "constant_data"}  # as PyMC's
 
 
 def levels(members=8):
@@ -57,6 +61,7 @@ def test_samplers_draw_from_the_posterior(sampler):
     np.testing.assert_allclose(drawn.posterior["twice"].values, 2 * own.values)
     assert (drawn.posterior["noise"].values > 0).all()
     assert "diverging" in drawn.sample_stats
+    assert {*drawn.groups()} == GROUPS
     assert drawn.observed_data["seen"].shape == (24,)
     assert drawn.constant_data["place"].dims == ("row",)
 
@@ -77,6 +82,38 @@ def test_nutpie_computes_what_pytensor_does_and_resized_data_compile_little():
     with model:
         pm.set_data({"y": np.zeros(30)})
     np.testing.assert_allclose(value, reference(model)(at)[0], 1e-8)
+
+
+def test_threads_of_a_sampler_keep_their_state_for_a_draw():
+    """Else Python makes one for each gradient, which costs more than the gradient."""
+    pytest.importorskip("nutpie")
+    state, calls = threading.local(), []
+
+    def density(values):
+        hold()
+        hold()
+        state.calls = getattr(state, "calls", 0) + 1
+        calls.append(state.calls)
+        return -0.5 * float(values @ values), -values
+
+    def variables(values):
+        let_go()
+        return {"x": values}
+
+    from_pyfunc = importlib.import_module("nutpie.compiled_pyfunc").from_pyfunc
+    model = from_pyfunc(
+        ndim=2,
+        make_logp_fn=lambda: density,
+        make_expand_fn=lambda *_: variables,
+        expanded_dtypes=[np.dtype("float64")],
+        expanded_shapes=[(2,)],
+        expanded_names=["x"],
+    )
+    how = {"draws": 20, "tune": 20, "chains": 2, "cores": 1, "progress_bar": False}
+    importlib.import_module("nutpie").sample(model, seed=1, **how)
+    draws = 2 * 40
+    assert max(calls) > 1  # the state lasts from one gradient to the next,
+    assert calls.count(1) >= draws  # and ends with the draw
 
 
 def test_the_density_on_jax_is_a_function_of_a_vector():

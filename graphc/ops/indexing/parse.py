@@ -262,6 +262,10 @@ def _mask_positions(x: Value, mask: Value, axis: int) -> list[Value]:
                 hint="a mask has the sizes of the axes that it stands for",
             )
     shape = x.type.shape[axis : axis + mask.type.rank]
+    literal = literal_of(mask)
+    pairs = zip(shape, mask.type.shape, strict=True)
+    if literal is not None and all(dims.equal(n, m) is True for n, m in pairs):
+        return [as_value(positions) for positions in np.nonzero(literal)]
     return list(F.nonzero(F._sized(mask, shape, "index")))
 
 

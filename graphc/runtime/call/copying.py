@@ -8,7 +8,6 @@ lines of Python as long; shapes are looked up by JAX.
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from graphc.ir.types import DType
 from graphc_serving.arguments import SMALL, copy
 
 Run = Callable[..., Any]
-_DTYPE = attrgetter("dtype")
 
 
 def are_small(args: Iterable[object], dtypes: Iterable[DType]) -> bool:
@@ -56,42 +54,35 @@ def on_copies(
 
 def on_small_copies(run: Run, dtypes: Sequence[DType], otherwise: Run) -> Run:
     """The same at the least cost, for small arrays of NumPy alone."""
-    called: Run = _unrolled(len(dtypes))(run, dtypes, otherwise, np.ndarray, SMALL)
-    return called
+    is_one = "type({0}) is array and {0}.dtype is d{0} and {0}.nbytes < small"
+    return _unrolled(len(dtypes), is_one, "{0}.copy()")(run, dtypes, otherwise)
 
 
-@lru_cache(32)
-def _unrolled(count: int) -> Run:
-    """`on_small_copies` for so many arguments, without a loop."""
+def on_borrowed(run: Run, dtypes: Sequence[DType], otherwise: Run) -> Run:
+    """`run` on arrays of these dtypes as they are; `otherwise` for others."""
+    is_one = "getattr({0}, 'dtype', None) is d{0}"
+    return _unrolled(len(dtypes), is_one, "{0}")(run, dtypes, otherwise)
+
+
+@lru_cache(64)
+def _unrolled(count: int, is_one: str, operand: str) -> Run:
+    """A maker of functions of so many arguments, without a loop.
+
+    They run on the operands where each argument is one that fits.
+    """
     names = [f"a{i}" for i in range(count)]
-    is_one = "type({0}) is array and {0}.dtype is d{0} and {0}.nbytes < small".format
     lines = [
-        "def make(run, dtypes, otherwise, array, small):",
+        "def make(run, dtypes, otherwise):",
         f"    [{', '.join([f'd{a}' for a in names])}] = dtypes",
         "    def called(*args, **named):",
         f"        if len(args) == {count} and not named:",
         f"            [{', '.join(names)}] = args",
-        f"            if {' and '.join(map(is_one, names)) or True}:",
-        f"                return run({', '.join([f'{a}.copy()' for a in names])})",
+        f"            if {' and '.join(map(is_one.format, names)) or True}:",
+        f"                return run({', '.join(map(operand.format, names))})",
         "        return otherwise(*args, **named)",
         "    return called",
     ]
-    scope: dict[str, Run] = {}
+    scope: dict[str, Any] = {"array": np.ndarray, "small": SMALL}
     exec(compile("\n".join(lines), __file__, "exec"), scope)  # no line of the user's
-    return scope["make"]
-
-
-def on_borrowed(run: Run, dtypes: Iterable[DType], otherwise: Run) -> Run:
-    """`run` on arrays of these dtypes as they are; `otherwise` for others."""
-    expected_dtypes = list(dtypes)
-
-    def called(*args: object, **named: object) -> object:
-        try:
-            argument_dtypes = [*map(_DTYPE, args)]
-        except AttributeError:
-            argument_dtypes = []
-        if argument_dtypes != expected_dtypes or named:
-            return otherwise(*args, **named)
-        return run(*args)
-
-    return called
+    make: Run = scope["make"]
+    return make

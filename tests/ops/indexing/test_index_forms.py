@@ -141,3 +141,20 @@ def test_writing_on_numpy(how, case):
 @given(indexed())
 def test_writing_on_jax(how, case):
     check_write("jax", *case, how)
+
+
+def test_masks_that_are_known_keep_known_positions():
+    mask = np.array([True, False, True, True])
+    x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", (4, 2))
+    kept = y[mask]
+    assert kept.type.shape == (3, 2)
+    f = graphc.function([y], [kept, y.at[mask].set(0.0)])
+    a = np.arange(8, dtype="float32").reshape(4, 2)
+    read, written = f(a)
+    np.testing.assert_array_equal(read, a[mask])
+    np.testing.assert_array_equal(written, np.where(mask[:, None], 0.0, a))
+    assert "nonzero" not in f.source
+    g = graphc.function([x], x[mask])  # the size of the axis is asked for at the call
+    np.testing.assert_array_equal(g(a[:, 0]), a[mask, 0])
+    with pytest.raises(graphc.CallError):
+        g(a[:3, 0])
