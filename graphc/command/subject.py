@@ -139,7 +139,7 @@ def _of_function(name: str, function: Function) -> Examined:
     plain = function.jax_callable if function.backend == "jax" else None
     sizes = [i for i, value in enumerate(inputs) if value._symbol is not None]
     statics = tuple(sorted({*function.static_argnums, *sizes}))  # jax.jit needs each
-    wide = function._prepared.facts.wide
+    wide = function._programs.newest.prepared.facts.wide
     return Examined(name, function, plain, statics, arguments, wide)
 
 

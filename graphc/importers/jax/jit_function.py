@@ -1,7 +1,7 @@
 """`graphc.jit`: a function of JAX, compiled for many sizes at once."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
@@ -28,6 +28,7 @@ from graphc.importers.jax.call.typed import (
 )
 from graphc.importers.jax.call.unread import stand_ins
 from graphc.importers.jax.call.way_out import tell_way_out
+from graphc.importers.jax.jit_options import JitOptions, check_of_jax
 from graphc.importers.jax.read.settings import guards_transfers, runs_plainly
 from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import (
@@ -35,15 +36,12 @@ from graphc.importers.jax.trace.arguments import (
     JaxCall,
     Positional,
     StaticNames,
-    StaticNumbers,
-    Texts,
     numbers_of,
     texts_of,
 )
 from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.importers.numpy.function import NumpyFunction
-from graphc.ir.namespace import misspelled
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
@@ -54,9 +52,7 @@ from graphc.runtime.tracebacks import hide, hiding
 from graphc.runtime.variants.decisions import decisions_of
 
 Frontend = Literal["jax", "numpy"]
-OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
 GUARDED = "a program for many sizes takes them from the host, which is disallowed"
-OF_JAX = (*OF_PROGRAMS, "donate_argnums", "donate_argnames", "keep_unused", "inline")
 
 
 def _trace_state() -> object:
@@ -66,35 +62,6 @@ def _trace_state() -> object:
 
 
 _OUTSIDE = _trace_state()
-
-
-@dataclass(frozen=True)
-class Told:
-    """The options of `jit` in the words of `jax.jit`; `others` are for JAX alone."""
-
-    static_argnums: StaticNumbers | None
-    static_argnames: Texts | None
-    others: Mapping[str, Any]
-
-    def jitted(self, function: Callable[..., object]) -> Any:
-        """The function as JAX jits it."""
-        options: dict[str, Any] = dict(self.others)
-        for name in ("static_argnums", "static_argnames"):
-            if getattr(self, name) is not None:
-                options[name] = getattr(self, name)
-        return jax.jit(function, **options)
-
-    @property
-    def donates(self) -> bool:
-        """Whether arguments are given away, so that results may take their memory."""
-        names = "donate_argnums", "donate_argnames"
-        return any(self.others.get(name) not in (None, ()) for name in names)
-
-    @property
-    def reason(self) -> str:
-        """Why JAX is to compile each size; "" where it need not."""
-        names = [n for n in OF_PROGRAMS if self.others.get(n) is not None]
-        return f"programs for many sizes have no {', '.join(names)}" if names else ""
 
 
 def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
@@ -110,7 +77,11 @@ class JitFunction(SizedFunction[JaxFamily]):
     """A function of JAX that is compiled when it is called; see `jit`."""
 
     def __init__(
-        self, function: Callable[..., Any], told: Told, shapes: Any, options: Options
+        self,
+        function: Callable[..., Any],
+        told: JitOptions,
+        shapes: Any,
+        options: Options,
     ) -> None:
         arguments = Arguments(function, told.static_argnums, told.static_argnames)
         super().__init__(function, arguments, shapes, options)
@@ -444,8 +415,8 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
     """
-    _check_of_jax(of_jax)
-    told = Told(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
+    check_of_jax(of_jax)
+    told = JitOptions(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
     options = _on_mesh(options, mesh, told.reason)
     check_frontend(frontend)
@@ -464,20 +435,6 @@ def _decorator(make: Callable[..., object]) -> Callable[..., object]:
     return decorated
 
 
-def _check_of_jax(of_jax: Mapping[str, object]) -> None:
-    for name in of_jax.keys() - set(OF_JAX):
-        close = misspelled(name, [*Choices.__annotations__, *OF_JAX])
-        raise TypeError(f"jit() got an unexpected keyword argument {name!r}{close}")
-    device = of_jax.get("device")
-    if device is not None and not isinstance(device, jax.Device):
-        raise graph_error(
-            "a device is one of JAX",
-            op="jit",
-            got=f"device={device!r}",
-            hint="jax.device_put(x, jax.devices()[0]) of an argument says it, too",
-        )
-
-
 def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
     """The options with sizes sharded over the mesh that is given or set.
 
@@ -494,7 +451,7 @@ def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
 
 
 def _of_numpy(
-    function: Callable[..., object], told: Told, shapes: object, options: Options
+    function: Callable[..., object], told: JitOptions, shapes: object, options: Options
 ) -> NumpyFunction:
     if told.others:
         got = ", ".join(f"{name}={option}" for name, option in told.others.items())
