@@ -37,6 +37,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Dim
+from graphc.transform.planning.donated import given_up
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.printed_sizes import printed
@@ -164,6 +165,9 @@ def _segment(
     numbered = is_numbered(segment.nodes)
     statics = ", ".join(map(str, range(len(names), count + numbered)))
     options = [f"static_argnums=({statics},)"] if statics else []
+    left = given_up(plan, segment)
+    donated = "".join([f"{i}, " for i, v in enumerate(inputs) if v in left])
+    options += [f"donate_argnums=({donated.rstrip()})"] if donated else []
     if layout is not None:
         results = segment.outputs if outputs is None else plan.graph.outputs
         options.append(in_shardings(layout, inputs))

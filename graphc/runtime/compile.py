@@ -18,6 +18,7 @@ from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.loops.roll.chains import NAME
 from graphc.runtime.call.arguments import Backend
+from graphc.runtime.donation import donated_inputs
 from graphc.runtime.driver.devices import Target, target_of
 from graphc.runtime.examine import Unused, examine
 from graphc.runtime.function import Function
@@ -53,10 +54,11 @@ def function(
     device: object = None,
     decisions: object = None,
     mesh: object = None,
+    donate: object = (),
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
-    `inputs`: a list of variables or `Input`s, or a dict that names them anew.
+    `inputs`: variables or `Input`s in a list, or in a dict that names them anew.
     `outputs`: a value, a list, a tuple or a dict of values; calls return the same
     structure. `jit="auto"` compiles what can be compiled, in segments that few of the
     sizes concern; "fewest" parts it for none; True insists on one segment; False leaves
@@ -65,19 +67,19 @@ def function(
     it, or a dict from sizes (their names, or symbolic integers) to policies. These are
     `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
     capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
-    upper bound; `graphc.Shard(axis)`, spread over `mesh`, or that of `jax.set_mesh`;
+    upper bound; `graphc.Shard(axis)`, spread over `mesh` or that of `jax.set_mesh`;
     "specialize", "pad", "bound"; or "auto": specialized, until an axis has taken two
     sizes, then padded, where all ops can be masked and no segment is added. Results are
-    of true sizes. `graphc.Budget(...)` keeps compilations within a number.
-    `tier` is the backend, or "auto": NumPy for what is new, compiled once that pays;
-    results are NumPy arrays. `unused`: for inputs on which no output depends, "warn" by
-    an `UnusedInputWarning`, "ignore" or "error". `casting` says which arguments of
-    other dtypes are cast: "safe" those that lose nothing by NumPy's rules, "same_kind"
-    float64 for float32 too, "exact" none, nor lists. The default is
-    `graphc.config.casting`, "safe". `device` says where a JAX program runs: a platform
-    as "cpu" or "gpu", or a `jax.Device`; None is where JAX would run it. Arguments go
-    there unless they are committed to another device. Rewrites are chosen by its costs.
-    `decisions` are files of `f.decisions.save(path)`, where "auto" sizes start from.
+    of true sizes. `graphc.Budget(...)` keeps compilations within a number. `tier` is
+    the backend, or "auto": NumPy for what is new, compiled once that pays; results are
+    of NumPy. `unused`: for inputs on which no output depends, "warn" by an
+    `UnusedInputWarning`, "ignore" or "error". `casting` says which arguments of other
+    dtypes are cast: "safe" those that lose nothing by NumPy's rules, "same_kind"
+    float64 for float32 too, "exact" none, nor lists; by default
+    `graphc.config.casting`. `device` says where a JAX program runs: a platform as "cpu"
+    or "gpu", or a `jax.Device`; None is where JAX would run it. Arguments go there
+    unless they are committed elsewhere. `decisions` are files of
+    `f.decisions.save(path)`, for "auto" sizes. `donate`: inputs that are given away.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
@@ -90,20 +92,29 @@ def function(
     backend = _backend(tier, backend, jit)
     rule = config.casting if casting is None else check_casting(casting)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
+    again["donate"] = freed = donated_inputs(graph, donate, defaults, again)
     again["mesh"] = mesh_for(graph, dims, mesh, again)
     target = target_of(device, backend, again["mesh"])
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
-    options = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target)
-    compiled = _function(graph, structure, defaults, options, decided)
-    compiled.making = Making(function, graph, structure, defaults, again)
-    return compiled
+    how = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target, freed)
+    return _function(Making(function, graph, structure, defaults, again), how, decided)
 
 
 def _function(
+    making: Making, how: CompileOptions, decided: SavedDecisions | None
+) -> Function:
+    """A compiled function, which holds what it takes to compile it elsewhere."""
+    told = making.graph, making.structure, making.defaults
+    compiled = _by_stretching(*told, how, decided)
+    compiled.making = making
+    return compiled
+
+
+def _by_stretching(
     graph: Graph,
     structure: Outputs,
-    defaults: dict[int, object],
+    defaults: Mapping[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:
@@ -128,7 +139,7 @@ def decided_for(
 def _stretching(
     written: Graph,
     structure: Outputs,
-    defaults: dict[int, object],
+    defaults: Mapping[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
 ) -> Function:

@@ -95,6 +95,7 @@ class CompileOptions:
     casting: Casting
     check: bool
     target: Target
+    donated: frozenset[int] = frozenset()  # positions of inputs
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name
 
     @property
@@ -236,7 +237,8 @@ class Pipeline:
             plan, log = _planned(graph, policies, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
                 plan = guessed(plan)
-        return replace(plan, casting=self.how.casting), log
+        how = self.how
+        return replace(plan, casting=how.casting, donated=how.donated), log
 
     @property
     def first(self) -> _First:
@@ -303,7 +305,8 @@ class Pipeline:
         jax = sys.modules.get("jax") if how.backend == "jax" else None
         others = how.backend, how.jit, how.check, how.casting, how.target.mesh
         program = self.written, self.dims, how.rewrites, how.costs, jax
-        key = key_of(*program, *others, self.outputs, how.dims is None)
+        given_away = sorted(how.donated)
+        key = key_of(*program, *others, self.outputs, how.dims is None, given_away)
         decided = repr(sorted(how.decided.items())) if self.adapts else ""
         return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
@@ -362,7 +365,7 @@ def _planned(
         graph = rewritten(pad.graph, CLEANUP).graph
     elif emit is not emit_numpy:
         graph = _with_compiled_loops(graph)
-    with spreading(spread_capacities(pad.capacities, policies) if pad else ()):
+    with spreading(spread_capacities(pad.capacities, pad.policies) if pad else ()):
         late = finished(graph, how.rewrites)
     graph = late.graph
     # Without jit, the program has no driver.

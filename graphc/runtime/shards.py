@@ -52,7 +52,7 @@ def mesh_for(
         if mesh is not None:
             raise for_nothing("function", ", or gt.with_sharding(x, ...)")
         return None
-    if mesh is None and _contradicting(options):
+    if mesh is None and contradicting(options):
         return None
     _require_allowed(options, "gt.with_sharding and a mesh", "the mesh")
     return device_mesh(mesh)
@@ -64,7 +64,7 @@ def for_nothing(op: str, more: str = "") -> Exception:
     return graph_error(problem, op=op, hint=f"{_EXAMPLE}{more}")
 
 
-def _contradicting(options: Mapping[str, object]) -> list[str]:
+def contradicting(options: Mapping[str, object]) -> list[str]:
     """The options with which nothing is sharded."""
     named = [(name, allowed) for name, allowed in _ALLOWED.items() if name in options]
     return [name for name, allowed in named if not _is_one(options[name], allowed)]
@@ -77,7 +77,7 @@ def _is_one(choice: object, allowed: tuple[object, ...]) -> bool:
 def _require_allowed(
     options: Mapping[str, object], beside: str, other: str, op: str = "function"
 ) -> None:
-    for name in _contradicting(options)[:1]:
+    for name in contradicting(options)[:1]:
         raise graph_error(
             "sizes are sharded by compiled programs of JAX, over all of a mesh",
             op=op,

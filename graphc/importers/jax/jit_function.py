@@ -422,8 +422,7 @@ def jit(
     check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
     make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
-    decorate = _decorator(make)
-    return decorate if function is None else decorate(function)
+    return _decorator(make) if function is None else _decorator(make)(function)
 
 
 def _decorator(make: Callable[..., object]) -> Callable[..., object]:

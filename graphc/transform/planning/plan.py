@@ -138,8 +138,9 @@ class Plan:
     `originals` maps symbols to the symbols that they replace. `casting` says which
     arguments the program takes in other dtypes, `budget` how many compilations the
     policies were chosen for, or which sizes they leave alone. `mesh` are the devices
-    that arrays are spread over. `rehearse` forecasts for functions that change their
-    plans, and `picture` draws the plan of a function.
+    that arrays are spread over, `donated` the positions of inputs that calls give away.
+    `rehearse` forecasts for functions that change their plans, and `picture` draws the
+    plan of a function.
     """
 
     graph: Graph
@@ -151,6 +152,7 @@ class Plan:
     casting: Casting = "safe"
     budget: str = ""
     mesh: DeviceMesh | None = None
+    donated: frozenset[int] = frozenset()
     rehearse: Rehearsal | None = field(default=None, compare=False)
     picture: Callable[[], PlanPicture] | None = field(default=None, compare=False)
 

@@ -97,7 +97,10 @@ def layout_of(
 def spread_capacities(
     capacities: Mapping[Symbol, Symbol], policies: Mapping[Symbol, Policy]
 ) -> dict[Symbol, str]:
-    """The axes of the mesh that sizes are spread along, by their capacities."""
+    """The axes of the mesh that sizes are spread along, by their capacities.
+
+    `policies` are those of the padded graph, which sizes that must be equal share.
+    """
     pairs = [(capacity, policies[symbol]) for symbol, capacity in capacities.items()]
     return {c: p.axis for c, p in pairs if isinstance(p, Sharded)}
 

@@ -322,6 +322,14 @@ def test_sizes_that_must_be_equal_and_lie_differently():
     )
 
 
+def test_sizes_that_must_be_equal_share_a_shard():
+    x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
+    dims, mesh = {"n": graphc.Shard("data")}, graphc.mesh(data=1)
+    f = graphc.function([x, y], gt.dot(x, y), dims=dims, mesh=mesh)
+    assert "in_shardings=(on_mesh('data'), on_mesh('data')" in f.source
+    np.testing.assert_allclose(f(np.ones(5, "float32"), np.ones(5, "float32")), 5)
+
+
 def test_a_size_that_is_computed():
     x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
     dims, mesh = {k: graphc.Shard("data")}, graphc.mesh(data=1)

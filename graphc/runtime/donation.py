@@ -1,0 +1,57 @@
+"""Arguments that calls give away, as they are told to `function`."""
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+from graphc.errors import graph_error, shortened
+from graphc.ir.graph.nodes import Graph, Value
+from graphc.runtime.shards import contradicting
+
+
+def donated_inputs(
+    graph: Graph,
+    donate: Any,
+    defaults: Container[int],
+    options: Mapping[str, object],
+) -> frozenset[int]:
+    """The positions of inputs that are given away: variables, names or positions.
+
+    Raises GraphError for what is no input, for one with a default, and for `options`
+    by which nothing is compiled that could take the memory.
+    """
+    if isinstance(donate, (str, Value)) or not isinstance(donate, Iterable):
+        raise _refused("tells the inputs in a list", donate, "donate=[w]")
+    positions = frozenset([_position(graph, item) for item in donate])
+    for position in positions:
+        if position in defaults:
+            name = graph.input_names[position]
+            problem = f"input {name!r} has a default, which is not given away"
+            raise _refused(problem, name, "leave the default out")
+    for name in contradicting(options) if positions else ():
+        if name != "device":
+            problem = "is for compiled programs of JAX, which may take the memory"
+            raise _refused(problem, f"{name}={options[name]!r}", f"leave {name} out")
+    return positions
+
+
+def _position(graph: Graph, item: object) -> int:
+    names = list(graph.input_names)
+    if type(item) is int and 0 <= item < len(names):
+        return item
+    if isinstance(item, str) and names.count(item) == 1:
+        return names.index(item)
+    for i, value in enumerate(graph.inputs):
+        if value is item:
+            return i
+    inputs = ", ".join(map(repr, names))
+    raise _refused("tells something that is no input", item, f"one of {inputs}")
+
+
+def _refused(problem: str, got: object, hint: str) -> Exception:
+    text = got if isinstance(got, str) else repr(got)
+    return graph_error(
+        f"`donate` {problem}" if not problem.startswith("input") else problem,
+        op="function",
+        got=shortened(text),
+        hint=hint,
+    )

@@ -1,0 +1,43 @@
+"""Arguments that a call gives away: which segment may write results where they are."""
+
+from collections.abc import Iterable
+
+from graphc.ir.graph.nodes import Value
+from graphc.transform.planning.guesses import GuessingSegment
+from graphc.transform.planning.plan import (
+    Check,
+    HostNode,
+    Plan,
+    PlanStep,
+    PythonLoop,
+    Read,
+    Segment,
+)
+
+
+def given_up(plan: Plan, segment: Segment) -> set[Value]:
+    """The donated inputs that nothing reads after a segment, and that are no result.
+
+    A segment that may run again, on what it was given before, takes none.
+    """
+    if isinstance(segment, GuessingSegment) or segment.rows is not None:
+        return set()
+    donated = {plan.graph.inputs[i] for i in plan.donated}
+    places = [i for i, step in enumerate(plan.steps) if step is segment]
+    if not donated or not places:
+        return set()
+    read_later = {v for step in plan.steps[places[0] + 1 :] for v in _read(step)}
+    read_later.update(plan.graph.outputs)
+    return donated - set(map(plan.resolve, read_later))
+
+
+def _read(step: PlanStep) -> Iterable[Value]:
+    match step:
+        case Segment():
+            return step.inputs
+        case Read():
+            return [step.value]
+        case Check():
+            return [step.condition]
+        case HostNode() | PythonLoop():
+            return step.node.inputs
