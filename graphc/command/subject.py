@@ -137,9 +137,7 @@ def _of_function(name: str, function: Function) -> Examined:
         return [_argument(value, sizes, random) for value in inputs]
 
     plain = function.jax_callable if function.backend == "jax" else None
-    sizes = [i for i, value in enumerate(inputs) if value._symbol is not None]
-    statics = tuple(sorted({*function.static_argnums, *sizes}))  # jax.jit needs each
-    wide = function._prepared.facts.wide
+    statics, wide = function.static_argnums, function._prepared.facts.wide
     return Examined(name, function, plain, statics, arguments, wide)
 
 
