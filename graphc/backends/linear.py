@@ -1,7 +1,5 @@
 """A graph as one straight function: the NumPy program, and un-jitted JAX."""
 
-from contextlib import nullcontext
-
 from graphc.analysis.aliasing import copied_outputs
 from graphc.backends.entry import Entry
 from graphc.backends.last_uses import forget, last_uses
@@ -117,12 +115,27 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
     slices = AlikeSlices(body, order if body.backend == "jax" else ())
     for node in order:
         if node.primitive is not INPUT and node not in assertions:
-            with body.in_numpy() if node in on_host else nullcontext():
-                slices.print(node)
+            _print_node(body, slices, node, node in on_host)
         for check in checks.get(node, ()):
             print_check(body, check)
         if body.backend == "numpy":
             forget(body, dying.get(node, []))
+
+
+def _print_node(
+    body: PrintedBody, slices: AlikeSlices, node: Node, on_host: bool
+) -> None:
+    """Print a node; of JAX, sizes that need no integer are traced where they may be."""
+    if on_host:
+        with body.in_numpy():
+            slices.print(node)
+        return
+    reads = body.reads
+    body.reads = body.backend == "numpy" or bool(node.demands)
+    try:
+        slices.print(node)
+    finally:
+        body.reads = reads
 
 
 def _known_to_host(plan: Plan, order: list[Node]) -> set[Node]:

@@ -137,9 +137,8 @@ def _of_function(name: str, function: Function) -> Examined:
         return [_argument(value, sizes, random) for value in inputs]
 
     plain = function.jax_callable if function.backend == "jax" else None
-    sizes = [i for i, value in enumerate(inputs) if value._symbol is not None]
-    statics = tuple(sorted({*function.static_argnums, *sizes}))  # jax.jit needs each
     wide = function._programs.newest.prepared.facts.wide
+    statics = function.static_argnums
     return Examined(name, function, plain, statics, arguments, wide)
 
 

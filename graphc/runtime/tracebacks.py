@@ -6,14 +6,17 @@ here too: with "off", all frames are there.
 
 import builtins
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from inspect import signature
 from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from graphc.errors import GraphError, is_library, is_own
+from graphc.ir.namespace import misspelled
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -41,6 +44,13 @@ LEADING = {
     "graphc.runtime.tracebacks",
 }
 OF_CALLS = TypeError, ValueError
+_UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+_OF_PYTENSOR = {
+    "mode": '; its options are given by themselves, as backend="numpy"',
+    "updates": "; give the new values among the outputs",
+    "givens": "; build the graph with the values that are to be there",
+    "allow_input_downcast": '; write casting="same_kind"',
+}
 
 
 def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -51,12 +61,29 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
         try:
             return function(*args, **named)
         except Exception as error:
+            if isinstance(error, TypeError) and _is_of_binding(error):
+                error.args = (f"{error}{_meant(str(error), function)}",)
             hide(error)
             raise
 
     wrapper: Any = shown  # errors name what the user has called
     wrapper.__code__ = wrapper.__code__.replace(co_name=function.__name__)
     return shown
+
+
+def _is_of_binding(error: TypeError) -> bool:
+    """Whether Python has raised it, since the arguments fit no parameters."""
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is None
+
+
+def _meant(text: str, function: Callable[..., object]) -> str:
+    """The option that was meant by one that there is not, as far as that is seen."""
+    match = _UNEXPECTED.search(text)
+    if match is None:
+        return ""
+    name = match.group(1)
+    return _OF_PYTENSOR.get(name) or misspelled(name, [*signature(function).parameters])
 
 
 def hide(error: Exception) -> None:

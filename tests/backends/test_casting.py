@@ -167,7 +167,7 @@ def test_the_default_is_in_the_configuration(monkeypatch):
     first = "casting cannot be 'unsafe'"
     raised(
         lambda: setattr(graphc.config, "casting", "unsafe"),
-        f"function: {first}",
+        f"config: {first}",
         expected,
     )
     raised(

@@ -332,3 +332,20 @@ def test_outputs_come_back_in_their_structure(backend):
     found = graphc.function([a], outputs, backend=backend)(np.float32(1))
     plain = jax.tree.map(float, found)
     assert plain == (1.0, {"b": [2.0, ()], "c": {"d": (3.0,)}}, [])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_size_that_needs_no_integer_is_traced_in_plain_jax(dtype):
+    """`static_argnums` tells which must be static, and others need not be."""
+    x, k = gt.vector("x"), gt.tensor("k", dtype, ())
+    f = graphc.function([x, k], gt.sum(x[:k]))
+    assert f.static_argnums == ()
+    rows = np.arange(5, dtype="float32")
+    with jax.enable_x64(True):
+        run = jax.jit(f.jax_callable, static_argnums=f.static_argnums)
+        for count in (0, 2, 5, 9, -1):
+            assert run(rows, count) == f(rows, count) == rows[:count].sum()
+        assert run._cache_size() == 1
+        slope = jax.vmap(jax.grad(f.jax_callable), (None, 0))
+        slopes = slope(rows, np.arange(3, dtype=dtype))
+    np.testing.assert_array_equal(slopes, np.tri(5, dtype="float32")[:3] - np.eye(3, 5))

@@ -172,7 +172,7 @@ def test_errors_of_the_target_are_its_own(capsys, model, tmp_path):
 
 
 def test_a_size_that_is_an_argument_is_drawn_from_the_sizes(capsys, model):
-    code, out, _ = run(capsys, "bench", f"{model}:head", "--sizes", "n=9", "k=2")
+    code, out, _ = run(capsys, "bench", f"{model}:first", "--sizes", "n=9", "k=2")
     assert code == 0 and "results agree" in out
 
 
@@ -199,6 +199,16 @@ def test_doctor_tells_a_fault(capsys, monkeypatch):
     assert faults == [
         {"subject": "a program", "well": False, "told": "RuntimeError: no such op"}
     ]
+
+
+def test_doctor_leaves_out_what_an_extra_brings(capsys, monkeypatch):
+    def missing():
+        raise ModuleNotFoundError("export needs safetensors")
+
+    monkeypatch.setattr("graphc.command.doctor.TESTS", {"exported file": missing})
+    code, out, _ = run(capsys, "doctor")
+    assert code == 0
+    assert "ok    exported file: left out: export needs safetensors" in out
 
 
 def test_help_has_examples_and_codes(capsys, monkeypatch):

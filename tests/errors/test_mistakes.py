@@ -269,6 +269,16 @@ def told(call, kind):
         (lambda: graphc.jit(square)("a"), TypeError, "Error interpreting argument to"),
         (lambda: graphc.jit(square, static_argnums=5), ValueError, "Jitted function"),
         (lambda: graphc.jit(square, dim="pad"), TypeError, "jit() got an unexpected"),
+        (
+            lambda: graphc.function([x], x, mode="FAST_RUN"),
+            TypeError,
+            "function() got an unexpected keyword argument 'mode'; its options are",
+        ),
+        (
+            lambda: graphc.function([x], x, rewrite=graphc.rewrites.none),
+            TypeError,
+            "function() got an unexpected keyword argument 'rewrite'; did you",
+        ),
         (lambda: graphc.jit(lambda v: "a")(1.0), TypeError, "function <lambda> at "),
         (lambda: graphc.jit(square).export("m"), TypeError, "square() missing 1 req"),
         (lambda: graphc.jit(square).compile("a"), graphc.GraphError, "compile: "),

@@ -113,7 +113,7 @@ def test_settings_come_from_the_environment():
 
 WRONG = {
     "FLOAT": ("int32", "cannot be 'int32'"),
-    "CASTING": ("none", "casting cannot be 'none'"),
+    "CASTING": ("none", "expected: one of 'exact', 'safe', 'same_kind'"),
     "MAX_BYTES": ("much", "expected: an integer, at least 16"),
     "PROGRESS": ("yes", "expected: 0 or 1"),
 }
