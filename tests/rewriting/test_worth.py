@@ -49,7 +49,7 @@ def has_loop(f):
     return "scan_jax(" in f.source
 
 
-@pytest.mark.parametrize(("count", "loops"), [(6, False), (24, True)])
+@pytest.mark.parametrize(("count", "loops"), [(24, False), (48, True)])
 def test_small_blocks_with_gradients_are_loops_where_they_are_many(count, loops):
     blocks, x = arrays_of(count)
     cost, slopes = jax.value_and_grad(lambda p, x: loss(jnp, p, x))(blocks, x)
@@ -67,7 +67,7 @@ def test_loops_over_lists_of_parameters_of_jax(transform):
     def cost(blocks, x):
         return loss(jnp, blocks, x)
 
-    for count, loops in ((6, False), (24, True)):
+    for count, loops in ((24, False), (48, True)):
         blocks, x = arrays_of(count)
         f = graphc.jit(transform(cost))
         results = f(blocks, x)
@@ -78,7 +78,7 @@ def test_loops_over_lists_of_parameters_of_jax(transform):
 
 
 def test_more_blocks_save_more_and_dearer_compilers_too():
-    few, more = replace(SMALL, count=8), replace(SMALL, count=200)
+    few, more = replace(SMALL, count=24), replace(SMALL, count=200)
     seconds = [w.seconds_saved(CPU) for w in (few, SMALL, more)]
     assert seconds == sorted(seconds) and not few.pays(CPU) and more.pays(CPU)
     quick = replace(CPU, compiled=1e-5, crowded=0.0)
@@ -90,6 +90,14 @@ def test_blocks_of_which_nothing_else_takes_values_are_compiled_once():
     alone = replace(SMALL, role=Role.ALONE)
     assert not alone.pays(CPU) and replace(alone, count=200).pays(CPU)
     assert replace(SMALL, role=Role.BACKWARD).pays(CPU)
+
+
+def test_small_blocks_are_to_save_more_than_those_with_large_products():
+    """Their calls would take longer."""
+    few = replace(SMALL, count=24)
+    assert few.seconds_saved(CPU) > LEAST_SECONDS and not few.pays(CPU)
+    assert replace(few, work=2.0**20).pays(CPU)
+    assert replace(few, nodes=20).pays(CPU)
 
 
 def test_what_is_copied_is_little_beside_the_work():

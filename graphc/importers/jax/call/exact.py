@@ -26,13 +26,13 @@ from graphc.importers.jax.trace.tracing import Spec, TracedFunction, inputs_of, 
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
 from graphc.rewriting.loops.fuse_consumers import HOISTING
-from graphc.rewriting.loops.roll.chains import LEAST_SEARCHED
 from graphc.rewriting.loops.roll.chains import NAME as ROLLED
 from graphc.rewriting.loops.roll.repeats import LEAST_BLOCKS
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 
 GAINING = {*(rule.name for rule in HOISTING), ROLLED}  # rules
+LEAST_REPEATED = 400  # equations, of which loops may leave out enough to pay
 PRODUCTS = dot_general_p, conv_general_dilated_p
 LARGE = 2**22  # elements of an array for which it is worth to look for better
 
@@ -134,7 +134,7 @@ def _may_gain(eqns: Sequence[JaxprEqn]) -> bool:
 
 def _may_repeat(eqns: Sequence[JaxprEqn]) -> bool:
     """Whether products of one shape are so many that they may be of blocks."""
-    if len(eqns) < LEAST_SEARCHED:
+    if len(eqns) < LEAST_REPEATED:
         return False
     products = [eqn for eqn in eqns if eqn.primitive in PRODUCTS]
     kinds = Counter(tuple(str(v.aval) for v in eqn.invars) for eqn in products)
