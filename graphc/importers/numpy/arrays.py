@@ -19,6 +19,7 @@ from graphc.importers.numpy.memory import (
     Content,
     Memory,
     Rearrangement,
+    copies_always,
     indexed,
     is_symbolic,
     lack_of,
@@ -382,15 +383,10 @@ def _may_share(
     name: str, array: TracedArray, args: tuple[Any, ...], options: dict[str, Any]
 ) -> bool:
     """Whether NumPy gives the array itself, if its layout allows it."""
-    copies = _copies(options.get("copy", name in ("array", "astype")))
+    copies = copies_always(options.get("copy", name in ("array", "astype")))
     dtype = args[1] if len(args) > 1 else options.get("dtype")
     is_same = dtype is None or np.dtype(dtype) == array.content.dtype
     return is_same and not copies and not options.get("ndmin")
-
-
-def _copies(copy: object) -> bool:
-    """Whether a copy is made in any case: NumPy has names for that, beside bools."""
-    return getattr(copy, "value", copy) in (True,)
 
 
 def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:

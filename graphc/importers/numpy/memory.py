@@ -194,3 +194,8 @@ def _reshape(content: Content, shape: Any) -> Content:
     if isinstance(content, Value):
         return F.reshape(content, shape)
     return content.reshape(shape)
+
+
+def copies_always(copy: object) -> bool:
+    """Whether a copy is made in any case: NumPy has names for that, beside bools."""
+    return getattr(copy, "value", copy) in (True,)
