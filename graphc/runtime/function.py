@@ -197,7 +197,8 @@ class Function(Pictured, AheadOfCalls):
         those of NumPy that are `borrowed`.
         """
         if named or not self._programs.newest.signature.fits(args, borrowed):
-            return self._leave(*args, **named), None, False
+            self._acquire = self._routes.host.acquire
+            return self._call(*args, **named), None, False
         return self._watched(self._met, args)
 
     def _met(self, /, *args: object) -> object:

@@ -33,6 +33,7 @@ LEADING = {
     "graphc.importers.jax.call.traced_family",
     "graphc.importers.jax.graphs",
     "graphc.importers.jax.jit_function",
+    "graphc.importers.jax.jit_options",
     "graphc.importers.jax.optimized",
     "graphc.importers.jax.trace.arguments",
     "graphc.importers.jax.trace.subject",

@@ -68,7 +68,7 @@ def test_what_a_new_size_compiles(penguins, data):
     segments = range(len(f.plan.segments))
     sizes = [sum(map(weight, s.nodes)) for s in f.plan.segments]
     solver = sizes.index(max(sizes))
-    assert sizes[solver] > 300
+    assert sizes[solver] > 80  # in which the steps are one loop
     assert new(x, mass, group, everyone, 3) == list(segments)
     assert new(x, mass, group, everyone, 3) == []
     by_k = new(x, mass, group, everyone, 5)

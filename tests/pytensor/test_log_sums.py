@@ -4,6 +4,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
+import scipy.special
 
 import graphc
 import graphc.pytensor
@@ -34,8 +35,13 @@ def test_gradients_are_shares_and_compare_nothing(axis, keepdims):
     slope = pytensor.grad(y, x)
     stable = pytensor.function([x], [y, slope], mode=pytensor.Mode("py", "fast_run"))
     for values in SPECIAL:
-        for ours, theirs in zip(f(values), stable(values), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-12, equal_nan=True)
+        ours, theirs = f(values), stable(values)
+        total = scipy.special.logsumexp(values, axis=axis, keepdims=True)
+        shares = 2 * total * np.exp(values - total)
+        lost = np.isnan(theirs[1])  # PyTensor 3 overflows where it need not
+        theirs[1] = np.where(lost, shares, theirs[1])
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, equal_nan=True)
 
 
 def test_sums_from_which_something_else_is_taken_stay():

@@ -194,9 +194,9 @@ def _tuple_of(item: ParamKind) -> ParamKind:
     )
 
 
-def _texts(*words: str) -> tuple[Text, ...]:
-    """Free texts, which are words in texts of graphs."""
-    return tuple(map(Text, words))
+def _texts(*words: object) -> tuple[object, ...]:
+    """Free texts, which are words in texts of graphs; what is no word is refused."""
+    return tuple([Text(word) if type(word) is str else word for word in words])
 
 
 def _exactly(items: list[ParamKind]) -> ParamKind:

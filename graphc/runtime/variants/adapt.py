@@ -141,6 +141,8 @@ class Adapter:
         self._policies: dict[Symbol, Policy] = dict(start.policies)
         self._refused: set[tuple[Symbol, int]] = set()  # for so many segments
         self._originals: dict[Symbol, Symbol] = {}
+        self._plan: Plan | None = None
+        self._seconds: dict[int, float] = {}  # of the last compilations, by segments
 
     @property
     def policies(self) -> Mapping[Symbol, Policy]:
@@ -168,6 +170,7 @@ class Adapter:
         self._stand_at(plan)
         names = {name: self._originals.get(s, s) for name, s in sizes.items()}
         self._seen.add(new, names)
+        self._seconds |= {c.segment: c.seconds for c in new}
         return self._change(calls, plan)
 
     def vary(
@@ -223,6 +226,8 @@ class Adapter:
 
     def _stand_at(self, plan: Plan) -> None:
         """Sizes are told by the names that they have in this plan."""
+        if plan is not self._plan:
+            self._plan, self._seconds = plan, {}
         if plan.padded is not None:
             self._originals = plan.padded.originals
 
@@ -245,7 +250,20 @@ class Adapter:
             and self._seen.lost[s] > calls * self._costs.padding
             and s not in self._policies
             and (s, segments) not in self._refused
+            and self._is_worth_all(s)
         ]
+
+    def _is_worth_all(self, symbol: Symbol) -> bool:
+        """Whether a size has cost as much as to compile all that does not depend on it.
+
+        Another program is compiled as a whole. Of an axis most of it depends on it; an
+        integer may be that of a small segment behind a large one.
+        """
+        if symbol not in self._integers or self._plan is None:
+            return True
+        others = [s for s in self._plan.segments if symbol not in self._keys(s)]
+        seconds = sum(self._seconds.get(s.index, 0.0) for s in others)
+        return self._seen.lost[symbol] >= seconds
 
     def _told(self, symbol: Symbol) -> str:
         """The policy of a size, and why it has one."""

@@ -7,9 +7,9 @@ from operator import attrgetter
 
 from graphc.analysis.cost import CPU, HANDED
 from graphc.control.call import CALL
+from graphc.ir.graph.bodies import bodies_of
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.printed_sizes import Keys, add_symbols, printed
@@ -88,10 +88,14 @@ class Part:
 def weight(node: Node) -> float:
     """The weight of a node in a compilation: scalars vanish in their users.
 
-    XLA compiles the call of a shared function as if its nodes stood there.
+    XLA compiles the call of a shared function as if its nodes stood there, and the body
+    of a loop once.
     """
-    if node.primitive is CALL:
-        return sum(map(weight, ancestors(node.params["body"].content.outputs)))
+    inside = sum(weight(one) for body in bodies_of(node) for one in body.nodes)
+    return inside if node.primitive is CALL else inside + _own_weight(node)
+
+
+def _own_weight(node: Node) -> float:
     for value in (*node.outputs, *node.inputs):
         if value.type.shape:
             return 1.0

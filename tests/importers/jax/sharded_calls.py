@@ -1,6 +1,7 @@
 """Functions of JAX with sizes that are sharded, against `jax.jit`: on four devices."""
 
 import warnings
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +9,15 @@ import numpy as np
 
 import graphc
 
-MESH = graphc.mesh(data=4)
 ROWS = {"batch": graphc.Shard("data")}
 SIZES = (0, 1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 40)
 warnings.simplefilter("error", graphc.FallbackWarning)
+
+
+@cache
+def mesh_of_all():
+    """The mesh of all devices, of which there are few where tests are collected."""
+    return graphc.mesh(data=4)
 
 
 def loss(layers, batch):
@@ -56,7 +62,7 @@ def trained():
     """Epochs of ragged batches, with weights that stay on the mesh."""
     shapes = {"x": "batch 3", "t": "batch", "marks": "batch"}
     shapes = ({"first": "3 8", "second": "8"}, shapes)
-    ours = graphc.jit(step, shapes=shapes, dims=ROWS, mesh=MESH)
+    ours = graphc.jit(step, shapes=shapes, dims=ROWS, mesh=mesh_of_all())
     theirs = jax.jit(step)
     start = {"first": np.ones((3, 8), "float32"), "second": np.ones(8, "float32")}
     layers, other_layers = start, start
@@ -67,7 +73,8 @@ def trained():
         same((value, layers, rows), told)
         if size > 1:  # others are compiled exactly, as JAX does them
             assert all(len(p.sharding.device_set) == 4 for p in layers.values()), size
-    on_mesh = jax.device_put(batch_of(16), jax.NamedSharding(MESH, jax.P("data")))
+    by_rows = jax.NamedSharding(mesh_of_all(), jax.P("data"))
+    on_mesh = jax.device_put(batch_of(16), by_rows)
     explicit = jax.make_mesh((4,), ("data",))
     typed = jax.device_put(batch_of(16), jax.NamedSharding(explicit, jax.P("data")))
     for batch in (on_mesh, typed):
@@ -79,11 +86,11 @@ def trained():
 
 if __name__ == "__main__":
     trained()
-    f = graphc.jit(statistics, shapes="batch 3", dims=ROWS, mesh=MESH)
+    f = graphc.jit(statistics, shapes="batch 3", dims=ROWS, mesh=mesh_of_all())
     for size in SIZES:
         same(f(batch_of(size)["x"]), jax.jit(statistics)(batch_of(size)["x"]))
     assert not f.stats().fallbacks
-    with jax.set_mesh(MESH):  # one that is set when the function is decorated
+    with jax.set_mesh(mesh_of_all()):  # one that is set when the function is decorated
 
         @graphc.jit(shapes="batch d, d -> batch", dims=ROWS)
         def product(x, w):
@@ -92,7 +99,7 @@ if __name__ == "__main__":
     for size in SIZES:
         x = batch_of(size)["x"]
         same(product(x, np.ones(3, "float32")), jax.jit(lambda x: x.sum(1))(x))
-    options = {"shapes": "batch _", "dims": ROWS, "mesh": MESH}
+    options = {"shapes": "batch _", "dims": ROWS, "mesh": mesh_of_all()}
     with_numpy = graphc.jit(lambda x: x[x[:, 0] > 0], frontend="numpy", **options)
     for size in SIZES:
         x = batch_of(size)["x"]

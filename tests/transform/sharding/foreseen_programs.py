@@ -1,11 +1,18 @@
 """Messages that rules foresee, and those of XLA: run on eight devices."""
 
+from functools import cache
+
 import graphc
 import graphc.tensor as gt
 from tests.transform.sharding import laid_by_hand, sharded_programs
 
-MESH = graphc.mesh(data=4)
 ROWS = {"batch": graphc.Shard("data")}
+
+
+@cache
+def mesh_of_all():
+    """The mesh of all devices, of which there are few where tests are collected."""
+    return graphc.mesh(data=4)
 
 
 def perceptron():
@@ -64,8 +71,9 @@ def convolved():
     return [x, w, d], [loss, *graphc.grad(loss, [w, d])]
 
 
-def compiled(program, dims=ROWS, mesh=MESH):
+def compiled(program, dims=ROWS, mesh=None):
     inputs, outputs = program()
+    mesh = mesh or mesh_of_all()
     return graphc.function(inputs, outputs, dims=dims, mesh=mesh)
 
 
@@ -93,7 +101,8 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(sharded_programs.regression))
     compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
-    compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, laid_by_hand.MESH))
+    mesh = laid_by_hand.mesh_of_all()
+    compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))
     x = gt.tensor("x", "complex64", ("batch", 3))
     # There is no prediction where XLA decides.
     f = compiled(lambda: ([x], [gt.sort(gt.real(x), axis=0), gt.sum(x)]))

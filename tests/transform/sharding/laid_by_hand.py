@@ -1,6 +1,7 @@
 """Shardings chosen by hand against one device: run on eight devices."""
 
 import pickle
+from functools import cache
 
 import jax
 import numpy as np
@@ -8,8 +9,13 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 
-MESH = graphc.mesh(data=2, model=4)
 ROWS = {"batch": graphc.Shard("data")}
+
+
+@cache
+def mesh_of_all():
+    """The mesh of all devices, of which there are few where tests are collected."""
+    return graphc.mesh(data=2, model=4)
 
 
 def trained():
@@ -54,7 +60,7 @@ def moved():
 
 def compared(program, dims, sizes):
     inputs, outputs = program()
-    sharded = graphc.function(inputs, outputs, dims=dims, mesh=MESH)
+    sharded = graphc.function(inputs, outputs, dims=dims, mesh=mesh_of_all())
     one = graphc.function(inputs, outputs)
     for batch in sizes:
         rng = np.random.default_rng(batch)
@@ -76,15 +82,15 @@ if __name__ == "__main__":
         places = [p.sharding for p in parameters]
         axes = (None, "model"), ("model", None)
         assert all(
-            p.is_equivalent_to(jax.NamedSharding(MESH, jax.P(*a)), 2)
+            p.is_equivalent_to(jax.NamedSharding(mesh_of_all(), jax.P(*a)), 2)
             for p, a in zip(places, axes, strict=True)
         )
     assert {c.kind for c in f.collectives({"batch": 13})} == {"all-reduce"}
     # Without a size that varies, and on a mesh that is set.
     w = trained()[0][1]
     array = np.ones((3, 8), "float32")
-    with jax.set_mesh(MESH):
+    with jax.set_mesh(mesh_of_all()):
         g = graphc.function([w], gt.with_sharding(w, (None, "model")) * 2)
     assert g(array).sharding.spec == jax.P(None, "model")
     again = pickle.loads(pickle.dumps(g))(array)
-    assert again.sharding.device_set == set(MESH.devices.flat)
+    assert again.sharding.device_set == set(mesh_of_all().devices.flat)
