@@ -30,11 +30,11 @@ def cached_question_of_shapes() -> Callable[[Any], bool]:
 class Deciding:
     """A function, and the answers of the questions that its last trace asked."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, steps: list[str] = STEPS) -> None:
         self._rng = np.random.default_rng((29, seed))
         self.traces = 0
         self.answers: list[bool] = []
-        self.text = self._written()
+        self.text = self._written(steps)
         names = {**NAMES, "cached": cached_question(), "noted": self._noted}
         names["cached_shape"] = cached_question_of_shapes()
         file = f"<deciding {seed}>"
@@ -63,12 +63,12 @@ class Deciding:
     def _number(self) -> int:
         return int(self._rng.integers(2, LARGEST))
 
-    def _written(self) -> str:
+    def _written(self, steps: list[str]) -> str:
         lines = ["def function(x, other):", "    y = x"]
         names = count()
         for _ in range(self._rng.integers(1, 4)):
             lines += self._asking(next(names))
-            lines.append("    " + self._one_of(STEPS))
+            lines.append("    " + self._one_of(steps))
         lines += self._asking(next(names))
         return "\n".join([*lines, "    return " + self._one_of(RESULTS), ""])
 

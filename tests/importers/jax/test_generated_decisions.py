@@ -1,6 +1,6 @@
 """Generated functions that decide by sizes: as by `jax.jit` at every size.
 
-`GRAPHC_EXAMPLES=20 pytest tests/importers/jax/test_generated_decisions.py` runs 500
+`GRAPHC_EXAMPLES=20 pytest tests/importers/jax/test_generated_decisions.py` runs 600
 functions at 60 sizes each.
 """
 
@@ -13,9 +13,12 @@ import pytest
 
 import graphc
 from tests.importers.jax.deciding import Deciding, arrays_of, sizes_of
+from tests.importers.jax.questions import STEPS
+from tests.importers.jax.steps_of_params import STEPS_OF_PARAMS
 
 AT_LENGTH = int(os.environ.get("GRAPHC_EXAMPLES", "0"))
 FUNCTIONS = 25 * AT_LENGTH or 6
+OF_PARAMS = 5 * AT_LENGTH or 3
 CALLS = 60 if AT_LENGTH else 12
 WAYS = {"auto": {}, "pad": {"dims": "pad"}, "shapes": {"shapes": "n, m"}}
 
@@ -76,10 +79,20 @@ def require_one_program_per_answers(compiled):
 
 @pytest.mark.parametrize("seed", range(FUNCTIONS))
 def test_generated_functions_get_the_branch_of_each_size(seed):
+    require_branches(seed, STEPS)
+
+
+@pytest.mark.parametrize("seed", range(OF_PARAMS))
+def test_generated_functions_get_the_params_of_each_size(seed):
+    require_branches(seed, STEPS_OF_PARAMS)
+
+
+def require_branches(seed, steps):
+    """Require the outcomes of `jax.jit` of a function of these steps, at each size."""
     calls = sizes_of(seed, CALLS)
-    known = by_jax(Deciding(seed), calls)
+    known = by_jax(Deciding(seed, steps), calls)
     for name in WAYS if AT_LENGTH else [list(WAYS)[seed % len(WAYS)]]:
-        function = Deciding(seed)
+        function = Deciding(seed, steps)
         compiled = graphc.jit(function, **WAYS[name])
         for sizes in calls:
             with warnings.catch_warnings():

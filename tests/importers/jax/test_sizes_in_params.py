@@ -70,6 +70,9 @@ BY_SIZES = {
         jnp.array([2, 1, 2], "int32"), n
     ),
     "scan": lambda n: lax.scan(lambda c, _: (c + 1, c), 0.0, length=n, unroll=n),
+    "unrolled scan": lambda n: lax.scan(
+        lambda c, _: (c + 1, c), 0.0, length=n, unroll=1 + n % 3
+    ),
     "keys": lambda n: jax.random.uniform(
         jax.random.split(jax.random.key(0), n)[1], (n,)
     ),

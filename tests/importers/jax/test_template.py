@@ -268,3 +268,18 @@ def test_sums_are_found_where_no_sample_differs_in_one_size_alone(value):
     samples = [{"n": n, "m": m} for n, m in [(6, 12), (6, 24), (2, 3)]]
     found = fitted([value(**s) for s in samples], samples)
     assert found.at({"n": 5, "m": 7}) == value(5, 7)
+
+
+def test_a_first_size_that_is_unlike_all_others_is_compiled_alone():
+    """The sizes after it have one program, and nobody is warned."""
+
+    def function(x):
+        return jnp.cumsum(x) if int(x.shape[0]) == 6 else x * int(x.shape[0])
+
+    ours, theirs = graphc.jit(function, dims="pad"), jax.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in (4, 6, 5, 8, 7, 13):
+            np.testing.assert_array_equal(ours(vector(n)), theirs(vector(n)))
+    compiled = ours.stats().compilations
+    assert sum(c.startswith("exactly") for c in compiled) == 2

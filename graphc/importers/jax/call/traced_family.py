@@ -23,7 +23,7 @@ from graphc.importers.jax.call.unread import FirstExact
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
-from graphc.importers.jax.sizes.samples import UNLIKE, Sample, samples_like
+from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Unlike, samples_like
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import require_names
 from graphc.importers.jax.trace.decisions import OPAQUE
@@ -189,12 +189,16 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         first = self.shapes is not None and not self.programs
         said = pattern.names if first else []
         fixed = self._of_fixed_axes(pattern, sizes, said)
-        if fixed is not None:
-            return fixed
-        why, last = str(reasons[0]), reasons[-1].reason
-        if last in why:
-            raise Unsupported(why)
-        raise Unsupported(f"{why}; traces at several sizes: {last}") from None
+        if fixed is None and not self._may_be_odd(reasons):
+            raise _joined(reasons)
+        return fixed
+
+    def _may_be_odd(self, reasons: list[Unsupported]) -> bool:
+        """Whether sizes may be the only ones that are traced as they are.
+
+        The first such are compiled alone: others may have a program.
+        """
+        return isinstance(reasons[-1], Unlike) and self.unlike == 1
 
     def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
         """Warn, once, that sizes are exact since there are too many programs."""
@@ -296,7 +300,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """The program by traces at single sizes: of this call, of others, and twice."""
         first = Sample(pattern.sizes(sizes) or {}, self._direct(sizes))
         if self.unlike == MOST_UNLIKE:
-            raise Unsupported(UNLIKE)
+            raise Unlike
         seen = [pattern.sizes(s) or {} for s in self.seen[-SAMPLED:] if pattern.has(s)]
         subject, names = self.subject, self.names()
         how = self.options_for(pattern)
@@ -339,3 +343,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             shown = program.pattern.shown(sizes)
             reason = f"JAX traces something else for {shown}"
             raise Unsupported(reason, program.decisions.opaque)
+
+
+def _joined(reasons: list[Unsupported]) -> Unsupported:
+    """Why there is no program, neither by symbols nor by traces at several sizes."""
+    why, last = str(reasons[0]), reasons[-1].reason
+    told = why if last in why else f"{why}; traces at several sizes: {last}"
+    return Unsupported(told)

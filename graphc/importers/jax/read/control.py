@@ -36,12 +36,15 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
     return [*ends, *stacked]
 
 
-def _unroll(eqn: Equation) -> Any:
-    """How many steps are done at once; of all steps, JAX tells the number."""
-    unroll, length = eqn.params["unroll"], eqn.size("length")
-    if isinstance(unroll, int) or not equal(eqn.size("unroll"), length):
+def _unroll(eqn: Equation) -> int | bool:
+    """How many steps are done at once, which changes no result.
+
+    Of all steps, JAX tells the number; a number that depends on sizes is not known.
+    """
+    unroll, length = eqn.size("unroll"), eqn.size("length")
+    if isinstance(unroll, int):
         return unroll
-    return True
+    return True if equal(unroll, length) else 1
 
 
 def _parts_of_scan(eqn: Equation) -> tuple[int, int]:

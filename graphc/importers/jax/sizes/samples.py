@@ -16,6 +16,13 @@ UNLIKE = "its steps depend on the sizes"
 PERIOD = 24  # two sizes this far apart are alike in the rests by its divisors
 
 
+class Unlike(Unsupported):
+    """A function whose steps at some sizes are those at no others that were tried."""
+
+    def __init__(self) -> None:
+        super().__init__(UNLIKE)
+
+
 @dataclass(frozen=True)
 class Sample:
     """A trace at some sizes, which may have been `seen` in another call."""
@@ -40,7 +47,7 @@ class _Samples:
 
     def __init__(self, subject: Subject, specs: Sequence[Spec], first: Sample) -> None:
         self.alike = [first]
-        self.why = Unsupported(UNLIKE)
+        self.why: Unsupported = Unlike()
         self._subject, self._specs = subject, specs
         self._steps = steps_of(first.trace.jaxpr)
 
