@@ -243,23 +243,25 @@ class Adapter:
         `everywhere` are those on which all of several segments depend.
         """
         many = {s: MANY for s in self._seen.sizes if segments == 1 or s in everywhere}
-        return [
+        varying = [
             s
             for s, sizes in self._seen.sizes.items()
             if len(sizes) >= many.get(s, MANY_IN_SEGMENTS)
             and self._seen.lost[s] > calls * self._costs.padding
             and s not in self._policies
             and (s, segments) not in self._refused
-            and self._is_worth_all(s)
         ]
+        if any(s not in self._integers for s in varying):
+            return varying
+        return [s for s in varying if self._is_worth_all(s)]
 
     def _is_worth_all(self, symbol: Symbol) -> bool:
         """Whether a size has cost as much as to compile all that does not depend on it.
 
-        Another program is compiled as a whole. Of an axis most of it depends on it; an
+        Another program is compiled as a whole. On an axis most of it depends; an
         integer may be that of a small segment behind a large one.
         """
-        if symbol not in self._integers or self._plan is None:
+        if self._plan is None:
             return True
         others = [s for s in self._plan.segments if symbol not in self._keys(s)]
         seconds = sum(self._seconds.get(s.index, 0.0) for s in others)
