@@ -9,6 +9,7 @@ import jax
 import pytest
 
 from tests.compiling import USUAL, compile_quickly, compiled_well, lower_quickly
+from tests.show.browser import MISSING, Browser, executable
 
 sys.argv.append("--smallest")  # for the modules of benchmarks, whoever imports them
 
@@ -47,6 +48,16 @@ def mode_of_jax():
     yield
     if jax.config.jax_enable_x64:
         jax.config.update("jax_enable_x64", False)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless browser, for the tests of one module."""
+    if executable() is None:
+        pytest.skip(MISSING)
+    one = Browser()
+    yield one
+    one.close()
 
 
 @pytest.fixture

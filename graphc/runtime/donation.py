@@ -1,7 +1,6 @@
 """Arguments that calls give away, as they are told to `function`."""
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Graph, Value
@@ -10,7 +9,7 @@ from graphc.runtime.shards import contradicting
 
 def donated_inputs(
     graph: Graph,
-    donate: Any,
+    donate: object,
     defaults: Container[int],
     options: Mapping[str, object],
 ) -> frozenset[int]:

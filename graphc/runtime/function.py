@@ -58,7 +58,7 @@ class Function(Pictured, AheadOfCalls):
 
     making: Making | None = None
 
-    def __init__(self, pipeline: Pipeline, defaults: Mapping[int, Any]) -> None:
+    def __init__(self, pipeline: Pipeline, defaults: Mapping[int, object]) -> None:
         self._pipeline = pipeline
         self.backend = pipeline.how.backend
         self._counted: list[Route] = []

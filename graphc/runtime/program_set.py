@@ -10,7 +10,6 @@ compiled next.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.cache.prepared import Prepared
@@ -40,7 +39,7 @@ class ProgramSet:
     def __init__(
         self,
         pipeline: Pipeline,
-        defaults: Mapping[int, Any],
+        defaults: Mapping[int, object],
         calls: Callable[[], int],
         changed: Callable[[], None],
     ) -> None:

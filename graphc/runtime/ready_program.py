@@ -110,7 +110,7 @@ class ReadyProgram:
 def ready(
     prepared: Prepared,
     pipeline: Pipeline,
-    defaults: Mapping[int, Any],
+    defaults: Mapping[int, object],
     load: Load,
     since: str,
 ) -> ReadyProgram:

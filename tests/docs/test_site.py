@@ -16,7 +16,6 @@ import threading
 import pytest
 
 import graphc
-from tests.show.browser import MISSING, Browser, executable
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -136,15 +135,6 @@ def address(site):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if executable() is None:
-        pytest.skip(MISSING)
-    one = Browser()
-    yield one
-    one.close()
 
 
 LOADED = "document.readyState === 'complete'"

@@ -15,7 +15,6 @@ import graphc.tensor as gt
 from graphc.show.drawing import svg
 from graphc.show.folds import rows_of
 from graphc.show.page import page
-from tests.show.browser import MISSING, Browser, executable
 from tests.show.programs import chain, looped, masked, of_jax, padded
 
 EVIL = "</script><img src=x onerror=alert(1)>\u2028\"'"
@@ -148,15 +147,6 @@ def test_what_differs_between_two_plans():
 
 
 # ---- in a browser ----
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if executable() is None:
-        pytest.skip(MISSING)
-    one = Browser()
-    yield one
-    one.close()
 
 
 CLICK = "[...document.querySelectorAll({!r})].at({}).click()"

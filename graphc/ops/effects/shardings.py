@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
@@ -82,7 +81,7 @@ def with_sharding(x: ArrayLike, axes: Iterable[str | None]) -> Value:
     return _with_sharding(value, axes=_texts(axes))
 
 
-def _texts(axes: Any) -> AxisNames:
+def _texts(axes: object) -> AxisNames:
     """The axes as a param. Raises GraphError for what is no row of names."""
     names = axes if isinstance(axes, Iterable) else None
     if names is None or isinstance(axes, str):

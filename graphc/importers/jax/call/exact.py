@@ -2,8 +2,8 @@
 
 Where a loop can be rewritten so that it stacks less, a large array need not be made, or
 blocks repeat that one loop can do, the program of the rewritten graph takes the place
-of JAX's trace. Otherwise the trace
-is compiled as it is, and gives the results of `jax.jit` to the bit.
+of JAX's trace. Otherwise the trace is compiled as it is, and gives the results of
+`jax.jit` to the bit.
 """
 
 import math

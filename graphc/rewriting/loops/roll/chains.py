@@ -245,7 +245,7 @@ class _Rolled:
         return self.repeats.saved
 
     def gives_within(self, taken: Container[Value]) -> bool:
-        """Whether what is taken is of other blocks than the last."""
+        """Whether values of other blocks than the last are taken."""
         return any(v in taken for row in self._shown for v in row[:-1])
 
     def pays(
