@@ -126,10 +126,14 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _call_like_before(self, /, *args: object, **named: object) -> object:
         """A call by a program for many sizes, as the last one; or one by JAX."""
-        if _trace_state() == _OUTSIDE and not runs_plainly():
-            results = self._by_known(args, named)
-            if results:
-                return results[0]
+        if _trace_state() == _OUTSIDE:  # JAX's other settings are in the keys
+            known = self._known.find(args, named)
+            if known is not None:
+                run, leaves = known
+                try:
+                    return run(*leaves)
+                except GraphError as error:
+                    self._doubt(error, args, named)
         self._acquire = self._by_jax.acquire
         try:
             return self._dispatcher(*args, **named)
@@ -137,21 +141,16 @@ class JitFunction(SizedFunction[JaxFamily]):
             hide(error)
             raise
 
-    def _by_known(
-        self, args: tuple[object, ...], named: Mapping[str, object]
-    ) -> tuple[()] | tuple[object]:
-        """The results of a call like one before; nothing where it goes the long way."""
-        known = self._known.find(args, named)
-        if known is None:
-            return ()
-        run, leaves = known
-        try:
-            return (run(leaves),)
-        except NoCompileError as error:
+    def _doubt(
+        self, error: GraphError, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> None:
+        """Let calls like one that failed go the long way, which tells why.
+
+        Raises the error of a call that needs a compilation where there is to be none.
+        """
+        if isinstance(error, NoCompileError):
             raise self._refused(error, args, named) from None
-        except GraphError:  # told again, where it is no fault of the program
-            self._known.forget(args, named)
-            return ()
+        self._known.forget(args, named)
 
     def _remember(
         self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
@@ -165,10 +164,9 @@ class JitFunction(SizedFunction[JaxFamily]):
         if _trace_state() != _OUTSIDE:
             self._plainly += 1
             return self._plain(*args, **named), None, False
-        results = self._by_known(args, named)  # between calls that JAX dispatches
-        if results:
+        if self._known.find(args, named):  # between calls that JAX dispatches
             self._acquire = self._by_key.acquire
-            return results[0], None, False
+            return self._call_like_before(*args, **named), None, False
         try:
             with stance.called(self, getattr(self, "__name__", "")):
                 return self._compiled(args, named)
@@ -239,7 +237,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             run = self._by_first(family, program, call, specs)
             run = run or program.runner(call, specs)
             try:
-                results_of_run = run(call.leaves)
+                results_of_run = run(*call.leaves)
             except NoCompileError:
                 raise
             except GraphError:
@@ -262,7 +260,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if unread is None:
             return None
 
-        def run(leaves: list[object]) -> Any:
+        def run(*leaves: object) -> Any:
             first_leaves = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
             args, named = call.arguments(first_leaves)
             return self._exact(*args, **named)

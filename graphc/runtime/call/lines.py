@@ -40,15 +40,16 @@ Run = Callable[..., Any]
 class CallSite:
     """The function that calls belong to, and what they need of it.
 
-    `jitted` runs at capacities, and `place` makes arrays of JAX of parts of results, if
-    there are any. `otherwise` runs calls while JAX looks for NaN or does not compile,
-    and where the program of `jitted` is no longer the one in use, which `is_current`
-    tells. `fail` gives the error of a failed call, `settle` records what one has
-    compiled.
+    `jitted` runs at capacities, on true sizes as `number` makes them of integers, and
+    `place` makes arrays of JAX of parts of results, if there are any. `otherwise` runs
+    calls while JAX looks for NaN or does not compile, and where the program of `jitted`
+    is no longer the one in use, which `is_current` tells. `fail` gives the error of a
+    failed call, `settle` records what one has compiled.
     """
 
     jax: Any
     jitted: Run
+    number: Callable[[int], object]
     place: Run | None
     otherwise: Run
     is_current: Callable[[], bool]
@@ -75,7 +76,7 @@ def runner(
     for i, (stored, true) in enumerate(zip(plan.stored, plan.cuts, strict=True)):
         if true is not None:
             scope[f"t{i}"] = _part(true, stored)
-    scope |= {f"n{i}": n for i, n in enumerate(plan.integers)}
+    scope |= {f"n{i}": site.number(n) for i, n in enumerate(plan.integers)}
     exec(_code(handed, len(plan.integers), returned, outputs), scope)
     run: Run = scope["run"]
     return run

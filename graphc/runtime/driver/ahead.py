@@ -34,6 +34,11 @@ class OnlySegment:
         with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]
 
+    def placed(self, jax: ModuleType, integer: int) -> object:
+        """An integer as an array, which JAX need not make at each call."""
+        with self.settings(jax):
+            return jax.numpy.asarray(integer)
+
 
 def structs_of(
     jax: ModuleType, arguments: Sequence[ConcreteArray], called: Graph

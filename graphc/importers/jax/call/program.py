@@ -1,6 +1,6 @@
 """One compiled program for all sizes of a pattern."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -145,7 +145,7 @@ class JaxProgram:
 
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
         """The results of a call, in their structure."""
-        return self.runner(call, specs)(call.leaves)
+        return self.runner(call, specs)(*call.leaves)
 
     def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
         """The function that runs calls like this one, on their leaves."""
@@ -153,18 +153,25 @@ class JaxProgram:
         if self.template is not None:
             trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
-        told = self.told
+        told, unflatten = self.told, tree.unflatten
         compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
         takes_arrays = call.are_arrays(specs)
         gives_arrays = not any(map(_is_restored, told.inner.outvars))
+        if takes_arrays and gives_arrays and not captured and self._is_new(call):
+            return lambda *leaves: unflatten(compiled(*leaves))
 
-        def run(leaves: Sequence[object]) -> object:
+        def run(*leaves: object) -> object:
             operands = leaves if takes_arrays else arrays(leaves, specs)
-            inputs = [*operands, *captured]
+            inputs = (*operands, *captured)
             results = distinct(compiled(*inputs), inputs)
-            return tree.unflatten(results if gives_arrays else restored(results, told))
+            return unflatten(results if gives_arrays else restored(results, told))
 
         return run
+
+    def _is_new(self, call: JaxCall) -> bool:
+        """Whether the only result of calls like this one can be no argument of it."""
+        has_one = len(self.told.inner.outvars) == 1 and self.compiled.backend == "jax"
+        return has_one and not any(isinstance(x, jax.Array) for x in call.leaves)
 
     def admits(
         self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
@@ -196,9 +203,10 @@ def _same_array(a: object, b: object) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
-def distinct(results: list[Any], inputs: Sequence[object]) -> list[ConcreteArray]:
+def distinct(results: list[Any], inputs: Iterable[object]) -> list[ConcreteArray]:
     """Results of which each is an array of its own, that its owner may donate."""
-    if len({*map(id, results), *map(id, inputs)}) == len(results) + len(inputs):
+    identities = {*map(id, results)}
+    if len(identities) == len(results) and identities.isdisjoint(map(id, inputs)):
         return results
     taken = set(map(id, inputs))
     copies = []

@@ -2,16 +2,16 @@
 
 from collections.abc import Hashable
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 
 _CONFIG: Any = jax.config
 _TRACED_BY = (
-    *("jax_default_matmul_precision", "jax_default_prng_impl", "jax_disable_jit"),
-    *("jax_enable_custom_prng", "jax_enable_x64", "jax_numpy_dtype_promotion"),
-    *("jax_numpy_rank_promotion", "jax_softmax_custom_jvp"),
-    *("jax_threefry_partitionable", "jax_transfer_guard_host_to_device"),
+    *("default_matmul_precision", "default_prng_impl", "enable_custom_prng"),
+    *("enable_x64", "numpy_dtype_promotion", "numpy_rank_promotion"),
+    *("softmax_custom_jvp", "threefry_partitionable", "transfer_guard_host_to_device"),
 )
 
 
@@ -35,7 +35,10 @@ def guards_transfers() -> bool:
 
 def settings() -> Hashable:
     """The settings that hold now."""
-    return _settings(_CONFIG)
+    return _settings(_STATES)
 
 
-_settings = attrgetter(*(name for name in _TRACED_BY if hasattr(_CONFIG, name)))
+# Each has a context manager in `jax`, whose value is read faster than that in `config`.
+_STATES = SimpleNamespace(**{name: getattr(jax, name) for name in _TRACED_BY})
+_STATES.config = _CONFIG
+_settings = attrgetter("config.jax_disable_jit", *(f"{n}.value" for n in _TRACED_BY))
