@@ -24,13 +24,13 @@ class Structure:
 
     def of(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> Hashable:
         """The form of a graph."""
-        return Reading(self, inputs, {}).form(outputs)
+        return GraphReading(self, inputs, {}).form(outputs)
 
-    def params(self, node: Node, reading: "Reading") -> Hashable:
+    def params(self, node: Node, reading: "GraphReading") -> Hashable:
         """The params of a node within a graph that is read."""
         return tuple([(k, reading.param(p)) for k, p in node.params.items()])
 
-    def type(self, value: Value, reading: "Reading") -> Hashable:
+    def type(self, value: Value, reading: "GraphReading") -> Hashable:
         """The type of a value within a graph that is read."""
         return reading.type(value.type)
 
@@ -47,7 +47,7 @@ class Structure:
         return {}
 
     def opaque(self, content: object) -> Hashable:
-        """What is no data and holds no graph."""
+        """A content of a param that is no graph."""
         return content
 
 
@@ -73,10 +73,10 @@ def param_form(param: object) -> Hashable:
     bodies = content if isinstance(content, tuple) else (content,)
     if not all([isinstance(body, Body) for body in bodies]):
         return param
-    return tuple([Reading(EXACT, b.inputs, {}, b).form(b.outputs) for b in bodies])
+    return tuple([GraphReading(EXACT, b.inputs, {}, b).form(b.outputs) for b in bodies])
 
 
-class Reading:
+class GraphReading:
     """The walk over one graph.
 
     Values are numbered where they are first met, and so are symbols, unless they are
@@ -186,5 +186,5 @@ class Reading:
             return tuple(map(self._content, content))
         if not isinstance(content, Body):
             return self._how.opaque(content)
-        inner = Reading(self._how, content.inputs, self._inner, content)
+        inner = GraphReading(self._how, content.inputs, self._inner, content)
         return inner.form(content.outputs)

@@ -49,7 +49,7 @@ class _Derived:
     place: int
 
 
-_Known = dict[Value, _Derived]
+_DerivedValues = dict[Value, _Derived]
 
 
 def pulled(
@@ -92,7 +92,7 @@ def as_compiled(graph: Graph, rolling: bool) -> Graph:
     return graph.giving(as_written(graph.outputs) if outputs is None else outputs)
 
 
-def _in_loops(values: Sequence[Value], known: _Known) -> list[Value] | None:
+def _in_loops(values: Sequence[Value], known: _DerivedValues) -> list[Value] | None:
     first, *others = _derivations(known)
     new: dict[Value, Value] = {}
     if others:
@@ -140,11 +140,11 @@ def _through_loops(
     return gradients
 
 
-def _known(nodes: Iterable[Node]) -> _Known:
+def _known(nodes: Iterable[Node]) -> _DerivedValues:
     """The gradients through loops among the values of nodes."""
     values = [v for node in nodes for v in node.outputs]
     return {v: v.derivation for v in values if isinstance(v.derivation, _Derived)}
 
 
-def _derivations(known: _Known) -> list[_Derivation]:
+def _derivations(known: _DerivedValues) -> list[_Derivation]:
     return list(dict.fromkeys(one.derivation for one in known.values()))

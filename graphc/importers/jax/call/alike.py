@@ -7,7 +7,7 @@ from graphc.control.switch import SWITCH
 from graphc.importers.jax.read.foreign import JaxFunction
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.structure import Reading, Structure
+from graphc.ir.graph.structure import GraphReading, Structure
 from graphc.ops.effects.foreign import FOREIGN
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.rules.cleanup import CLEANUP
@@ -34,7 +34,7 @@ def _are_same(a: Graph, b: Graph) -> bool:
 class _Results(Structure):
     """All that results depend on, once gradients have been taken."""
 
-    def params(self, node: Node, reading: Reading) -> Hashable:
+    def params(self, node: Node, reading: GraphReading) -> Hashable:
         """The params of a node; a function that JAX runs counts as it is there."""
         called = _called(node)
         if called is None:
