@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc_serving import private_jax
 from graphc_serving.kinds import shortened
 from graphc_serving.manifest import Array, Exported, Manifest, ModelError
 from graphc_serving.reading import NDArray, Tensors
@@ -41,7 +42,7 @@ def compiled(
             problem += f"; JAX {shortened(manifest.jax, 20)} wrote it"
         text = shortened(f"{type(error).__name__}: {error}")
         raise Unreadable(f"{problem}\n  got: {text}") from None
-    strange = sorted(targets - _stable_targets(jax))
+    strange = sorted(targets - private_jax.stable_targets())
     if strange:
         problem = f"program {i} calls what no exported program may"
         raise ModelError(f"{problem}\n  got: {shortened(', '.join(strange))}")
@@ -55,12 +56,6 @@ def array_of(manifest: Manifest, name: str, tensors: Tensors) -> NDArray:
     constant = manifest.known[name]
     flat = np.ascontiguousarray(tensors[constant.name]).reshape(-1).view(np.uint8)
     return flat.view(np.dtype(constant.dtype)).reshape(constant.shape)
-
-
-def _stable_targets(jax: Any) -> set[str]:
-    """The custom calls that JAX guarantees, which no export goes without."""
-    module = importlib.import_module("jax._src.export._export")
-    return set(getattr(module, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ()))
 
 
 def _exported(jax: Any, manifest: Manifest, i: int, tensors: Tensors) -> Any:

@@ -8,13 +8,12 @@ are made anew there.
 
 import gc
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphc.errors import ForkError, describe, user_place
+from graphc_serving import private_jax
 
-_BRIDGE = "jax._src.xla_bridge"
 HINT = (
     'start the process with multiprocessing.get_context("spawn") '
     '(mp_ctx="spawn" in PyMC), or compile with backend="numpy"'
@@ -49,7 +48,7 @@ def in_forked_children(renew: Callable[[], object]) -> None:
 
 
 def _note() -> None:
-    if not _PROCESS.lost_jax and _jax_has_run():
+    if not _PROCESS.lost_jax and private_jax.has_run():
         _PROCESS.lost_jax = True
         # JAX asks for a lock of its own whenever Python has looked for garbage.
         gc.callbacks[:] = [call for call in gc.callbacks if not _is_of_jax(call)]
@@ -58,16 +57,6 @@ def _note() -> None:
 def _is_of_jax(function: object) -> bool:
     module = getattr(function, "__module__", None) or ""
     return module.partition(".")[0] in ("jax", "jaxlib")
-
-
-def _jax_has_run() -> bool:
-    """Whether JAX has started a runtime; taken for true where JAX does not tell.
-
-    JAX's own function asks for a lock, which may be held for ever in a child.
-    """
-    if "jax" not in sys.modules:
-        return False
-    return bool(getattr(sys.modules.get(_BRIDGE), "_backends", True))
 
 
 in_forked_children(_note)

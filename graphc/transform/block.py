@@ -20,9 +20,9 @@ from graphc.errors import (
 )
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between
+from graphc.ir.graph.structure import params_form
 from graphc.ir.graph.walk import depth_first, operands
 from graphc.ir.types import TensorType
-from graphc.rewriting.sharing.structure import params_structure
 
 MOST_TOLD = 100  # characters of a param
 MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes
@@ -107,7 +107,7 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
             known.setdefault(value, (len(entries), value.index))
         takes = tuple([_taken(v, known) for v in node.inputs])
         types = tuple([v.type for v in node.outputs])
-        params = params_structure(node)
+        params = params_form(node)
         entries.append(_Entry(node.primitive.name, takes, params, types, node.place))
     return entries
 

@@ -219,6 +219,26 @@ def test_other_widths_stay_outside():
     assert scans(new) == [5, 5]
 
 
+@pytest.mark.parametrize("last", [0.5, 0.25])
+def test_loops_within_blocks_are_compared_by_their_bodies(last):
+    x, ws = gt.tensor("x", "float64", (70, 4)), parameters(6, (4, 4))
+    y = x
+    for i, w in enumerate(ws):
+        y = gt.tanh(y @ w)
+        kept = last if i == 5 else 0.5
+
+        def step(carry, row, kept=kept):
+            return gt.sin(carry * kept + row), carry * 2
+
+        end, rows = gt.scan(step, gt.zeros((4,), "float64"), y)
+        y = rows + end
+    arrays = arrays_of([x, *ws])
+    (new,) = agree([x, *ws], [y], arrays)
+    assert scans([new]) == ([6] if last == 0.5 else [5, 70])
+    loss = gt.sum(y * y)
+    agree([x, *ws], [loss, *graphc.grad(loss, ws)], arrays)
+
+
 def test_parallel_parts_are_no_chain():
     x, ws = gt.tensor("x", "float64", ("n", 4)), parameters(8, (4, 4))
     heads = [gt.tanh(x @ w) for w in ws]

@@ -62,6 +62,25 @@ def test_params_are_those_that_the_function_gives():
         assert fires(rule, lambda x, a=axis: gt.sum(gt.exp(x), a), cube) == expected
 
 
+def test_bodies_are_those_that_the_function_gives():
+    def running(factor):
+        def totals(a):
+            step = lambda carry, row: (carry * factor + row, carry)
+            return gt.scan(step, gt.zeros((), "float64"), a)[0]
+
+        return totals
+
+    @graphc.rewrite(
+        running(0.5), shapes={"a": ("n",)}, dtypes={"a": "float64"}, exact=False
+    )
+    def rule(a):
+        return gt.sum(a)
+
+    row = ("x", "float64", ("m",))
+    assert fires(rule, running(0.5), row) == 1
+    assert fires(rule, running(0.25), row) == 0
+
+
 def test_constants_are_those_that_the_function_gives():
     @graphc.rewrite(lambda a: gt.mean(gt.square(a)), exact=False)
     def rule(a):

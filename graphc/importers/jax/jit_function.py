@@ -45,11 +45,12 @@ from graphc.importers.numpy.function import NumpyFunction
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
-from graphc.runtime.call.dispatch import Route, acquiring, dispatcher, kept_by
+from graphc.runtime.call.dispatch import Route, acquiring, dispatcher
 from graphc.runtime.driver import stance
 from graphc.runtime.shards import for_nothing, with_mesh
 from graphc.runtime.tracebacks import hide, hiding
 from graphc.runtime.variants.decisions import decisions_of
+from graphc_serving import private_jax
 
 Frontend = Literal["jax", "numpy"]
 GUARDED = "a program for many sizes takes them from the host, which is disallowed"
@@ -101,8 +102,8 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _choose_routes(self) -> None:
         """Let JAX dispatch what is compiled exactly."""
-        self._miss = kept_by(self._exact) or _run_by(self._exact)
-        self._miss_plainly = kept_by(self._plain) or _run_by(self._plain)
+        self._miss = private_jax.cache_miss(self._exact) or _run_by(self._exact)
+        self._miss_plainly = private_jax.cache_miss(self._plain) or _run_by(self._plain)
         jax_dispatcher: Any = dispatcher(jax, self._exact, self._missed, self._call)
         self._dispatcher = jax_dispatcher or self._exact  # which holds what is compiled
         self._by_jax = Route(jax_dispatcher or self._call)

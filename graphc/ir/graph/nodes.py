@@ -242,15 +242,27 @@ class Value(Operators, Methods):
 
     Operators and methods build new values. `==` compares element by element, as in
     NumPy; identity (`is`, dictionary keys) is what the compiler itself uses.
+
+    `sizes` are its elements, where these are known as sizes. `derivation` is how a
+    gradient came about that can be derived in another way as well.
     """
 
-    __slots__ = ("__weakref__", "_symbol", "index", "node", "sizes", "type")
+    __slots__ = (
+        "__weakref__",
+        "_symbol",
+        "derivation",
+        "index",
+        "node",
+        "sizes",
+        "type",
+    )
 
     def __init__(self, node: Node, index: int, type: TensorType) -> None:
         self.node = node
         self.index = index
         self.type = type
         self.sizes: np.ndarray[Any, Any] | None = None
+        self.derivation: object | None = None
         self._symbol: Symbol | None = None
 
     @property

@@ -17,6 +17,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.build import literal_of, variable
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between
+from graphc.ir.graph.structure import param_form
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Size, axis, equal
 from graphc.ir.types import DType, TensorType, dtype_of, same_shape
@@ -190,7 +191,7 @@ def _same_params(a: Any, b: Any) -> bool:
     if isinstance(a, Dim) or isinstance(b, Dim):
         sizes = isinstance(a, int | Dim) and isinstance(b, int | Dim)
         return sizes and equal(a, b) is True
-    return bool(a == b)
+    return bool(a is b or param_form(a) == param_form(b))
 
 
 def traced(

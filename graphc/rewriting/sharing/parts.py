@@ -20,11 +20,11 @@ from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import EMISSION
+from graphc.ir.graph.structure import kind_of
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import is_integer
 from graphc.rewriting.loops.roll.repeats import place_of
-from graphc.rewriting.sharing.structure import params_structure
 
 ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike
 MOST_VISITS = 4  # per node of the graph, in all walks together
@@ -95,9 +95,8 @@ def _kinds(nodes: Iterable[Node]) -> dict[Node, int]:
     kinds: dict[Node, int] = {}
     for node in nodes:
         if _can_be_inside(node):
-            types = tuple([v.type for v in (*node.inputs, *node.outputs)])
             fixed = tuple([v if _is_fixed(v) else None for v in node.inputs])
-            key = node.primitive, params_structure(node), types, fixed
+            key = kind_of(node), fixed
             kinds[node] = numbers.setdefault(key, len(numbers))
     return kinds
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from graphc.ir.config import config
 from graphc.runtime.cache.program_cache import EXECUTABLES, make_room, usable
+from graphc_serving import private_jax
 
 _PUBLIC = "jax.experimental.compilation_cache.compilation_cache"
 _ALL = {  # nothing is too small, or compiled too quickly
@@ -70,7 +71,7 @@ def _entered(jax: ModuleType, options: dict[str, object]) -> ExitStack:
     stack = ExitStack()
     reset = importlib.import_module(_PUBLIC).reset_cache
     stack.callback(reset)
-    states = getattr(jax._src.config, "config_states", {})
+    states = private_jax.options(jax)
     for name, value in (options | _ALL).items():
         if name in states:
             stack.enter_context(states[name](value))

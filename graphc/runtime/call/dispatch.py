@@ -14,7 +14,7 @@ looks the attribute up and does not call it is counted too; `callable` does not 
 
 import sys
 from collections.abc import Callable
-from functools import partial, update_wrapper
+from functools import partial
 from inspect import Parameter, Signature
 from itertools import repeat
 from operator import length_hint, methodcaller
@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from graphc.ir.forks import fork_error, in_forked_children, jax_is_lost
+from graphc_serving import private_jax
 
 Run = Callable[..., Any]
 CALL = """Run the program.
@@ -91,30 +92,9 @@ def dispatcher(
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 
     `missed` returns the results; what C++ shall keep for calls of this signature, None
-    for nothing; and False. The first two are the first two of `kept_by(jitted)`.
+    for nothing; and False. The first two are the first two of `private_jax.cache_miss`.
     `plainly` is called where JAX does not compile, or looks for a NaN.
     """
     if missed is None:
         return None
-    try:
-        state = jitted.__getstate__()
-        function: Any = jax._src.lib._jax.pjit(
-            state["function_name"],
-            plainly,
-            missed,
-            state["static_argnums"],
-            state["static_argnames"],
-            state["global_cache_key"],
-            state["pytree_registry"],
-            state["shard_arg_fallback"],
-        )
-        update_wrapper(function, jitted)
-        function._fun = plainly
-    except (AttributeError, KeyError, TypeError):
-        return None
-    return function
-
-
-def kept_by(jitted: Callable[..., object]) -> Run | None:
-    """The cache miss of a jitted function: results, what to keep, whether to clear."""
-    return getattr(jitted, "_cache_miss", None)
+    return private_jax.dispatched(jax, jitted, missed, plainly)

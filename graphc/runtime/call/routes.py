@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from graphc.runtime.call.arguments import Signature
 from graphc.runtime.call.copying import on_borrowed, on_copies, on_small_copies
-from graphc.runtime.call.dispatch import Route, Run, dispatcher, kept_by
+from graphc.runtime.call.dispatch import Route, Run, dispatcher
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.misfits import missed
+from graphc_serving import private_jax
 
 
 class Calls(NamedTuple):
@@ -52,7 +53,7 @@ class Routes:
         self, segment: OnlySegment, jax: ModuleType, signature: Signature, calls: Calls
     ) -> None:
         """Let calls go straight to a jitted function, if JAX can."""
-        miss = kept_by(segment.jitted)
+        miss = private_jax.cache_miss(segment.jitted)
         dispatched = partial(dispatcher, jax, segment.jitted, plainly=calls.run)
         plain = dispatched(calls.missed)
         borrowing = dispatched(partial(calls.missed, borrowed=True))

@@ -4,7 +4,6 @@
 """
 
 import importlib
-import re
 from collections import deque
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -13,10 +12,10 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from graphc.runtime.driver.stance import lowered
+from graphc_serving import private_jax
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
-PUT = ["aval", "sharding", "xs", "devices", "committed"]
 _TYPES = 1024  # of arrays that are remembered
 MOST_EVENTS = 4096  # that are remembered: more than a call has
 LONG = "<graphc long "  # how names of files of long programs begin
@@ -99,7 +98,7 @@ def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., ob
     It ends in the function that `jax.device_put` ends in, after many checks. No public
     one does without them; where JAX has changed it, `on_device` is as good.
     """
-    put = _batched_device_put(jax)
+    put = private_jax.device_put(jax)
     if put is None:
         return on_device
     type_of = lru_cache(_TYPES)(jax.core.ShapedArray)
@@ -130,10 +129,10 @@ def wide(
     It calls what the context `jax.enable_x64(True)` calls. Where JAX has changed that,
     `program` is as good.
     """
-    swap = getattr(jax.enable_x64, "swap_local", None)
-    restore = getattr(jax.enable_x64, "set_local", None)
-    if swap is None or restore is None:
+    switch = private_jax.switch_of_x64(jax)
+    if switch is None:
         return program
+    swap, restore = switch
 
     def run(*args: object) -> object:
         before = swap(True)
@@ -143,13 +142,3 @@ def wide(
             restore(before)
 
     return run
-
-
-def _batched_device_put(jax: ModuleType) -> Callable[..., object] | None:
-    """The function of jaxlib, if it still is what it was."""
-    try:
-        put: Callable[..., Any] = jax._src.lib._jax.batched_device_put
-    except AttributeError:
-        return None
-    named = re.findall(r"(\w+):", put.__doc__ or "")
-    return put if named[: len(PUT)] == PUT else None

@@ -9,7 +9,6 @@ after all.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Graph, Node, Value
@@ -42,10 +41,15 @@ class _Derivation:
         )
 
 
-_Place = tuple[_Derivation, int]
-_Derived = dict[Value, _Place]
-# Gradients through loops, by their nodes and outputs: `==` of values is elementwise.
-_DERIVED: WeakKeyDictionary[Node, dict[int, _Place]] = WeakKeyDictionary()
+@dataclass(frozen=True, eq=False)
+class _Derived:
+    """A gradient as one of those that a derivation gives: its place among these."""
+
+    derivation: _Derivation
+    place: int
+
+
+_DerivedValues = dict[Value, _Derived]
 
 
 def pulled(
@@ -71,7 +75,7 @@ def as_written(values: Sequence[Value]) -> list[Value]:
     if not known:
         return list(values)
     derived = {d: pull(d.outputs, d.cotangents, d.wrt) for d in _derivations(known)}
-    new = {v: derived[derivation][i] for v, (derivation, i) in known.items()}
+    new = {v: derived[one.derivation][one.place] for v, one in known.items()}
     return substituted(values, {v: g for v, g in new.items() if g is not None}, {})
 
 
@@ -88,7 +92,7 @@ def as_compiled(graph: Graph, rolling: bool) -> Graph:
     return graph.giving(as_written(graph.outputs) if outputs is None else outputs)
 
 
-def _in_loops(values: Sequence[Value], known: _Derived) -> list[Value] | None:
+def _in_loops(values: Sequence[Value], known: _DerivedValues) -> list[Value] | None:
     first, *others = _derivations(known)
     new: dict[Value, Value] = {}
     if others:
@@ -99,8 +103,8 @@ def _in_loops(values: Sequence[Value], known: _Derived) -> list[Value] | None:
         if gradients is None:
             return None
         both = dict(zip(wrt, gradients, strict=True))
-        for value, (derivation, i) in known.items():
-            g = both[derivation.wrt[i]]
+        for value, one in known.items():
+            g = both[one.derivation.wrt[one.place]]
             assert g is not None
             new[value] = g
         known = _known(ancestors([g for g in gradients if g is not None]))
@@ -132,21 +136,15 @@ def _through_loops(
     before = max(v.node.serial for v in roots)
     for i, value in enumerate(gradients):
         if value is not None and value.node.serial > before:
-            _DERIVED.setdefault(value.node, {})[value.index] = derivation, i
+            value.derivation = _Derived(derivation, i)
     return gradients
 
 
-def _known(nodes: Iterable[Node]) -> _Derived:
+def _known(nodes: Iterable[Node]) -> _DerivedValues:
     """The gradients through loops among the values of nodes."""
-    if not _DERIVED:
-        return {}
-    derived = ((node, _DERIVED.get(node, {})) for node in nodes)
-    return {
-        node.outputs[index]: place
-        for node, places in derived
-        for index, place in places.items()
-    }
+    values = [v for node in nodes for v in node.outputs]
+    return {v: v.derivation for v in values if isinstance(v.derivation, _Derived)}
 
 
-def _derivations(known: _Derived) -> list[_Derivation]:
-    return list(dict.fromkeys(derivation for derivation, _ in known.values()))
+def _derivations(known: _DerivedValues) -> list[_Derivation]:
+    return list(dict.fromkeys(one.derivation for one in known.values()))

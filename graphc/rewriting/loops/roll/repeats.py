@@ -20,6 +20,7 @@ from typing import Any
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.structure import kind_of
 from graphc.ir.graph.walk import operands
 from graphc.ops.effects.assertions import ASSERT
 from graphc.ops.indexing.basic import BASIC_INDEX
@@ -80,9 +81,7 @@ def _kinds(nodes: Iterable[Node]) -> KindOf:
         if not node.inputs or node.primitive is ASSERT or _in_pieces(node):
             kinds[node] = None
             continue
-        types = tuple([v.type for v in (*node.inputs, *node.outputs)])
-        key = node.primitive, tuple(node.params.items()), types
-        kinds[node] = numbers.setdefault(key, len(numbers))
+        kinds[node] = numbers.setdefault(kind_of(node), len(numbers))
     return kinds
 
 

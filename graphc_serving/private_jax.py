@@ -1,0 +1,99 @@
+"""All private parts of JAX that are used, each with what is done where it is gone.
+
+JAX may change them in any version. So each is looked up when it is needed, by a
+function that tells whether it still is what it was, and none is needed for a result.
+"""
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any
+
+Run = Callable[..., Any]
+PUT = ["aval", "sharding", "xs", "devices", "committed"]
+
+
+def device_put(jax: Any) -> Run | None:
+    """`batched_device_put`, in which `jax.device_put` ends after many checks.
+
+    Where it is gone: `jax.device_put`, which takes ten times as long.
+    """
+    try:
+        put: Run = jax._src.lib._jax.batched_device_put
+    except AttributeError:
+        return None
+    named = re.findall(r"(\w+):", put.__doc__ or "")
+    return put if named[: len(PUT)] == PUT else None
+
+
+def switch_of_x64(jax: Any) -> tuple[Run, Run] | None:
+    """What `jax.enable_x64(True)` calls: to set it for this thread, and to set it back.
+
+    Where they are gone: that context, which takes six times as long.
+    """
+    swap = getattr(jax.enable_x64, "swap_local", None)
+    restore = getattr(jax.enable_x64, "set_local", None)
+    return None if swap is None or restore is None else (swap, restore)
+
+
+def cache_miss(jitted: Run) -> Run | None:
+    """What a jitted function calls for a new signature: results, what C++ shall keep.
+
+    Where it is gone: the jitted function, whose calls go through Python first.
+    """
+    return getattr(jitted, "_cache_miss", None)
+
+
+def dispatched(jax: Any, jitted: Any, missed: Run, plainly: Run) -> Run | None:
+    """A function that C++ calls as `jitted`, but for `missed` in place of `cache_miss`.
+
+    `plainly` is called where JAX does not compile, or looks for a NaN. Where it is
+    gone: a function in Python, which finds the program of a call by itself.
+    """
+    try:
+        state = jitted.__getstate__()
+        function: Any = jax._src.lib._jax.pjit(
+            state["function_name"],
+            plainly,
+            missed,
+            state["static_argnums"],
+            state["static_argnames"],
+            state["global_cache_key"],
+            state["pytree_registry"],
+            state["shard_arg_fallback"],
+        )
+        update_wrapper(function, jitted)
+        function._fun = plainly
+    except (AttributeError, KeyError, TypeError):
+        return None
+    return function
+
+
+def options(jax: Any) -> Mapping[str, Any]:
+    """The options of JAX by name, each a context that sets it for this thread.
+
+    Where they are gone: options stay as they are, and no executable is kept.
+    """
+    states: Mapping[str, Any] = getattr(jax._src.config, "config_states", {})
+    return states
+
+
+def stable_targets() -> set[str]:
+    """The custom calls that JAX guarantees, which no export goes without.
+
+    Where they are gone: none, so that a model with custom calls does not run.
+    """
+    module = importlib.import_module("jax._src.export._export")
+    return set(getattr(module, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ()))
+
+
+def has_run() -> bool:
+    """Whether JAX has started a runtime; taken for true where JAX does not tell.
+
+    JAX's own function asks for a lock, which may be held for ever in a forked child.
+    """
+    if "jax" not in sys.modules:
+        return False
+    return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", True))

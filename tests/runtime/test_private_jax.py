@@ -1,0 +1,77 @@
+"""Private parts of JAX: all in one module, each there today, and missed by nobody."""
+
+import pathlib
+import re
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+import graphc_serving
+from graphc_serving import private_jax
+
+FOLDERS = [pathlib.Path(p.__file__).parent for p in (graphc, graphc_serving)]
+PRIVATE = re.compile(r"\bjax\._(?!_)|\._cache_miss|swap_local|xla_bridge")
+NAMES = {"importers/asking.py"}  # of modules, as frames have them
+
+
+def test_they_stand_in_one_module():
+    places = {
+        str(path.relative_to(folder))
+        for folder in FOLDERS
+        for path in folder.rglob("*.py")
+        if PRIVATE.search(path.read_text(encoding="utf-8"))
+    }
+    assert places - NAMES == {"private_jax.py"}
+
+
+def test_they_are_what_they_were():
+    jitted = jax.jit(jnp.sin)
+    jitted(1.0)
+    assert private_jax.device_put(jax) is not None
+    assert private_jax.switch_of_x64(jax) is not None
+    assert private_jax.cache_miss(jitted) is not None
+    assert private_jax.dispatched(jax, jitted, print, print) is not None
+    assert "jax_compilation_cache_dir" in private_jax.options(jax)
+    assert "Sharding" in private_jax.stable_targets()
+    assert private_jax.has_run()
+
+
+def without(monkeypatch):
+    """A JAX that has none of them, as far as they are looked up."""
+    for name, absent in {
+        "device_put": None,
+        "switch_of_x64": None,
+        "cache_miss": None,
+        "dispatched": None,
+        "options": {},
+    }.items():
+        monkeypatch.setattr(private_jax, name, lambda *_, absent=absent: absent)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_programs_run_where_they_are_gone(monkeypatch, tmp_path, dtype):
+    without(monkeypatch)
+    x = gt.tensor("x", dtype, ("n",))
+    f = graphc.function([x], gt.cumsum(x * 2)[x > 0])
+    for n in (3, 5, 3):
+        array = np.linspace(-1, 1, n, dtype=dtype)
+        expected = np.cumsum(array * 2)[array > 0]
+        np.testing.assert_allclose(f(array), expected, rtol=1e-6)
+    g = graphc.jit(lambda x: jnp.cumsum(x * 2))
+    for n in (3, 5, 3):
+        array = np.linspace(-1, 1, n, dtype="float32")
+        np.testing.assert_allclose(g(array), np.cumsum(array * 2), rtol=1e-6)
+
+
+def test_each_tells_that_it_is_gone():
+    bare = SimpleNamespace(_src=SimpleNamespace(lib=None, config=None), enable_x64=0)
+    assert private_jax.device_put(bare) is None
+    assert private_jax.switch_of_x64(bare) is None
+    assert private_jax.cache_miss(abs) is None
+    assert private_jax.dispatched(bare, jax.jit(abs), abs, abs) is None
+    assert private_jax.options(bare) == {}
