@@ -10,6 +10,7 @@ import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import RLock
 
 from graphc.errors import ForkError, describe, user_place
 from graphc_serving import private_jax
@@ -60,3 +61,20 @@ def _is_of_jax(function: object) -> bool:
 
 
 in_forked_children(_note)
+
+
+class RenewedLock:
+    """A reentrant lock, made anew in a forked child: no thread there holds the old."""
+
+    def __init__(self) -> None:
+        self._renew()
+        in_forked_children(self._renew)
+
+    def _renew(self) -> None:
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()

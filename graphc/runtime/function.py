@@ -93,16 +93,17 @@ class Function(Pictured, AheadOfCalls):
         chosen = programs.tiers is not None or self._pipeline.how.target.is_chosen
         if not padded or chosen or programs.observes:
             return None
-        pending, segment = loaded.announced.pending, newest.segment
+        segment = newest.segment
         site = CallSite(
             loaded.jax,
             getattr(loaded.module, entry(padded=True)),
             int if segment is None else partial(segment.placed, loaded.jax),
             getattr(loaded.module, "on_device", None),
             self._call,
-            lambda: programs.newest is newest,
+            programs,
+            newest,
             self._fail,
-            lambda: bool(pending),
+            loaded.announced.pending,
             self._settle,
         )
         dtypes, outputs = newest.signature.dtypes, self._pipeline.outputs

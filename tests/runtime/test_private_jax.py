@@ -36,6 +36,11 @@ def test_they_are_what_they_were():
     assert private_jax.switch_of_x64(jax) is not None
     assert private_jax.cache_miss(jitted) is not None
     assert private_jax.dispatched(jax, jitted, print, print) is not None
+    tells = private_jax.traces_nothing(jax)
+    assert tells()
+    inside = []
+    jax.make_jaxpr(lambda x: inside.append(tells()) or x)(1.0)
+    assert inside == [False]
     assert "jax_compilation_cache_dir" in private_jax.options(jax)
     assert "Sharding" in private_jax.stable_targets()
     assert private_jax.has_run()
@@ -49,6 +54,7 @@ def without(monkeypatch):
         "cache_miss": None,
         "dispatched": None,
         "options": {},
+        "traces_nothing": None,
     }.items():
         monkeypatch.setattr(private_jax, name, lambda *_, absent=absent: absent)
 
@@ -69,7 +75,9 @@ def test_programs_run_where_they_are_gone(monkeypatch, tmp_path, dtype):
 
 
 def test_each_tells_that_it_is_gone():
-    bare = SimpleNamespace(_src=SimpleNamespace(lib=None, config=None), enable_x64=0)
+    source = SimpleNamespace(lib=None, config=None, core=None)
+    bare = SimpleNamespace(_src=source, enable_x64=0)
+    assert private_jax.traces_nothing(bare) is None
     assert private_jax.device_put(bare) is None
     assert private_jax.switch_of_x64(bare) is None
     assert private_jax.cache_miss(abs) is None

@@ -6,7 +6,6 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import jax
-from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphError, NoCompileError, check_function, graph_error
 from graphc.importers.jax.call.exact_export import Asked
@@ -29,7 +28,11 @@ from graphc.importers.jax.call.typed import (
 from graphc.importers.jax.call.unread import stand_ins
 from graphc.importers.jax.call.way_out import tell_way_out
 from graphc.importers.jax.jit_options import JitOptions, check_of_jax
-from graphc.importers.jax.read.settings import guards_transfers, runs_plainly
+from graphc.importers.jax.read.settings import (
+    guards_transfers,
+    runs_plainly,
+    traces_nothing,
+)
 from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import (
     Arguments,
@@ -54,15 +57,6 @@ from graphc_serving import private_jax
 
 Frontend = Literal["jax", "numpy"]
 GUARDED = "a program for many sizes takes them from the host, which is disallowed"
-
-
-def _trace_state() -> object:
-    """The state of JAX's tracing now; equal where that is the same."""
-    state: Any = get_opaque_trace_state
-    return state(convention="graphc")
-
-
-_OUTSIDE = _trace_state()
 
 
 def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
@@ -127,7 +121,7 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _call_like_before(self, /, *args: object, **named: object) -> object:
         """A call by a program for many sizes, as the last one; or one by JAX."""
-        if _trace_state() == _OUTSIDE:  # JAX's other settings are in the keys
+        if traces_nothing():  # JAX's other settings are in the keys
             known = self._known.find(args, named)
             if known is not None:
                 run, leaves = known
@@ -162,7 +156,7 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _missed(self, /, *args: object, **named: object) -> Any:
         """A call that JAX has no program for: results, and what it shall keep."""
-        if _trace_state() != _OUTSIDE:
+        if not traces_nothing():
             self._plainly += 1
             return self._plain(*args, **named), None, False
         if self._known.find(args, named):  # between calls that JAX dispatches

@@ -31,7 +31,7 @@ from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES
 from graphc.ir.config import default_float
-from graphc.ir.forks import in_forked_children
+from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
@@ -49,17 +49,8 @@ class _Tracing(threading.local):
 
 
 _TRACING = _Tracing()
-_LOCK = threading.Lock()
+_LOCK = RenewedLock()
 _tracers: set[object] = set()  # one for each function that any thread traces
-
-
-def _renew_lock() -> None:
-    """Have a lock of its own in a forked child: no thread there holds the old one."""
-    global _LOCK
-    _LOCK = threading.Lock()
-
-
-in_forked_children(_renew_lock)
 
 
 class _WatchedModule(ModuleType):

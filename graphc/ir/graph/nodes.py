@@ -2,15 +2,12 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from itertools import count
 from pathlib import Path
-from threading import RLock, local
 from typing import TYPE_CHECKING, Any, Literal, cast
-from weakref import ref
 
 import numpy as np
 
@@ -26,7 +23,7 @@ from graphc.errors import (
     user_place,
 )
 from graphc.ir.elsewhere import OF_VALUES
-from graphc.ir.forks import in_forked_children
+from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.accepted import IndexLike
 from graphc.ir.graph.operators import Operators
 from graphc.ir.graph.walk import ancestors
@@ -53,6 +50,7 @@ else:
 
 Params = Mapping[str, Any]
 SERIALS = count()
+_NAMING = RenewedLock()
 _JAX_CORE = str(Path("jax", "_src", "core.py"))
 
 
@@ -142,101 +140,6 @@ def origins(size: Size) -> "list[Value]":
     return [cast(Value, s.origin) for s in size.symbols if s.origin is not None]
 
 
-def _home() -> str:
-    """The user's file: nodes without inputs keep the lines of one program."""
-    return user_place().filename
-
-
-class _InternedNode(ref[Node]):
-    """A node in the table, for as long as it lives.
-
-    As in a `WeakValueDictionary`, whose entries take five times as long to make.
-    """
-
-    __slots__ = ("key",)
-    key: tuple[Any, ...]
-
-
-_INTERNED: dict[tuple[Any, ...], _InternedNode] = {}
-_CHANGING = RLock()  # nodes die at any time, in the thread that makes one as well
-
-
-def _renew_lock() -> None:
-    """Have a lock of its own in a forked child: no thread there holds the old one."""
-    global _CHANGING
-    _CHANGING = RLock()
-
-
-in_forked_children(_renew_lock)
-
-
-def _gone(entry: ref[Node]) -> None:
-    """A node is dead: its key may be that of another by now."""
-    key = cast(_InternedNode, entry).key
-    with _CHANGING:
-        if _INTERNED.get(key) is entry:
-            del _INTERNED[key]
-
-
-def intern_node(
-    primitive: "Primitive",
-    inputs: "tuple[Value, ...]",
-    params: Params,
-    types: tuple[TensorType, ...],
-    guards: tuple[Guard, ...],
-) -> Node:
-    """The one node of this primitive, these inputs and these params.
-
-    Keys hold ids: those of a live node's inputs cannot be reused, and the entry of
-    a dead node is gone.
-    """
-    made_of = map(id, inputs) if inputs else (primitive.inline or _home(),)
-    # Params have an order. Where all are there, their values tell which is which.
-    complete = len(params) == len(primitive.kinds.names)
-    key = (primitive.name, *made_of, *(params.values() if complete else params.items()))
-    entry = _INTERNED.get(key)
-    node = None if entry is None else entry()
-    if node is None:
-        return _interned(key, Node(primitive, inputs, params, types, guards))
-    if _RECORDING.records:
-        for record in _RECORDING.records:
-            record.add(node)
-    return node
-
-
-class _Recording(local):
-    """The records, of this thread, of nodes that are asked for once more."""
-
-    records: tuple[set[Node], ...] = ()
-
-
-_RECORDING = _Recording()
-
-
-@contextmanager
-def recording_shared() -> Iterator[set[Node]]:
-    """Within: nodes that were there before, and are built again, are in this set."""
-    outer, record = _RECORDING.records, set[Node]()
-    _RECORDING.records = (*outer, record)
-    try:
-        yield record
-    finally:
-        _RECORDING.records = outer
-
-
-def _interned(key: tuple[object, ...], node: Node) -> Node:
-    """A new node, or that of another thread which made it at the same time."""
-    reference = _InternedNode(node, _gone)
-    reference.key = key
-    with _CHANGING:
-        entry = _INTERNED.get(key)
-        other = None if entry is None else entry()
-        if other is not None:
-            return other
-        _INTERNED[key] = reference
-    return node
-
-
 class Value(Operators, Methods):
     """One output of a node: a symbolic tensor.
 
@@ -271,7 +174,7 @@ class Value(Operators, Methods):
         if self._symbol is None:
             name, lower, upper = self.node.primitive.range_of(self)
             symbol = Symbol(label(name), self, lower, upper)
-            with _CHANGING:  # constants and sizes of axes are shared by threads
+            with _NAMING:  # constants and sizes of axes are shared by threads
                 self._symbol = self._symbol or symbol
         return self._symbol
 

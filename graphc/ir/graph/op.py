@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from graphc.errors import ErrorKind, GraphError, graph_error
 from graphc.ir.graph.following import followed
-from graphc.ir.graph.nodes import Guard, Node, Params, Value, intern_node
+from graphc.ir.graph.interning import intern_node
+from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.namespace import user_op
 from graphc.ir.params.kinds import KINDS, Param, ParamKind, ParamKinds
 from graphc.ir.primitives import REGISTRY

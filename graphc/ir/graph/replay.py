@@ -6,7 +6,8 @@ from typing import Any
 
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.build import SIZE_OP, as_value
-from graphc.ir.graph.nodes import Node, Params, Value, intern_node, origins
+from graphc.ir.graph.interning import intern_node
+from graphc.ir.graph.nodes import Node, Params, Value, origins
 from graphc.ir.graph.op import rebuild
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import is_record

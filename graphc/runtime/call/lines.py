@@ -1,7 +1,9 @@
 """A call plan as straight lines of Python, compiled once for each form of plan.
 
     def run(a0, a1):
-        if nans.value or infs.value or config.jax_disable_jit or not is_current():
+        if nans.value or infs.value or config.jax_disable_jit:
+            return otherwise(a0, a1)
+        if programs.newest is not program:
             return otherwise(a0, a1)
         b0 = zeros(s0, d0)
         b0[i0] = a0
@@ -11,17 +13,17 @@
         except Exception as error:
             failure = fail(error, (a0, a1))
             raise failure from failure.__cause__
-        if is_pending() or EVENTS.count != start:
+        if pending or EVENTS.count != start:
             settle((a0, a1), start)
         return place(asarray(r0)[t0], r0)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -36,6 +38,14 @@ _FORMS = 256  # of plans whose lines are remembered
 Run = Callable[..., Any]
 
 
+class Programs(Protocol):
+    """The programs of a function."""
+
+    @property
+    def newest(self) -> object:
+        """The program that new calls run by."""
+
+
 @dataclass(frozen=True)
 class CallSite:
     """The function that calls belong to, and what they need of it.
@@ -43,8 +53,8 @@ class CallSite:
     `jitted` runs at capacities, on true sizes as `number` makes them of integers, and
     `place` makes arrays of JAX of parts of results, if there are any. `otherwise` runs
     calls while JAX looks for NaN or does not compile, and where the program of `jitted`
-    is no longer the one in use, which `is_current` tells. `fail` gives the error of a
-    failed call, `settle` records what one has compiled.
+    is not the newest of `programs`. `fail` gives the error of a failed call, `settle`
+    records what one has compiled, as `pending` or by JAX's events.
     """
 
     jax: Any
@@ -52,9 +62,10 @@ class CallSite:
     number: Callable[[int], object]
     place: Run | None
     otherwise: Run
-    is_current: Callable[[], bool]
+    programs: Programs
+    program: object
     fail: Callable[[Exception, tuple[Any, ...]], Exception]
-    is_pending: Callable[[], bool]
+    pending: Sized
     settle: Callable[[tuple[Any, ...], int], None]
 
 
@@ -133,7 +144,9 @@ def _code(
     operands += [f"n{i}" for i in range(integers)]
     result_texts = [text.format(i) for i, text in enumerate(returned)]
     lines = [
-        "if nans.value or infs.value or config.jax_disable_jit or not is_current():",
+        "if nans.value or infs.value or config.jax_disable_jit:",
+        f"    return otherwise({parameters})",
+        "if programs.newest is not program:",
         f"    return otherwise({parameters})",
         *buffers,
         "start = EVENTS.count",
@@ -142,7 +155,7 @@ def _code(
         "except Exception as error:",
         f"    failure = fail(error, ({parameters}))",
         "    raise failure from failure.__cause__",
-        "if is_pending() or EVENTS.count != start:",
+        "if pending or EVENTS.count != start:",
         f"    settle(({parameters}), start)",
         f"return {outputs.text(result_texts)}",
     ]

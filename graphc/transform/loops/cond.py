@@ -18,7 +18,8 @@ from graphc.control.switch import Branch, run_switch
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, variable
-from graphc.ir.graph.nodes import Node, Value, recording_shared
+from graphc.ir.graph.interning import recording_shared
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public

@@ -1,11 +1,14 @@
 """Settings of JAX by which the trace of a function differs."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
 import jax
+from jax.extend.core import get_opaque_trace_state
+
+from graphc_serving import private_jax
 
 _CONFIG: Any = jax.config
 _TRACED_BY = (
@@ -31,6 +34,16 @@ def guards_transfers() -> bool:
     """Whether JAX refuses numbers that nobody has put on a device, as sizes."""
     guard = _CONFIG.jax_transfer_guard_host_to_device
     return guard in ("disallow", "disallow_explicit")
+
+
+def _by_states() -> Callable[[], bool]:
+    state: Any = get_opaque_trace_state
+    outside = state(convention="graphc")
+    return lambda: state(convention="graphc") == outside
+
+
+# Whether JAX is tracing no function in this thread.
+traces_nothing = private_jax.traces_nothing(jax) or _by_states()
 
 
 def settings() -> Hashable:
