@@ -74,7 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     show = about("show", _show, "draw the plan as a page, and open it in a browser")
     show.add_argument("--out", help="where to write it: .html, .svg or .json")
     show.add_argument("--no-open", action="store_true", help="write it only")
-    about("source", _source, "print the program that graphc made")
+    source = about("source", _source, "print the program that graphc made")
+    source.add_argument("--model", action="store_true", help="only what is its own")
     about("forecast", _forecast, "tell what calls of these sizes would cost")
     about("bench", _bench, "measure a function against jax.jit on these sizes")
     command("doctor", _doctor, "check versions, devices, the cache, and a few programs")
@@ -130,7 +131,8 @@ def _show(typed: argparse.Namespace) -> int:
 
 
 def _source(typed: argparse.Namespace) -> int:
-    text = _called(typed).compiled.source
+    source = _called(typed).compiled.source
+    text = source.model if typed.model else source
     _print(typed, text, {"source": text})
     return DONE
 

@@ -14,7 +14,8 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.program import entry, segment_text
+from graphc.backends.printed import Source, segment_text
+from graphc.backends.program import entry
 from graphc.errors import CallError, graph_error
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
@@ -110,9 +111,9 @@ class Function(Pictured, AheadOfCalls):
         return PlannedCalls(prepared, dtypes, outputs, site)
 
     @property
-    def source(self) -> str:
-        """The text of the program that runs."""
-        return self._programs.newest.program.text
+    def source(self) -> Source:
+        """The text of the program that runs; `source.model` is the part to read."""
+        return Source.of(self._programs.newest.program.text)
 
     @property
     def jax(self) -> Any:
@@ -342,11 +343,11 @@ class Function(Pictured, AheadOfCalls):
             return explain(self.plan, self.backend) + tier + applied(self.rewrites)
 
     @property
-    def numpy_source(self) -> str:
+    def numpy_source(self) -> Source:
         """The text that runs on NumPy; with one tier "", or `source` itself."""
         if self._programs.tiers is not None:
-            return self._programs.tiers.program.text
-        return self.source if self.backend == "numpy" else ""
+            return Source.of(self._programs.tiers.program.text)
+        return self.source if self.backend == "numpy" else Source.of("")
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""

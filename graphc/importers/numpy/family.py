@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from graphc.backends.printed import Source
 from graphc.errors import SourceLocation
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
@@ -46,7 +47,7 @@ class NumpyProgram:
         return jax.tree.unflatten(self.trace.tree, results)
 
     @property
-    def source(self) -> str:
+    def source(self) -> Source:
         """The text of the compiled program."""
         return self.compiled.source
 

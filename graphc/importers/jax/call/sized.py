@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jax.export import default_export_platform
 
+from graphc.backends.printed import Source
 from graphc.errors import NoCompileError, graph_error
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
@@ -250,8 +251,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         write_whole(path, written(contents, whole if graph else None))
 
     @property
-    def source(self) -> str:
-        """The text of the compiled programs: of graphs, or jaxprs."""
+    def source(self) -> Source:
+        """The texts of the compiled programs: of graphs, or jaxprs."""
         return source_of(self._families.values())
 
     def __repr__(self) -> str:

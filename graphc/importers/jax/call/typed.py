@@ -5,6 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
+from graphc.backends.printed import Source
 from graphc.importers.jax.call.report import JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
 from graphc.rewriting.engine.rule import Rules
@@ -62,8 +63,8 @@ class SizedCallable(Protocol[P, R]):
     ) -> "SizedCallable[Rest, R]": ...
 
     @property
-    def source(self) -> str:
-        """The text of the compiled programs: of graphs, or jaxprs."""
+    def source(self) -> Source:
+        """The texts of the compiled programs: of graphs, or jaxprs."""
         ...
 
     def stats(self) -> JitStats:

@@ -1,0 +1,48 @@
+"""The texts of programs, and the parts of them that people look for."""
+
+import ast
+from collections.abc import Iterable
+
+# Behind the functions of the model stand those that check its calls, and helpers.
+_BEHIND = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
+
+
+class Source(str):
+    """The text of a program, as it runs; `model` is the part of it to read.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> f = graphc.function([x], gt.sum(x * x))
+    >>> len(f.source.splitlines()) > 100, len(f.source.model.splitlines()) < 30
+    (True, True)
+    """
+
+    model: str
+
+    def __new__(cls, text: str, model: str = "") -> "Source":
+        """A text of which a part is the model."""
+        source = super().__new__(cls, text)
+        source.model = model
+        return source
+
+    @classmethod
+    def of(cls, text: str) -> "Source":
+        """The text of one program, as `assemble` orders it."""
+        ends = [text.find(start) for start in _BEHIND]
+        end = min([end for end in ends if end >= 0], default=len(text))
+        return cls(text, text[:end].rstrip("\n"))
+
+    @classmethod
+    def joined(cls, texts: Iterable[str]) -> "Source":
+        """The texts of several programs, one after another; all of others is read."""
+        parts = list(texts)
+        models = [x.model if isinstance(x, Source) else x for x in parts]
+        return cls("\n\n".join(parts), "\n\n".join(models))
+
+
+def segment_text(source: str, index: int) -> str | None:
+    """The lines of a program that a segment is printed as; None where there is none."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == f"segment_{index}":
+            return ast.get_source_segment(source, node)
+    return None
