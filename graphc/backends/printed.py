@@ -7,7 +7,7 @@ from collections.abc import Iterable
 _BEHIND = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
 
 
-class Source(str):
+class ProgramText(str):
     """The text of a program, as it runs; `model` is the part of it to read.
 
     >>> import graphc, graphc.tensor as gt
@@ -19,24 +19,24 @@ class Source(str):
 
     model: str
 
-    def __new__(cls, text: str, model: str = "") -> "Source":
+    def __new__(cls, text: str, model: str = "") -> "ProgramText":
         """A text of which a part is the model."""
         source = super().__new__(cls, text)
         source.model = model
         return source
 
     @classmethod
-    def of(cls, text: str) -> "Source":
+    def of(cls, text: str) -> "ProgramText":
         """The text of one program, as `assemble` orders it."""
         ends = [text.find(start) for start in _BEHIND]
         end = min([end for end in ends if end >= 0], default=len(text))
         return cls(text, text[:end].rstrip("\n"))
 
     @classmethod
-    def joined(cls, texts: Iterable[str]) -> "Source":
+    def joined(cls, texts: Iterable[str]) -> "ProgramText":
         """The texts of several programs, one after another; all of others is read."""
         parts = list(texts)
-        models = [x.model if isinstance(x, Source) else x for x in parts]
+        models = [x.model if isinstance(x, ProgramText) else x for x in parts]
         return cls("\n\n".join(parts), "\n\n".join(models))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import graphc
-from graphc.backends.printed import Source
+from graphc.backends.printed import ProgramText
 from graphc.command.errors import CommandError
 from graphc.command.sizes import ArraySpec, drawn
 from graphc.command.target import user_code
@@ -33,7 +33,7 @@ class CompiledFunction(Protocol):
         """How it is compiled, and why so."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProgramText:
         """The emitted programs."""
 
     def stats(self) -> Any:

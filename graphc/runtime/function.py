@@ -14,7 +14,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.printed import Source, segment_text
+from graphc.backends.printed import ProgramText, segment_text
 from graphc.backends.program import entry
 from graphc.errors import CallError, graph_error
 from graphc.explain.report import explain
@@ -111,9 +111,9 @@ class Function(Pictured, AheadOfCalls):
         return PlannedCalls(prepared, dtypes, outputs, site)
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProgramText:
         """The text of the program that runs; `source.model` is the part to read."""
-        return Source.of(self._programs.newest.program.text)
+        return ProgramText.of(self._programs.newest.program.text)
 
     @property
     def jax(self) -> Any:
@@ -343,11 +343,11 @@ class Function(Pictured, AheadOfCalls):
             return explain(self.plan, self.backend) + tier + applied(self.rewrites)
 
     @property
-    def numpy_source(self) -> Source:
+    def numpy_source(self) -> ProgramText:
         """The text that runs on NumPy; with one tier "", or `source` itself."""
         if self._programs.tiers is not None:
-            return Source.of(self._programs.tiers.program.text)
-        return self.source if self.backend == "numpy" else Source.of("")
+            return ProgramText.of(self._programs.tiers.program.text)
+        return self.source if self.backend == "numpy" else ProgramText.of("")
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""

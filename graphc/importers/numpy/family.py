@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from graphc.backends.printed import Source
+from graphc.backends.printed import ProgramText
 from graphc.errors import SourceLocation
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
@@ -47,7 +47,7 @@ class NumpyProgram:
         return jax.tree.unflatten(self.trace.tree, results)
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProgramText:
         """The text of the compiled program."""
         return self.compiled.source
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from graphc.backends.printed import Source
+from graphc.backends.printed import ProgramText
 from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import MOST_SHOWN, shown
 from graphc.importers.jax.trace.decisions import OPAQUE
@@ -142,10 +142,10 @@ def _counted(compiled: Function) -> str:
     return f"{calls} call{'s' * (calls != 1)}"
 
 
-def source_of(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> Source:
+def source_of(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> ProgramText:
     """The texts of the compiled programs, one after another."""
     texts: list[Any] = []
     for family in families:
         texts += [program.compiled.source for program in family.programs]
         texts += [one.source for one in family.compiled.values()]
-    return Source.joined(texts)
+    return ProgramText.joined(texts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jax.export import default_export_platform
 
-from graphc.backends.printed import Source
+from graphc.backends.printed import ProgramText
 from graphc.errors import NoCompileError, graph_error
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
@@ -251,7 +251,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         write_whole(path, written(contents, whole if graph else None))
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProgramText:
         """The texts of the compiled programs: of graphs, or jaxprs."""
         return source_of(self._families.values())
 
