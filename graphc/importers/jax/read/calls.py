@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.importers.jax.read.jaxprs import bound, opened
 from graphc.importers.jax.read.reader import Equation
-from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
@@ -41,8 +41,7 @@ def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
     return eqn.body(eqn.params["jaxpr"], inputs)
 
 
-PRIMITIVES.define("closed_call")(called_of("jaxpr"))
-PRIMITIVES.define("core_call")(called_of("call_jaxpr"))
+PRIMITIVES.define("closed_call", "core_call", "eval_jaxpr")(called_of("call_jaxpr"))
 
 
 @PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
@@ -51,6 +50,14 @@ def _custom(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
     return with_own_rule(eqn, eqn.body(eqn.params["call_jaxpr"], inputs), inputs)
+
+
+@PRIMITIVES.define("custom_vmap_call")
+def _custom_vmap(eqn: Equation, *inputs: Value) -> list[Value]:
+    """A function with a rule of its own for `vmap`, which it keeps in a graph."""
+    if eqn.reader.keeps_rules or eqn.reader.differentiates:
+        raise Unsupported("custom_vmap_call: JAX knows its rule for vmap")
+    return eqn.body(eqn.params["call"], inputs)
 
 
 def with_own_rule(
@@ -174,11 +181,10 @@ def _device_put(eqn: Equation, *inputs: Value) -> list[Value]:
     return list(inputs)
 
 
-_COLLECTIVE = ("all_gather", "all_to_all", "axis_index", "pmax", "pmin", "ppermute")
 PRIMITIVES.refuse(
-    "graphs know nothing of several devices",
-    *_COLLECTIVE,
-    *("psum", "ragged_all_to_all", "sharding_constraint", "reduce_scatter"),
+    ONE_DEVICE,
+    *("all_gather", "all_to_all", "axis_index", "ppermute"),
+    *("ragged_all_to_all", "sharding_constraint", "reduce_scatter"),
     *("shard_map", "xla_pmap", "pbroadcast", "pvary", "reshard"),
 )
 PRIMITIVES.refuse(
@@ -188,7 +194,7 @@ PRIMITIVES.refuse(
 )
 PRIMITIVES.refuse(
     "it is for transformations of JAX in progress",
-    *("call", "custom_lin", "eval_jaxpr"),
+    *("call", "custom_lin"),
 )
 
 

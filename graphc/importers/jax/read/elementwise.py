@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 
 from graphc.importers.jax.read.reader import Equation, elementwise, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value, cast, literal_of, number_constant
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -73,8 +75,19 @@ for _name, _function in _ALIKE.items():
 PRIMITIVES.refuse(
     "there is no op for it here",
     *("clz", "igamma_grad_a", "polygamma", "polynomial", "random_gamma_grad"),
-    "reduce_precision",
 )
+
+
+@PRIMITIVES.define("reduce_precision")
+def _reduce_precision(eqn: Equation, x: Value) -> Value:
+    """The input, where its dtype has no bits more.
+
+    So JAX marks what a policy of `checkpoint` keeps.
+    """
+    params, own = eqn.params, jnp.finfo(eqn.result.dtype)
+    if params["exponent_bits"] < own.nexp or params["mantissa_bits"] < own.nmant:
+        raise Unsupported("reduce_precision: there is no op for it here")
+    return x
 
 
 @PRIMITIVES.define("add", "add_any")

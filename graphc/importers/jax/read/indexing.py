@@ -376,4 +376,10 @@ for _name, _how in {
     "scatter-max": "max",
 }.items():
     PRIMITIVES.define(_name)(_scatter_rule(_how))
-PRIMITIVES.refuse("there is no op for it here", "scatter-sub")
+
+
+@PRIMITIVES.define("scatter-sub")
+def _scatter_sub(eqn: Equation, x: Value, indices: Value, v: Value) -> Value:
+    """What is added is the negative; of integers of all kinds, modulo their range."""
+    added: Value = PRIMITIVES.find("scatter-add")(eqn, x, indices, F.negative(v))
+    return added

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.importers.jax.read.reader import Equation
-from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
@@ -62,6 +62,24 @@ def _of_same_dtype(function: ReduceFunction) -> ReduceFunction:
 
 PRIMITIVES.define("reduce_sum")(_of_same_dtype(F.sum))
 PRIMITIVES.define("reduce_prod")(_of_same_dtype(F.prod))
+
+
+def _over_examples(name: str) -> Callable[..., list[Value]]:
+    """A collective as `vmap` leaves it: its axes are those of arrays, not of a mesh."""
+
+    def rule(eqn: Equation, *inputs: Value) -> list[Value]:
+        if not all(isinstance(axis, int) for axis in eqn.params["axes"]):
+            raise Unsupported(f"{eqn.eqn.primitive.name}: {ONE_DEVICE}")
+        eqn.require("axis_index_groups", None)
+        reduce: ReduceFunction = PRIMITIVES.find(name)
+        return [reduce(eqn, x) for x in inputs]
+
+    return rule
+
+
+PRIMITIVES.define("psum")(_over_examples("reduce_sum"))
+PRIMITIVES.define("pmax")(_over_examples("reduce_max"))
+PRIMITIVES.define("pmin")(_over_examples("reduce_min"))
 
 
 def _of_bools(function: ReduceFunction) -> ReduceFunction:

@@ -6,6 +6,7 @@ from typing import Any
 from graphc.importers.jax.read.unsupported import Unsupported
 
 JaxRule = Callable[..., Any]
+ONE_DEVICE = "graphs know nothing of several devices"
 
 
 class RulesByName:
