@@ -1,6 +1,7 @@
 """Functions that JAX calls on the host: on arrays of true sizes, in one program."""
 
 import math
+import os
 
 import jax
 import jax.numpy as jnp
@@ -87,6 +88,45 @@ def test_a_function_that_holds_sizes_is_that_of_its_trace():
 
     as_jax_by_each(function, foreign=True)
     as_jax_by_each(by_text, foreign=True)
+
+
+def checked(x, message):
+    """As libraries check values: the function holds a mark that differs each time."""
+    marks = [os.urandom(16), message]
+
+    def raises(_):
+        raise RuntimeError(marks[1])
+
+    struct = kind(x)
+    return lax.cond(
+        x[0] > x[-1],
+        lambda: jax.pure_callback(raises, struct, jnp.int32(0)),
+        lambda: x,
+    )
+
+
+def test_traces_at_several_sizes_call_the_functions_of_each():
+    def function(x):
+        n, box = int(x.shape[0]), [len(x) * 1.5]
+        y = checked(x / math.sqrt(n), f"of {n}")
+        y += jax.pure_callback(lambda v: np.asarray(v) * np.float32(box[0]), kind(y), y)
+        return y + jax.pure_callback(lambda v: np.cos(v), kind(x), x)
+
+    assert len(as_jax_by_each(function)) <= 3
+    ours = graphc.jit(function, dims="pad")
+    errors = ValueError, jax.errors.JaxRuntimeError  # JAX has either
+    for n in (3, 4, 5, 4):
+        ours(vector(n))
+        with pytest.raises(errors, match=f"of {n}"):
+            jax.block_until_ready(ours(-vector(n)))
+
+
+def test_functions_that_hold_the_same_are_one_for_several_traces():
+    def function(x):
+        y = jax.pure_callback(lambda v: np.cos(v), kind(x), x / math.sqrt(x.shape[0]))
+        return y * np.arange(x.shape[0], dtype="float32")
+
+    assert len(as_jax_by_each(function)) <= 3
 
 
 def test_a_result_of_another_shape_is_an_error():

@@ -151,6 +151,30 @@ def test_a_solve_by_steps_of_lineax_serves_all_sizes():
     assert len(stats.compilations) == 2
 
 
+def test_a_gradient_through_an_integration_of_diffrax_serves_all_sizes():
+    """It takes the square root of a size, and checks values by calls of Python."""
+    diffrax = pytest.importorskip("diffrax")
+    term = diffrax.ODETerm(lambda t, y, args: -y * args)
+
+    def cost(y):
+        steps = diffrax.PIDController(rtol=1e-3, atol=1e-3)
+        solution = diffrax.diffeqsolve(
+            *(term, diffrax.Heun(), 0.0, 1.0, 0.25, y),
+            args=jnp.cos(y),
+            stepsize_controller=steps,
+            max_steps=64,
+        )
+        return (solution.ys**2).sum()
+
+    ours, theirs = graphc.jit(jax.grad(cost), dims="pad"), jax.jit(jax.grad(cost))
+    for n in (3, 4, 5, 6):
+        y = np.arange(1, n + 1, dtype="float32")
+        np.testing.assert_allclose(ours(y), theirs(y), rtol=1e-4, atol=1e-4)
+    stats = ours.stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+    assert len(stats.compilations) <= 3
+
+
 @pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (1, 1)])
 def test_permutations_of_pivots(shape):
     matrix = np.random.default_rng(0).normal(size=shape).astype("float32")

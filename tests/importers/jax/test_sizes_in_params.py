@@ -73,6 +73,9 @@ BY_SIZES = {
     "unrolled scan": lambda n: lax.scan(
         lambda c, _: (c + 1, c), 0.0, length=n, unroll=1 + n % 3
     ),
+    "pure_callback": lambda n: jax.pure_callback(
+        np.cumsum, jax.ShapeDtypeStruct((2 * n,), "float32"), ROW[: 2 * n]
+    ),
     "keys": lambda n: jax.random.uniform(
         jax.random.split(jax.random.key(0), n)[1], (n,)
     ),

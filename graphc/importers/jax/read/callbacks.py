@@ -1,7 +1,9 @@
 """`pure_callback`: functions of the user that programs call on the host.
 
 One that holds no size is the same function at all sizes; it is called on arrays of
-their true sizes. Any other is found by the sizes of its trace: see `foreign`.
+their true sizes. Where traces at several sizes are put together, a call gets the
+functions of its own trace, each by a number. Any other is found by the sizes of its
+trace: see `foreign`.
 """
 
 import sys
@@ -15,7 +17,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import JaxprEqn
 
 from graphc.importers.jax.read.jaxprs import is_key
 from graphc.importers.jax.read.reader import Equation
@@ -76,12 +77,13 @@ def sharing(
         _THREAD.sharing = outer
 
 
-@PRIMITIVES.define("pure_callback")
+@PRIMITIVES.define("pure_callback", sizes=("result_avals",))
 def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """The results of a function of Python, on arrays of their true sizes."""
     origin, name = eqn.reader.origin, "pure_callback"
-    told = _THREAD.sharing.told(eqn.params["callback"])
-    if told is None or origin is None or origin.sampled:
+    callback = eqn.params["callback"]
+    told = _told_here(callback, is_sampled=origin is not None and origin.sampled)
+    if told is None or origin is None:
         raise Unsupported(f"{name}: it calls a function of Python")
     if eqn.params.get("sharding") is not None:
         raise Unsupported(f"{name}: it is told where to run")
@@ -93,14 +95,50 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
         name,
         tuple(t.dtype for t in types),
         told,
-        _on_arrays_of_jax(eqn.eqn),
+        _on_arrays_of_jax(callback),
     )
-    return host_call(function, inputs, [t.shape for t in types])
+    of_trace = isinstance(callback, OfEachTrace)
+    numbers = [eqn.reader.fed[id(callback)]] if of_trace else []
+    return host_call(function, [*numbers, *inputs], [t.shape for t in types])
 
 
-def _on_arrays_of_jax(eqn: JaxprEqn) -> Callable[..., Sequence[Any]]:
+def _told_here(function: object, is_sampled: bool) -> Hashable | None:
+    """A key of the function of an equation, where it is one for all sizes."""
+    if isinstance(function, OfEachTrace):
+        return function
+    if is_sampled:  # other traces hold the same
+        return told_whole(function)
+    return _THREAD.sharing.told(function)
+
+
+def is_host_function(param: object) -> bool:
+    """Whether it is a function of a callback, as it stands among the params."""
+    return hasattr(param, "callback_func")
+
+
+class OfEachTrace:
+    """The functions that stand at one place in the traces of a function, by numbers.
+
+    The number of a function is what a call has before the arrays that it takes.
+    """
+
+    aval: Any = jax.core.ShapedArray((), np.dtype("int32"))
+
+    def __init__(self) -> None:
+        self._functions: list[Any] = []
+
+    def number_of(self, function: object) -> int:
+        """A number for the function of one more trace."""
+        self._functions.append(function)
+        return len(self._functions) - 1
+
+    def __call__(self, number: ConcreteArray, *arrays: ConcreteArray) -> Any:
+        """The results of a function."""
+        return self._functions[int(number)](*arrays)
+
+
+def _on_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
     """The function of an equation, which JAX gives arrays of its own."""
-    function: Any = eqn.params["callback"]
 
     def called(*arrays: ConcreteArray) -> list[ConcreteArray]:
         device = jax.local_devices(backend="cpu")[0]
@@ -114,18 +152,23 @@ class _Unknown(Exception):
     """Raised for what may hold a size."""
 
 
-def _told_if_known(function: object) -> Hashable | None:
+def told_whole(function: object) -> Hashable | None:
+    """A key of a function and of all that it holds now; None where that is unknown."""
+    return _told_if_known(function, whole=True)
+
+
+def _told_if_known(function: object, whole: bool = False) -> Hashable | None:
     try:
-        return _told(function, MOST_WITHIN)
+        return _told(function, MOST_WITHIN, whole)
     except _Unknown:
         return None
 
 
-def _told(item: object, depth: int) -> Hashable:
+def _told(item: object, depth: int, whole: bool) -> Hashable:
     """A key of an object, as far as it can change.
 
-    Objects that change in place, as lists, are told by their kind alone. Raises
-    _Unknown for what may hold sizes.
+    Objects that change in place, as lists, are told by their kind alone, unless the
+    `whole` is told. Raises _Unknown for what may hold sizes.
     """
     if isinstance(item, _PLAIN):
         return type(item), repr(item)
@@ -138,8 +181,9 @@ def _told(item: object, depth: int) -> Hashable:
     parts = _parts(item)
     if parts is None:
         raise _Unknown
-    inner = tuple(_told(part, depth - 1) for part in parts)
-    return type(item), () if isinstance(item, (list, dict, set)) else inner
+    inner = tuple(_told(part, depth - 1, whole) for part in parts)
+    changes = isinstance(item, (list, dict, set))
+    return type(item), () if changes and not whole else inner
 
 
 def _parts(item: Any) -> Sequence[Any] | None:
@@ -156,7 +200,7 @@ def _parts(item: Any) -> Sequence[Any] | None:
         return tuple(item)
     if type(item) is dict:
         return *item, *item.values()
-    if hasattr(item, "callback_func"):  # of JAX, with the structure of the arguments
+    if is_host_function(item):  # of JAX, with the structure of the arguments
         return item.callback_func, str(item.in_tree)
     return None
 

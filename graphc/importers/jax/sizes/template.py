@@ -3,7 +3,8 @@
 Python code may need a size as a number: `np.arange(n)`, `math.sqrt(n)`, `int(n)`. Then
 the function is traced at several sizes. If these traces differ in integers and in
 numbers only, the integers that are sizes become formulas; numbers and arrays become
-inputs, of which each call has those of its own trace, which is tested for a fit.
+inputs, of which each call has those of its own trace, which is tested for a fit. So do
+functions that are called on the host.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -16,6 +17,11 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
+from graphc.importers.jax.read.callbacks import (
+    OfEachTrace,
+    is_host_function,
+    told_whole,
+)
 from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -127,6 +133,10 @@ class JaxprParts:
             return self._integer(param)
         if isinstance(opened(param)[0], Jaxpr):
             return self._jaxpr(param)
+        if isinstance(param, jax.core.ShapedArray) and holds_sizes:
+            return self._aval(param)
+        if is_host_function(param):
+            return self._placed(param, OfEachTrace.aval)
         if isinstance(param, (tuple, list)):
             self.form.append((type(param).__name__, len(param)))
             items = [self._param(item, holds_sizes) for item in param]
@@ -170,6 +180,8 @@ class _Places:
 
 def _copied(number: ConcreteArray) -> object:
     literal: Any = Literal
+    if is_host_function(number):
+        return OfEachTrace()
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
     return number.copy()
@@ -210,8 +222,15 @@ class Template:
             like = self.parts.numbers[i] if at is None else parts.numbers[at]
             if _differ(number, like):
                 raise Unsupported("a number differs that did not before")
-        first = dict.fromkeys(self.changing.values())
-        return [_array(parts.numbers[i]) for i in first]
+        pairs = zip(dict.fromkeys(self.changing.values()), self.fed, strict=True)
+        return [_fed(parts.numbers[i], place) for i, (place, _) in pairs]
+
+
+def _fed(number: ConcreteArray, place: object) -> Any:
+    """A number of a trace as the input that has its place."""
+    if isinstance(place, OfEachTrace):
+        return np.asarray(place.number_of(number), place.aval.dtype)
+    return _array(number)
 
 
 def _array(number: ConcreteArray) -> Any:
@@ -224,6 +243,9 @@ def _array(number: ConcreteArray) -> Any:
 def _differ(a: ConcreteArray, b: Any) -> bool:
     if a is b:
         return False
+    if is_host_function(a):
+        told = told_whole(a)
+        return told is None or told != told_whole(b)
     a, b = _array(a), _array(b)
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
 
