@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from graphc.ir.graph.build import CONSTANT, INPUT
 from graphc.ir.graph.following import MOST_SIZES
-from graphc.ir.graph.nodes import Node, origins
+from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import product
 
@@ -35,14 +35,38 @@ def binding_times(nodes: Iterable[Node]) -> dict[Node, Time]:
 def _time(node: Node, small: "_Small", times: dict[Node, Time]) -> Time:
     if node.primitive is CONSTANT:
         return Time.BUILD
-    known = node.primitive.on_host and all([small[v.type.shape] for v in node.outputs])
-    if not known:
+    if not _may_be_on_host(node, small):
         return Time.DATA
     if node.primitive is INPUT:
         return Time.STATIC
     needs = [times[v.node] for v in (*node.inputs, *node.demands)]
     latest = max(needs, default=Time.BUILD)
     return max(latest, Time.SHAPE) if _reads_axes(node) else latest
+
+
+def is_known_on_host(value: Value) -> bool:
+    """Whether a value is known before anything runs on the device.
+
+    Of one that is not, few nodes are looked at: a result of the device is near.
+    """
+    small = _Small()
+    stack, seen = [value.node], {value.node}
+    while stack:
+        node = stack.pop()
+        if node.primitive is CONSTANT:
+            continue
+        if not _may_be_on_host(node, small):
+            return False
+        for before in (*node.inputs, *node.demands):
+            if before.node not in seen:
+                seen.add(before.node)
+                stack.append(before.node)
+    return True
+
+
+def _may_be_on_host(node: Node, small: "_Small") -> bool:
+    """Whether the host computes this node, if it has what it is computed from."""
+    return node.primitive.on_host and all([small[v.type.shape] for v in node.outputs])
 
 
 class _Small(dict[tuple[Size, ...], bool]):

@@ -70,8 +70,10 @@ def _inputs(
     named = isinstance(inputs, Mapping)
     declared = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
     values = tuple(x.value if isinstance(x, Input) else x for x in declared)
-    for i, value in enumerate(values):
-        _check_input(value, values[:i])
+    before = set[Value]()
+    for value in values:
+        _check_input(value, before)
+        before.add(value)
     names = tuple(v.name for v in values)
     if named:
         names = _keys("input", inputs)
@@ -86,7 +88,7 @@ def _own(default: object) -> object:
     return default if hasattr(default, "aval") else deepcopy(default)
 
 
-def _check_input(value: object, before: tuple[Value, ...]) -> None:
+def _check_input(value: object, before: set[Value]) -> None:
     if not isinstance(value, Value) or value.node.primitive is not INPUT:
         raise graph_error(
             "inputs must be variables",
@@ -94,7 +96,7 @@ def _check_input(value: object, before: tuple[Value, ...]) -> None:
             got=shortened(repr(value)),
             hint="make one with gt.tensor(name, dtype, shape)",
         )
-    if any(value is other for other in before):
+    if value in before:
         name = value.name
         raise graph_error(
             f"input {name!r} is given twice",

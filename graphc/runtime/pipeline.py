@@ -184,6 +184,8 @@ class Pipeline:
         Raises GraphError for sizes that the program has not.
         """
         graph, decided = self.simplified.graph, self.how.decided
+        if not decided:  # as mostly: no size need be looked up
+            return {}
         policies = policies_of(graph, decided, self.written)
         dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
         return {

@@ -100,6 +100,22 @@ class Pad:
 
 
 @dataclass(frozen=True)
+class Narrow(Pad):
+    """The policy of an integer that takes small parts of long arrays.
+
+    Slices by it have capacities of their own, not that of the array that they are of.
+    """
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}, as what it cuts"
+
+    @property
+    def of_whole(self) -> Pad:
+        """The policy by which slices have the capacity of their array."""
+        return Pad(self.growth, self.minimum)
+
+
+@dataclass(frozen=True)
 class Bound:
     """Stay at the largest size that there can be, with the true one counted.
 

@@ -415,4 +415,6 @@ def has_inner(node: Node) -> bool:
 
 def bodies_of(node: Node) -> list[Body]:
     """The graphs inside of a node."""
+    if not node.primitive.nests:  # as mostly
+        return []
     return [call.body for call in node.primitive.body_calls(node)]

@@ -139,9 +139,20 @@ def _same(value: Value) -> Late:
 def _hoisted(
     graph: Graph, nodes: list[Node], loop: Loop, uses: UsersOf
 ) -> Replaced | None:
-    if loop.limit is not None or (loop.stops and loop.reverse):
+    if _is_left_alone(loop):
         return None
-    hoist = _Hoist(loop, Consumers(loop, nodes, uses))
+    return _made(graph, nodes, loop, Consumers(loop, nodes, uses))
+
+
+def _is_left_alone(loop: Loop) -> bool:
+    """Whether nothing is computed in the steps of a loop that is not there."""
+    return loop.limit is not None or bool(loop.stops and loop.reverse)
+
+
+def _made(
+    graph: Graph, nodes: list[Node], loop: Loop, consumers: Consumers
+) -> Replaced | None:
+    hoist = _Hoist(loop, consumers)
     return hoist.made(graph, nodes) if hoist.found else None
 
 
@@ -153,10 +164,12 @@ def _hoisted_if_cheap(
     XLA makes a loop of its own for each number that is carried, where a sum of what is
     stacked is one loop over all rows of a chunk.
     """
-    rescales = Consumers(loop, nodes, uses).rescales
-    if rescales and loop.sequences and does_all(loop.node):
+    if _is_left_alone(loop):
         return None
-    return _hoisted(graph, nodes, loop, uses)
+    consumers = Consumers(loop, nodes, uses)
+    if consumers.rescales and loop.sequences and does_all(loop.node):
+        return None
+    return _made(graph, nodes, loop, consumers)
 
 
 _declared = whole_graph(over=("scan",), exact=False, name="reduction_in_scan")

@@ -1,10 +1,12 @@
 """Selected elements that are reduced, or written back, need not be selected.
 
-`x[mask]` and `x[:n]` have a size that depends on data or on an argument: it is read, or
-static, and everything after it is compiled for it. Where only elementwise ops, and
+`x[mask]`, and `x[:n]` where n is computed, have a size that depends on data: it is
+read, and everything after it is compiled for it. Where only elementwise ops, and
 reductions of other axes, stand between the selection and a reduction, the same is
 computed on all elements, and those not selected count nothing: `sum(log(x[mask]))`
 becomes `sum(where(mask, log(x), 0))`.
+A bound that arguments tell saves work, however long the array is, and costs no read: it
+is left to the policies of sizes, whether it is compiled for or masked.
 `where` keeps out whatever NaN the elements not selected give, in gradients too, since
 these are graphs that are rewritten likewise. Sums are added up in another order.
 """
@@ -13,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphc.analysis.binding_time import is_known_on_host
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import PRIMITIVES
@@ -121,7 +124,7 @@ def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
 
 
 def _cut(node: Node) -> Selection | None:
-    """The selection of `x[a:b]`, a bound being neither constant nor an input's size."""
+    """The selection of `x[a:b]`, a bound being computed on the device."""
     if node.primitive is not OP.basic_index:
         return None
     return _by_bounds(node.inputs[0], node.params, node.outputs[0].type.shape)
@@ -132,7 +135,7 @@ def _by_bounds(x: Value, params: Any, shape: tuple[Size, ...]) -> Selection | No
     if kinds[:1] != "s" or set(kinds) != {"s"} or any(s is not None for s in steps):
         return None
     bounds = list(zip(params["starts"], params["stops"], strict=True))
-    if any(b != (None, None) for b in bounds[1:]) or not _varies(bounds[0]):
+    if any(b != (None, None) for b in bounds[1:]) or not _is_read(bounds[0]):
         return None
     n = x.type.shape[0]
     first, last = (None if b is None else dims.clip(b, n) for b in bounds[0])
@@ -141,8 +144,10 @@ def _by_bounds(x: Value, params: Any, shape: tuple[Size, ...]) -> Selection | No
     return Selection(mask, (n,), shape[0])
 
 
-def _varies(bounds: tuple[Size | None, Size | None]) -> bool:
-    return any(origins(b) for b in bounds if b is not None)
+def _is_read(bounds: tuple[Size | None, Size | None]) -> bool:
+    """Whether the size of a slice would be read from the device."""
+    integers = [v for b in bounds if b is not None for v in origins(b)]
+    return not all(map(is_known_on_host, integers))
 
 
 def _between(index: Value, first: Size | None, last: Size | None) -> Value:

@@ -1,18 +1,22 @@
 """`dims="auto"`: specialized at first, padded where a size turns out to vary."""
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from graphc.analysis.cost import DeviceCosts
 from graphc.backends.program import Source
 from graphc.errors import GraphError
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Symbol, evaluate
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.sizes.growth import grows
+from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.runtime.driver.log import Compilation
 from graphc.transform.padding.pad import padded
+from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Segment
-from graphc.transform.policies import Bound, Pad, Policy
+from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied import Tied
 
 # How many sizes are a sign of more is a question of calls, not of devices.
@@ -327,7 +331,39 @@ class Adapter:
         """The policies for sizes, of which some vary."""
         chosen = {s: self._choice(s, s in varying or _is_count(s)) for s in symbols}
         axes = [s for s in chosen if s in varying and s.origin is None]
-        return chosen | self._tied(axes)
+        chosen |= self._tied(axes)
+        if not any(s.origin is None for s in (*self._policies, *chosen)):
+            return chosen | {s: self._narrow(s, chosen[s]) for s in chosen}
+        # Programs for each pair of capacities, of an array and of its part, are many.
+        taken = {s: p for s, p in self._policies.items() if isinstance(p, Narrow)}
+        return {s: p.of_whole for s, p in taken.items()} | chosen
+
+    def _narrow(self, symbol: Symbol, policy: Policy) -> Policy:
+        """The policy of an integer: another one if it cuts small parts out of arrays.
+
+        Then a program for each of a few capacities is worth what calls no longer do.
+        """
+        seen = self._seen.sizes.get(symbol)
+        if symbol not in self._integers or _is_count(symbol) or not seen:
+            return policy
+        longest = max(self._cut_lengths(symbol), default=0)
+        is_small = longest > self._costs.sparse * max(seen)
+        if not is_small or longest <= self._costs.cheap:
+            return policy
+        return Narrow(minimum=self._first(symbol))
+
+    def _cut_lengths(self, symbol: Symbol) -> Iterator[int]:
+        """The most elements that sizes can have which an integer cuts, as last seen."""
+        shapes = {v.type.shape for n in self._graph.nodes for v in n.outputs}
+        for size in {size for shape in shapes for size in shape}:
+            if not isinstance(size, Dim) or symbol not in size.symbols:
+                continue
+            if grows(size, [symbol]):
+                continue
+            most = largest(size, partial(_free_range, symbol))
+            known = self._seen.last
+            if most is not None and all(s in known for s in symbols_in(most)):
+                yield evaluate(most, known)
 
     def _tied(self, axes: Sequence[Symbol]) -> dict[Symbol, Policy]:
         """The policies of those axes that came together, and share a schedule.
@@ -368,6 +404,12 @@ class Adapter:
         except GraphError:  # the size of a value outside of all segments
             return Bound()
         return Bound() if most <= self._costs.sparse * max(seen) else capacities
+
+
+def _free_range(free: Symbol, symbol: Symbol) -> SizeRange:
+    """The range of a size, of which one is anything."""
+    size = symbol_dim(symbol)
+    return UNKNOWN if symbol is free else SizeRange(size, size)
 
 
 def _ahead(pairs: Sequence[tuple[int, int]]) -> int:

@@ -13,12 +13,12 @@ from typing import Any
 
 from graphc.errors import GraphError, graph_error, shortened
 from graphc.runtime.cache.whole_files import StrPath, write_whole
-from graphc.transform.policies import Bound, Pad, Policy
+from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied import Tied
 
 TITLE, FORMAT = "graphc decisions", 1
 LARGEST = 2**26  # bytes of a file that is read
-_PADS = {"pad": Pad, "tied": Tied}
+_PADS = {"pad": Pad, "tied": Tied, "narrow": Narrow}
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,9 @@ def _text_of(program: DecidedProgram) -> str:
 def _size_data(size: DecidedSize) -> dict[str, object]:
     data: dict[str, Any] = {"policy": None}
     if isinstance(size.policy, Pad):
-        name = "tied" if isinstance(size.policy, Tied) else "pad"
-        kind = _PADS[name]  # of a shard, its capacities
+        # Of a shard, the capacities are written, as those of a pad.
+        pads = ((n, k) for n, k in _PADS.items() if type(size.policy) is k)
+        name, kind = next(pads, ("pad", Pad))
         default, data["policy"] = kind(), name
         of_pad = {f.name: getattr(size.policy, f.name) for f in fields(kind)}
         data |= {k: n for k, n in of_pad.items() if n != getattr(default, k)}

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from graphc.analysis.binding_time import Time, binding_times
+from graphc.analysis.binding_time import is_known_on_host
 from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.graph.bodies import bodies, within_sized
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
 from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.graph.op import infer_types
-from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.sizes.growth import grows
@@ -19,7 +18,7 @@ from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
-from graphc.transform.policies import Pad, Policy
+from graphc.transform.policies import Narrow, Pad, Policy
 from graphc.transform.sharding.shards import refuse_one_number, shared_shard
 
 MOST_COMPARED = 12  # sizes, and terms of one, that are compared with others
@@ -330,6 +329,9 @@ class Storage:
         high = stored if grown and UNKNOWN not in within else None
         high = largest(size, self._range) if high is None else high
         if high is not None:
+            part = None if within else self._part(size, high, ragged)
+            if part is not None:
+                return part, True
             # A body that runs has sizes of at least their bounds, whatever is outside.
             least = max(dims.bounds(size)[0] or 0, 0)
             return (dims.maximum(least, high) if within else high), True
@@ -341,6 +343,20 @@ class Storage:
         if pad is None or not self.stepwise.isdisjoint(symbols_in(exact)):
             return exact, False
         return self._rounded(exact, pad), True
+
+    def _part(self, size: Dim, high: Size, ragged: Sequence[Symbol]) -> Size | None:
+        """The capacity of a part, up to `high`, that an integer cuts out of an array.
+
+        None where its policy is that of the array, or where the host does not know it.
+        """
+        policies = map(self.policies.get, ragged)
+        narrow = next((p for p in policies if isinstance(p, Narrow)), None)
+        exact = self.exact(size)
+        if narrow is None or not self.is_known(exact):
+            return None
+        bucket = as_size(bucketed(as_value(size_value(exact)), narrow.capacities))
+        self.storage_symbols.update(symbols_in(bucket))
+        return dims.minimum(bucket, high)
 
     def _rounded(self, size: Size, pad: Pad) -> Size:
         """The capacity of a size that need not grow with those it depends on."""
@@ -432,7 +448,7 @@ def _is_argument(symbol: Symbol) -> bool:
     origin = symbol.origin
     if not isinstance(origin, Value):
         return True
-    return binding_times(ancestors([origin]))[origin.node] is not Time.DATA
+    return is_known_on_host(origin)
 
 
 def _is_capacity(symbol: Symbol) -> bool:

@@ -36,6 +36,7 @@ class Streamed(ABC):
         self.views: dict[Value, View] = {}
         self.reductions: dict[Node, StreamReduction] = {}
         self._rescaled = Shifts(self), Centring(self)
+        self._many_slices: dict[tuple[Value, int], bool] = {}
 
     @abstractmethod
     def depends(self, value: Value) -> bool:
@@ -74,9 +75,13 @@ class Streamed(ABC):
 
     def _has_many_slices(self, value: Value, axis: int) -> bool:
         """Whether many slices of a value are asked for, each by itself."""
-        users = (u for u in self.uses.of(value) if u.inputs[0] is value)
-        slices = (u for u in users if picked(u, axis) is not None)
-        return len(list(islice(slices, MOST_SLICES + 1))) > MOST_SLICES
+        has_many = self._many_slices.get((value, axis))
+        if has_many is None:
+            users = (u for u in self.uses.of(value) if u.inputs[0] is value)
+            slices = (u for u in users if picked(u, axis) is not None)
+            has_many = len(list(islice(slices, MOST_SLICES + 1))) > MOST_SLICES
+            self._many_slices[value, axis] = has_many
+        return has_many
 
     def _product(self, node: Node) -> StreamReduction | None:
         """The fold of a product that sums products of parts, if it does."""
