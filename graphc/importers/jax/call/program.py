@@ -111,7 +111,7 @@ class JaxProgram:
 
     pattern: SizePattern
     read: FunctionRead
-    told: TracedFunction  # of the results
+    traced: TracedFunction  # of the results
     compiled: Function
     template: Template | None = None
     traces_at_sizes: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class JaxProgram:
     @property
     def facts(self) -> list[str]:
         """The facts about sizes that it holds for, with the lines that ask for them."""
-        return self.decisions.told(self.decisions.taken)
+        return self.decisions.described(self.decisions.taken)
 
     @property
     def opaque(self) -> SourceLocation | None:
@@ -149,20 +149,22 @@ class JaxProgram:
 
     def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
         """The function that runs calls like this one, on their leaves."""
-        captured, tree = [*self.source.captured], self.told.tree
+        captured, tree = [*self.source.captured], self.traced.tree
         if self.template is not None:
             trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
-        told = self.told
+        traced = self.traced
         compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
         takes_arrays = call.are_arrays(specs)
-        gives_arrays = not any(map(_is_restored, told.inner.outvars))
+        gives_arrays = not any(map(_is_restored, traced.inner.outvars))
 
         def run(leaves: Sequence[object]) -> object:
             operands = leaves if takes_arrays else arrays(leaves, specs)
             inputs = [*operands, *captured]
             results = distinct(compiled(*inputs), inputs)
-            return tree.unflatten(results if gives_arrays else restored(results, told))
+            return tree.unflatten(
+                results if gives_arrays else restored(results, traced)
+            )
 
         return run
 
@@ -254,7 +256,7 @@ def program_for(
     read = read_for(subject, pattern, specs, names, recorder)
     pinning = read.decisions.pinning(recorder.sizes)
     if pinning:
-        raise Pinned(read.decisions.told(pinning))
+        raise Pinned(read.decisions.described(pinning))
     results = results_of(read, pattern, specs)
     executable = compiled(read.source, options, pattern.names)
     return JaxProgram(pattern, read, results, executable)

@@ -41,14 +41,14 @@ class _Sharing:
     earlier: Iterator[bool] | None = None
     verdicts: list[bool] = field(default_factory=list)
 
-    def told(self, function: object) -> Hashable | None:
+    def identity(self, function: object) -> Hashable | None:
         """A key of a function, where it is one for all sizes."""
         allowed = self.is_allowed and (
             self.earlier is None or next(self.earlier, False)
         )
-        told = _told_if_known(function) if allowed else None
-        self.verdicts.append(told is not None)
-        return told
+        identity = _identity_if_known(function) if allowed else None
+        self.verdicts.append(identity is not None)
+        return identity
 
 
 class _SharingOfThread(threading.local):
@@ -80,8 +80,8 @@ def sharing(
 def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """The results of a function of Python, on arrays of their true sizes."""
     origin, name = eqn.reader.origin, "pure_callback"
-    told = _THREAD.sharing.told(eqn.params["callback"])
-    if told is None or origin is None or origin.sampled:
+    identity = _THREAD.sharing.identity(eqn.params["callback"])
+    if identity is None or origin is None or origin.sampled:
         raise Unsupported(f"{name}: it calls a function of Python")
     if eqn.params.get("sharding") is not None:
         raise Unsupported(f"{name}: it is told where to run")
@@ -92,7 +92,7 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     function = HostFunction(
         name,
         tuple(t.dtype for t in types),
-        told,
+        identity,
         _on_arrays_of_jax(eqn.eqn),
     )
     return host_call(function, inputs, [t.shape for t in types])
@@ -114,14 +114,14 @@ class _Unknown(Exception):
     """Raised for what may hold a size."""
 
 
-def _told_if_known(function: object) -> Hashable | None:
+def _identity_if_known(function: object) -> Hashable | None:
     try:
-        return _told(function, MOST_WITHIN)
+        return _identity(function, MOST_WITHIN)
     except _Unknown:
         return None
 
 
-def _told(item: object, depth: int) -> Hashable:
+def _identity(item: object, depth: int) -> Hashable:
     """A key of an object, as far as it can change.
 
     Objects that change in place, as lists, are told by their kind alone. Raises
@@ -138,7 +138,7 @@ def _told(item: object, depth: int) -> Hashable:
     parts = _parts(item)
     if parts is None:
         raise _Unknown
-    inner = tuple(_told(part, depth - 1) for part in parts)
+    inner = tuple(_identity(part, depth - 1) for part in parts)
     return type(item), () if isinstance(item, (list, dict, set)) else inner
 
 
