@@ -413,12 +413,12 @@ def describe(
     return "\n".join(lines)
 
 
-def check_function(function: object, op: str, what: str = "the argument") -> None:
+def check_function(function: object, op: str) -> None:
     """Raises GraphError where a user gives something else for a function."""
     if not callable(function):
         got = shortened(printable(repr(function)))
         hint = f"graphc.{op}(function), or @graphc.{op} above a function"
-        raise graph_error(f"{what} must be a function", op=op, got=got, hint=hint)
+        raise graph_error("the argument must be a function", op=op, got=got, hint=hint)
 
 
 def graph_error(

@@ -25,7 +25,7 @@ _FORKED = (
     'or start processes with multiprocessing.get_context("spawn")'
 )
 _LONGEST = 1000  # characters of a message in a file
-_MOST_TOLD = 3  # calls that are served, in a message
+_MOST_LISTED = 3  # calls that are served, in a message
 
 
 def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
@@ -59,7 +59,7 @@ class Model:
         self._manifest = manifest
         self._tensors = tensors
         self._reopen = reopen
-        self._reopened: Callable[..., Any] | None = None
+        self._restored: Callable[..., Any] | None = None
         self._process = os.getpid()
         self._jax = importlib.import_module("jax")
         device = _device(self._jax, manifest.platforms)
@@ -208,9 +208,9 @@ class Model:
             if self._manifest.graph is None:
                 hint = "export it again, with graph=True for later versions"
             raise Unreadable(f"{error}\n  hint: {hint}")
-        if self._reopened is None:
-            told = f"{error}\n  the graph of the model is compiled instead"
-            warnings.warn(told, stacklevel=3)
+        if self._restored is None:
+            reason = f"{error}\n  the graph of the model is compiled instead"
+            warnings.warn(reason, stacklevel=3)
         return self._by_graph(arrays)
 
     def _by_graph(self, arrays: list[Any]) -> Any:
@@ -220,9 +220,9 @@ class Model:
             problem = self._too_short(v, array.shape)
             if problem:
                 raise self._misfit(v, array, problem)
-        if self._reopened is None:
-            self._reopened = self._reopen(self._manifest, self._tensors, self._device)
-        return structured(self._manifest.structure, iter(self._reopened(*arrays)))
+        if self._restored is None:
+            self._restored = self._reopen(self._manifest, self._tensors, self._device)
+        return structured(self._manifest.structure, iter(self._restored(*arrays)))
 
     def _other(self, arrays: list[Any], sizes: Mapping[str, int]) -> Any:
         """The results for sizes that it was not exported for."""
@@ -236,14 +236,16 @@ class Model:
         known = dict.fromkeys(name for one in m.served for name in one.sizes)
         pairs = zip(m.inputs, arrays, strict=True)
         integers = {v.name: int(a) for v, a in pairs if v.name in known}
-        told = ", ".join(dict.fromkeys(_told(one) for one in m.served[:_MOST_TOLD]))
-        told += ", ..." * (len(m.served) > _MOST_TOLD)
+        served = ", ".join(
+            dict.fromkeys(_in_words(one) for one in m.served[:_MOST_LISTED])
+        )
+        served += ", ..." * (len(m.served) > _MOST_LISTED)
         room = "what has room in one of " if m.padded else "one of "
-        got = f"shapes {_told(Served(shapes, {**integers, **sizes}))}"
-        raise self._refused(got, f"{room}{told}", hint)
+        got = f"shapes {_in_words(Served(shapes, {**integers, **sizes}))}"
+        raise self._refused(got, f"{room}{served}", hint)
 
 
-def _told(one: Served) -> str:
+def _in_words(one: Served) -> str:
     """The shapes of a call, and the sizes that they do not tell."""
     sizes = ", ".join(f"{shortened(k, 20)} = {n}" for k, n in one.sizes.items())
     return f"{one.shapes}{f' with {sizes}' * bool(sizes)}"

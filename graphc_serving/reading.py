@@ -44,13 +44,13 @@ def contents(path: str) -> tuple[dict[str, Any], Tensors]:
 
 def _header(file: BinaryIO, size: int) -> bytes:
     """The header with which such a file begins, and its length before it."""
-    told = file.read(_LENGTH)
-    length = int.from_bytes(told, "little")
+    length_bytes = file.read(_LENGTH)
+    length = int.from_bytes(length_bytes, "little")
     if length > size - _LENGTH or file.peek(1)[:1] != b"{":  # type: ignore[attr-defined]
         raise Malformed(_OTHER)
     if length > LARGEST_MANIFEST:
         raise Malformed(f"its header has more than {LARGEST_MANIFEST} bytes")
-    return told + file.read(length)
+    return length_bytes + file.read(length)
 
 
 def _manifest_of(header: bytes) -> dict[str, Any]:

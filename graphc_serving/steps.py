@@ -198,9 +198,9 @@ def _varies(formula: Formula) -> bool:
 
 def _require(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     condition, texts = step.parts
-    told = doer.holds(walk[condition])
-    if told:
-        parts = [f"{n}{text}" for n, text in zip(told[1:], texts[1:], strict=True)]
+    failure = doer.holds(walk[condition])
+    if failure:
+        parts = [f"{n}{text}" for n, text in zip(failure[1:], texts[1:], strict=True)]
         raise StepError("".join([texts[0], *parts]))
     return []
 

@@ -19,12 +19,12 @@ class OneNumber:
 
 def pinned(nodes: Iterable[Node]) -> Iterator[OneNumber]:
     """The sizes that are declared by a name and that a guard leaves one number of."""
-    told = set[Symbol]()
+    listed = set[Symbol]()
     for node in nodes:
         for guard in node.guards:
             one = _pinned(guard, node)
-            if one is not None and one.symbol not in told:
-                told.add(one.symbol)
+            if one is not None and one.symbol not in listed:
+                listed.add(one.symbol)
                 yield one
 
 

@@ -156,14 +156,14 @@ class Entry:
             holds, message = self._body.guard_parts(guard, node)
             if "//" in holds or "%" in holds:  # perhaps by zero
                 check = f"lambda: require({holds}, {message})"
-                told = f"{errors}, {number}, {check}"
-                self._body.line(f"{module.helper(add_error)}({told})")
+                arguments_text = f"{errors}, {number}, {check}"
+                self._body.line(f"{module.helper(add_error)}({arguments_text})")
                 continue
             self._body.line(f"if not {holds}:")
             error = f"{module.helper(guard_error)}({message})"
             self._body.line(f"    {errors}[{number}] = {error}")
-        told = f"{run}, {tuple_text(arguments)}, {errors}, {self._xp != 'np'}"
-        with_them = f"{module.helper(with_misfits)}({told})"
+        arguments_text = f"{run}, {tuple_text(arguments)}, {errors}, {self._xp != 'np'}"
+        with_them = f"{module.helper(with_misfits)}({arguments_text})"
         return f"{with_them} if {errors} else {run}({joined})"
 
     def _arguments(self, names: list[str]) -> list[str]:

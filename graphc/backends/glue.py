@@ -14,7 +14,7 @@ from graphc.backends.program import (
 )
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit
-from graphc.control.switch import told_of_misfits
+from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ops.effects.capacities import Capacities, capacity_call
@@ -112,7 +112,7 @@ def _call(body: PrintedBody, segment: Segment) -> None:
     arguments = ", ".join([*values, *sizes, *more])
     names = [body.module.value_name(v) for v in segment.outputs]
     call = f"segment_{segment.index}({arguments})"
-    if told_of_misfits(segment.nodes):
+    if reports_misfits(segment.nodes):
         call = f"{body.module.helper(taken_fit)}({call})"
     body.line(f"{', '.join(names)} = {call}" if names else call)
     for value, name in zip(segment.outputs, names, strict=True):
@@ -149,17 +149,17 @@ def _call_guessing(body: PrintedBody, segment: GuessingSegment) -> None:
     for value, name in zip(segment.outputs, results, strict=True):
         if guesses.isdisjoint(_sizes(value)):  # others are stored at a guess
             reading.bind(value, name)
-    for step in segment.told_by:
+    for step in segment.followed_by:
         _print_step(reading, step)
     capacities = [reading.size(s) for s in segment.guesses]
-    told = f"{tuple_text(capacities)}, {tuple_text(results)}"
+    returned = f"{tuple_text(capacities)}, {tuple_text(results)}"
     body.line(f"def {attempt}({', '.join(guess_names)}):")
-    lines = [*inner.lines, *reading.lines, f"return {told}"]
+    lines = [*inner.lines, *reading.lines, f"return {returned}"]
     body.lines += indent(lines)
     rounding = ", ".join([_rounding(module, c) for c in segment.capacities])
     known = f"GUESSES_{segment.index}, [{rounding}]"
     operands = f"[{', '.join(arrays)}], {tuple_text(sizes)}, {attempt}"
-    body.line(f"{told} = {module.helper(guessing)}({known}, {operands})")
+    body.line(f"{returned} = {module.helper(guessing)}({known}, {operands})")
     for value, name in zip(segment.outputs, results, strict=True):
         body.bind(value, name)
     for symbol, name in zip(segment.guesses, capacities, strict=True):

@@ -32,7 +32,7 @@ from graphc.backends.sharding.text import (
 from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
 from graphc.control.fitting_branches import is_numbered, taken_fit, telling
-from graphc.control.switch import told_of_misfits
+from graphc.control.switch import reports_misfits
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
@@ -107,7 +107,7 @@ def is_direct(plan: Plan) -> bool:
 def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:
     """`program` where it is one jitted function; 64-bit arrays need JAX's leave."""
     nodes = plan.segments[0].nodes
-    misfits, arguments = told_of_misfits(nodes), ", ".join(names)
+    misfits, arguments = reports_misfits(nodes), ", ".join(names)
     if is_numbered(nodes):
         arguments += ", *misfits"
     call = f"segment_0({arguments})"
@@ -136,7 +136,7 @@ def _segment(
     names = [module.value_name(v) for v in inputs]
     sizes = [module.size_name(s) for s in segment.statics]
     used = set(segment.inputs)
-    misfits = told_of_misfits(segment.nodes)
+    misfits = reports_misfits(segment.nodes)
     body = PrintedBody(module, "jnp", reads=False, tells_misfits=misfits)
     if outputs is not None and plan.padded is None:
         body.line(checked(names))
@@ -174,8 +174,8 @@ def _segment(
         if not misfits:  # else it may give flags too, and JAX decides
             values = list(map(plan.resolve, results))
             options.append(out_shardings(layout, values, direct=outputs is not None))
-    told = f"{name}, {count}" if numbered else name
-    function = f"{module.helper(telling)}({told})" if misfits else name
+    name_and_count = f"{name}, {count}" if numbered else name
+    function = f"{module.helper(telling)}({name_and_count})" if misfits else name
     return [
         f"def {name}({', '.join(names + sizes)}):",
         *indent(body.lines),

@@ -13,6 +13,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.ir.sizes.names import NamesOnce
 
 RESERVED = {
     *keyword.kwlist,
@@ -49,22 +50,12 @@ def _spelled(character: str) -> str:
     return words[-1].lower() if words and character.isalpha() else "_"
 
 
-class Names:
+class Names(NamesOnce):
     """Hands out identifiers, each once."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._next: dict[str, int] = {}
 
     def unique(self, hint: str) -> str:
         """`hint` made safe, with a number after it where it is taken."""
-        base = name = sanitise(hint)
-        while name in self._used:
-            number = self._next.get(base, 1)
-            self._next[base] = number + 1
-            name = f"{base}_{number}"
-        self._used.add(name)
-        return name
+        return self.once(sanitise(hint))
 
 
 def _of_loop(value: Value) -> str:

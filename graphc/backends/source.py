@@ -342,8 +342,8 @@ class PrintedBody:
         message = f"{node.asking}: {guard.reason}: needs {shown}"
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         kind = "" if guard.kind == "shape" else f", kind={guard.kind!r}"
-        told = f"{message!r}, {str(node.place)!r}, {numbers}{kind}"
-        return f"{left} {guard.relation} {right}", told
+        arguments_text = f"{message!r}, {str(node.place)!r}, {numbers}{kind}"
+        return f"{left} {guard.relation} {right}", arguments_text
 
 
 def _refused(node: Node, backend: str) -> GraphError:

@@ -58,14 +58,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=graphc.__version__)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    def command(name: str, run: CommandRun, told: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=told, description=told)
+    def command(name: str, run: CommandRun, summary: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=summary, description=summary)
         one.add_argument("--json", action="store_true", help="print JSON")
         one.set_defaults(run=run)
         return one
 
-    def about(name: str, run: CommandRun, told: str) -> argparse.ArgumentParser:
-        one = command(name, run, told)
+    def about(name: str, run: CommandRun, summary: str) -> argparse.ArgumentParser:
+        one = command(name, run, summary)
         _add_target(one)
         return one
 
@@ -99,9 +99,9 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 def _subject(typed: argparse.Namespace) -> Examined:
     options = {"frontend": typed.frontend, "dims": typed.dims, "shapes": typed.shapes}
-    told = {name: value for name, value in options.items() if value is not None}
+    options_set = {name: value for name, value in options.items() if value is not None}
     specs = array_specs(typed.args)
-    return subject_of(typed.target, target_of(typed.target), specs, told)
+    return subject_of(typed.target, target_of(typed.target), specs, options_set)
 
 
 def _called(typed: argparse.Namespace) -> Examined:

@@ -67,8 +67,8 @@ def each_or_all(sizes: Mapping[str, list[int]]) -> dict[str, list[int] | int]:
     """
     lengths = {name: len(listed) for name, listed in sizes.items() if len(listed) > 1}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{count} for {name}" for name, count in lengths.items())
-        raise CommandError(f"--sizes lists {told}: one size per call, or one for all")
+        counts = ", ".join(f"{count} for {name}" for name, count in lengths.items())
+        raise CommandError(f"--sizes lists {counts}: one size per call, or one for all")
     return {name: n if len(n) > 1 else n[0] for name, n in sizes.items()}
 
 

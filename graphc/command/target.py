@@ -82,10 +82,10 @@ def user_code(problem: str) -> Iterator[None]:
     except CommandError:
         raise
     except (Exception, SystemExit) as error:
-        raise TargetError(f"{problem}:\n{_told(error)}") from error
+        raise TargetError(f"{problem}:\n{_in_words(error)}") from error
 
 
-def _told(error: BaseException) -> str:
+def _in_words(error: BaseException) -> str:
     """An error with the last lines of the user's code that led to it."""
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [one for one in lines if not one.filename.startswith(_NOT_THEIRS)]

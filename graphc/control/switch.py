@@ -132,7 +132,7 @@ def _(
     return tuple(run_switch(numbered, branches, inputs))
 
 
-def told_of_misfits(nodes: Iterable[Node]) -> bool:
+def reports_misfits(nodes: Iterable[Node]) -> bool:
     """Whether a segment of these nodes may have to tell which branches do not fit."""
     return any(node.primitive is SWITCH and may_misfit(node) for node in nodes)
 

@@ -134,9 +134,9 @@ def shapes(name: str, samples: list[Sample]) -> str:
             of = _shapes_of(recorded)
         except Unfit:
             continue
-        told = f"{of} -> {', '.join(map(_shape_of, values))}"
-        if "(" in of and told not in sentences:
-            sentences.append(told)
+        call = f"{of} -> {', '.join(map(_shape_of, values))}"
+        if "(" in of and call not in sentences:
+            sentences.append(call)
         if len(sentences) == 2:
             break
     return "; ".join(sentences)
@@ -181,10 +181,10 @@ def raised(name: str, samples: list[Sample], refused: list[str]) -> str:
     refusals = [listed(refused)] if refused else []
     if _refuses_misuse(name):
         refusals.append("what is no array, number or size")
-    told = [f"GraphError for {' and '.join(refusals)}"] if refusals else []
+    errors = [f"GraphError for {' and '.join(refusals)}"] if refusals else []
     if _guarded(name, samples):
-        told.append("CallError at a call whose sizes do not fit")
-    return "; ".join(told)
+        errors.append("CallError at a call whose sizes do not fit")
+    return "; ".join(errors)
 
 
 def _refuses_misuse(name: str) -> bool:
@@ -231,7 +231,7 @@ def section(names: list[str], samples: list[Sample]) -> str:
         "Shapes": shapes(name, samples),
         "Raises": raised(name, samples, refused),
     }
-    lines = [wrapped(f"{title}: {told}.") for title, told in known.items() if told]
+    lines = [wrapped(f"{title}: {part}.") for title, part in known.items() if part]
     shown = "" if ">>> " in text else example(name, samples)
     return "\n\n".join(filter(None, ["\n".join(lines), shown]))
 

@@ -103,11 +103,11 @@ class Idiom(NamedTuple):
 
     def row(self) -> str:
         """One line of the table."""
-        told = self.plan.forecast(self.sizes)
-        more = " and more" if told.unknown else ""
+        forecast = self.plan.forecast(self.sizes)
+        more = " and more" if forecast.unknown else ""
         cells = [
             f"`{self.text}`",
-            f"{told.compilations}{more}",
+            f"{forecast.compilations}{more}",
             str(len(self.plan.segments)),
             self.note(),
         ]

@@ -185,7 +185,7 @@ def agree(one: Any, other: Any) -> bool:
     return all(a.shape == b.shape and np.allclose(a, b) for a, b in pairs)
 
 
-def told(program: Attempt) -> str:
+def failure_of(program: Attempt) -> str:
     """How a program fails in the mode JAX; "" if it runs."""
     try:
         right = agree(compiled(program, "JAX"), expected(program))
@@ -200,7 +200,7 @@ def text() -> str:
     rows, ran = [], 0
     for program in PROGRAMS:
         assert agree(compiled(program, "GRAPHC"), expected(program)), program.text
-        failure = told(program)
+        failure = failure_of(program)
         ran += not failure
         rows += [f"| {program.text} | {failure} |\n"] if failure else []
     head = HEAD.format(version=pytensor.__version__, ran=ran)

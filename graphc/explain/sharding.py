@@ -45,13 +45,13 @@ def without_mesh(plan: Plan) -> list[str]:
     return [f"with_sharding at {p} does nothing: there is no mesh" for p in places]
 
 
-def _messages(layout: MeshLayout, told: Messages) -> Iterable[str]:
+def _messages(layout: MeshLayout, messages: Messages) -> Iterable[str]:
     """The messages by rule, and the ops of which XLA decides."""
-    kinds = [f"{kind}, {size} bytes" for kind, size in told.bytes.items()]
-    if kinds or not told.unforeseen:
+    kinds = [f"{kind}, {size} bytes" for kind, size in messages.bytes.items()]
+    if kinds or not messages.unforeseen:
         yield f"    sends, by rule: {'; '.join(kinds) or 'nothing'}"
     sizes: dict[str, list[Size]] = {}
-    for one in told.unforeseen:
+    for one in messages.unforeseen:
         if gathered(layout, one.node) is not None:
             continue  # of which all bytes are told
         asking = f"{one.node.reported} at {one.node.place}"

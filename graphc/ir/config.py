@@ -86,8 +86,8 @@ class Config:
         try:
             setattr(self, name, read(text))
         except (KeyError, ValueError) as error:  # a GraphError among them
-            told = str(error) if isinstance(error, GraphError) else ""
-            raise _refused(variable, text, told, _EXPECTED.get(name, "")) from None
+            message = str(error) if isinstance(error, GraphError) else ""
+            raise _refused(variable, text, message, _EXPECTED.get(name, "")) from None
 
     @property
     def cache_dir(self) -> str | None:
@@ -179,20 +179,20 @@ class Config:
         return self._progress
 
     @progress.setter
-    def progress(self, told: object) -> None:
-        if not isinstance(told, bool):
-            raise graph_error("progress is True or False", op="config", got=repr(told))
-        self._progress = told
+    def progress(self, shown: object) -> None:
+        if not isinstance(shown, bool):
+            raise graph_error("progress is True or False", op="config", got=repr(shown))
+        self._progress = shown
 
 
 _CHECKS: list[Callable[[object, str], None]] = []
 
 
 def _refused(
-    variable: str, text: str, told: str, expected: str = ""
+    variable: str, text: str, message: str, expected: str = ""
 ) -> GraphError:
     """The error of a variable of the environment: no line of the user's is at fault."""
-    said = [x for x in told.splitlines() if x.startswith("  expected: ")]
+    said = [x for x in message.splitlines() if x.startswith("  expected: ")]
     return graph_error(
         f"the environment variable {variable} cannot be {text!r}",
         op="config",

@@ -31,7 +31,7 @@ def _help_texts() -> dict[str, str]:
     """Texts of `help` that follow each docstring, by its first name."""
     text = files("graphc.ir").joinpath(*HELP_TEXTS).read_text(encoding="utf-8")
     parts = [part.partition("\n") for part in text.split("## ")[1:]]
-    return {name: told.rstrip() for name, _, told in parts}
+    return {name: section.rstrip() for name, _, section in parts}
 
 
 HELP = _help_texts()

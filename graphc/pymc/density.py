@@ -272,5 +272,5 @@ def _run_at_once() -> None:
     config, variable = import_module("jax").config, SYNCHRONOUS.upper()
     if variable not in os.environ and config.values.get(SYNCHRONOUS, True):
         config.update(SYNCHRONOUS, False)
-        told = "%s is False from now on in this process; %s=1 leaves it as it is"
-        logger.info(told, SYNCHRONOUS, variable)
+        message = "%s is False from now on in this process; %s=1 leaves it as it is"
+        logger.info(message, SYNCHRONOUS, variable)

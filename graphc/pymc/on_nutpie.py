@@ -36,7 +36,7 @@ def nutpie(model: "Model") -> Any:
     _continuous(model)
     density, expansion = density_of(model), Expansion(model)
     first = density.initial
-    told = expansion.of(first)
+    expanded = expansion.of(first)
     coords, dims = labels(model)
     coords[UNCONSTRAINED] = np.array(_places(model), dtype=object)
     pandas = import_module("pandas")
@@ -45,11 +45,11 @@ def nutpie(model: "Model") -> Any:
         ndim=len(first),
         make_logp_fn=lambda: _bound_late(density.with_data),
         make_expand_fn=lambda *_: _expanding(expansion),
-        expanded_dtypes=[v.dtype for v in told.values()],
-        expanded_shapes=[v.shape for v in told.values()],
+        expanded_dtypes=[v.dtype for v in expanded.values()],
+        expanded_shapes=[v.shape for v in expanded.values()],
         expanded_names=expansion.names,
-        coords={name: pandas.Index(told) for name, told in coords.items()},
-        dims={name: tuple(told) for name, told in dims.items()},
+        coords={name: pandas.Index(values) for name, values in coords.items()},
+        dims={name: tuple(axes) for name, axes in dims.items()},
         shared_data=data,
         make_initial_point_fn=lambda seed: jittered(first, seed),
     )

@@ -28,9 +28,9 @@ class Expansion:
 
     def __init__(self, model: "Model") -> None:
         self._free = FreeValues(model)
-        told = [*model.free_RVs, *model.deterministics]
-        self.names = [v.name for v in told]
-        outputs = self._free.of_vector(model.replace_rvs_by_values(told))
+        variables = [*model.free_RVs, *model.deterministics]
+        self.names = [v.name for v in variables]
+        outputs = self._free.of_vector(model.replace_rvs_by_values(variables))
         everything = ModelData.of(outputs, [self._free.vector])
         outputs = FixedSizes.of(everything.now()).fixed(everything, outputs)
         self._data = ModelData.of(outputs, [self._free.vector])
@@ -71,17 +71,19 @@ def labels(model: "Model") -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The coordinates of a model, and the dimensions of its variables, for ArviZ."""
     lengths = model.dim_lengths
     coords = {
-        name: np.arange(int(lengths[name].eval())) if told is None else _labels(told)
-        for name, told in model.coords.items()
+        name: np.arange(int(lengths[name].eval()))
+        if values is None
+        else _labels(values)
+        for name, values in model.coords.items()
     }
-    dims = {name: list(told) for name, told in model.named_vars_to_dims.items()}
+    dims = {name: list(axes) for name, axes in model.named_vars_to_dims.items()}
     return coords, dims
 
 
-def _labels(told: Sequence[ConcreteArray]) -> object:
+def _labels(labels: Sequence[ConcreteArray]) -> object:
     """An array of one axis, of labels that may be tuples."""
-    if any(isinstance(label, tuple) for label in told):
-        labelled = np.empty(len(told), dtype=object)
-        labelled[:] = told
+    if any(isinstance(label, tuple) for label in labels):
+        labelled = np.empty(len(labels), dtype=object)
+        labelled[:] = labels
         return labelled
-    return np.asarray(told)
+    return np.asarray(labels)

@@ -76,8 +76,8 @@ def sample(
         if sampler is not None:
             raise
         reason = str(error).splitlines()[0]
-        told = f"graphc.pymc.sample: pm.sample draws, because of {reason}"
-        warnings.warn(told, stacklevel=user_level())
+        message = f"graphc.pymc.sample: pm.sample draws, because of {reason}"
+        warnings.warn(message, stacklevel=user_level())
         return _by_pymc(model, how)
     return _with_data(inference, model)
 
@@ -150,8 +150,8 @@ def _by_numpyro(model: "Model", how: SamplingSettings) -> Any:
         )
         starts = _starts(density, how)
         first = starts if how.chains > 1 else starts[0]
-        told = ("diverging", "accept_prob", "num_steps")
-        run.run(jax.random.key(how.seed), init_params=first, extra_fields=told)
+        fields = ("diverging", "accept_prob", "num_steps")
+        run.run(jax.random.key(how.seed), init_params=first, extra_fields=fields)
         drawn = run.get_samples(group_by_chain=True)
         stats = run.get_extra_fields(group_by_chain=True)
     names = {"accept_prob": "acceptance_rate", "num_steps": "n_steps"}
@@ -168,9 +168,9 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
         started = jax.jit(lambda key, at: warm.run(key, at, how.tune)[0])
 
         def step(kernel: Any, state: Any, key: object) -> Any:
-            state, told = kernel(key, state)
-            rate, steps = told.acceptance_rate, told.num_integration_steps
-            return state, (state.position, told.is_divergent, rate, steps)
+            state, about = kernel(key, state)
+            rate, steps = about.acceptance_rate, about.num_integration_steps
+            return state, (state.position, about.is_divergent, rate, steps)
 
         def scanned(state: object, found: Any, keys: object) -> Any:
             kernel = blackjax.nuts(density, **found).step
@@ -183,8 +183,8 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
             state, found = started(first, at)
             blocks, keys = [], jax.random.split(later, how.draws)
             for start in range(0, how.draws, BLOCK):
-                state, told = block(state, found, keys[start : start + BLOCK])
-                blocks.append(told)
+                state, block_stats = block(state, found, keys[start : start + BLOCK])
+                blocks.append(block_stats)
             return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
         keys = jax.random.split(jax.random.key(how.seed), how.chains)
@@ -192,8 +192,10 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
         track = import_module("rich.progress").track
         places = track(range(how.chains), "Chains", disable=not how.progressbar)
         found = [chain(keys[i], starts[i]) for i in places]
-    drawn, *told = [np.stack(parts) for parts in zip(*found, strict=True)]
-    stats = dict(zip(("diverging", "acceptance_rate", "n_steps"), told, strict=True))
+    drawn, *stacked_stats = [np.stack(parts) for parts in zip(*found, strict=True)]
+    stats = dict(
+        zip(("diverging", "acceptance_rate", "n_steps"), stacked_stats, strict=True)
+    )
     return _as_inference_data(model, density.variables(drawn), stats)
 
 
@@ -234,8 +236,10 @@ def _with_data(inference: Any, model: "Model") -> object:
         "observed_data": backend.find_observations(model),
         "constant_data": backend.find_constants(model),
     }
-    told = {name: group for name, group in groups.items() if group}
-    if told:
-        data = import_module("arviz").from_dict(**told, coords=coords, dims=dims)
+    filled_groups = {name: group for name, group in groups.items() if group}
+    if filled_groups:
+        data = import_module("arviz").from_dict(
+            **filled_groups, coords=coords, dims=dims
+        )
         inference.extend(data)
     return inference

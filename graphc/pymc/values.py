@@ -83,8 +83,8 @@ def shapes_of(model: "Model") -> list[tuple[Any, ...]]:
     sampled = [owners[model.value_vars[i]] for i in late]
     wanted = [_sampled(rv, model.rvs_to_transforms[rv]).shape for rv in sampled]
     point = model.initial_point()
-    told = rewrite_graph(wanted, ("ShapeOpt", "canonicalize"))
-    for i, shape in zip(late, told, strict=True):
+    shapes = rewrite_graph(wanted, ("ShapeOpt", "canonicalize"))
+    for i, shape in zip(late, shapes, strict=True):
         now = point[model.value_vars[i].name].shape
         found[i] = now if _is_random(shape) else _sizes(found[i], shape)
     return found

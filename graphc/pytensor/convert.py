@@ -161,9 +161,9 @@ def fitted(value: ArrayLike, expected: Any, misstated: bool = False) -> Any:
         return value
     if value.type.rank != expected.ndim:
         raise NotConverted("PyTensor states another number of axes than results have")
-    told = [n == 1 and not isinstance(m, int) for n, m in _sizes(expected, value)]
-    if any(told):
-        pairs = zip(told, value.shape, strict=True)
+    is_one = [n == 1 and not isinstance(m, int) for n, m in _sizes(expected, value)]
+    if any(is_one):
+        pairs = zip(is_one, value.shape, strict=True)
         value = sized(value, [1 if one else n for one, n in pairs])
     return value
 

@@ -13,13 +13,13 @@ ON_JAX = ("device", "dims", "jit", "tier")  # options that NumPy has no use for
 
 
 @dataclass
-class _Told:
+class _Warned:
     """Whether this process, or the one it was forked from, has told its user."""
 
     once: bool = False
 
 
-_TOLD = _Told()
+_WARNED = _Warned()
 
 
 def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
@@ -30,8 +30,8 @@ def numpy_options(options: Mapping[str, object]) -> dict[str, object]:
 
 def tell_of_numpy() -> None:
     """Warn, once in a process, that NumPy does what was to run on JAX."""
-    if not _TOLD.once:
-        _TOLD.once = True
+    if not _WARNED.once:
+        _WARNED.once = True
         warnings.warn(ForkWarning(_TEXT), stacklevel=user_level())
 
 

@@ -219,8 +219,10 @@ def mode(**options: Any) -> Any:
     """
     for name in options:
         if name not in OPTIONS:
-            told = misspelled(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}"
-            raise TypeError(f"mode() got an unexpected keyword argument {name!r}{told}")
+            correction = misspelled(name, OPTIONS) or f"; expected {', '.join(OPTIONS)}"
+            raise TypeError(
+                f"mode() got an unexpected keyword argument {name!r}{correction}"
+            )
     check_named("mode", options)
     return Mode(GraphcLinker(options), REWRITES)
 

@@ -201,12 +201,12 @@ def _compiled(
     used = dict.fromkeys(v for node in nodes for v in node.inputs)
     outer = [v for v in used if v not in computed and not isinstance(v, Constant)]
     members = set(nodes)
-    told = [
+    results = [
         v
         for v in computed
         if v in requested or any(c not in members for c, _ in fgraph.clients[v])
     ]
-    inputs, outputs = _as_in(fgraph.inputs, outer), _as_in(fgraph.outputs, told)
+    inputs, outputs = _as_in(fgraph.inputs, outer), _as_in(fgraph.outputs, results)
     values: Values = {v: input_value(v, i) for i, v in enumerate(inputs)}
     conversion = Conversion(nodes, outputs, values)
     try:

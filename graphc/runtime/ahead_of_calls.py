@@ -280,5 +280,5 @@ def _collectives(
     read = [*collectives_in(segment, executable.as_text())]
     shapes = [a.shape for a in lowering.jax.tree.leaves(lowering.lowered[key].in_avals)]
     inputs = lowering.inputs.get(segment, ())
-    told = foreseen_bytes(lowering.plan, segment, inputs, shapes)
-    return read if told is None else beside_predictions(read, segment, told)
+    predicted = foreseen_bytes(lowering.plan, segment, inputs, shapes)
+    return read if predicted is None else beside_predictions(read, segment, predicted)

@@ -105,8 +105,8 @@ def _function(
     making: Making, how: CompileOptions, decided: SavedDecisions | None
 ) -> Function:
     """A compiled function, which holds what it takes to compile it elsewhere."""
-    told = making.graph, making.structure, making.defaults
-    compiled = _by_stretching(*told, how, decided)
+    traced = making.graph, making.structure, making.defaults
+    compiled = _by_stretching(*traced, how, decided)
     compiled.making = making
     return compiled
 
@@ -259,7 +259,7 @@ def _check_option(
 
 
 _DEFAULTS = {
-    name: told.default
-    for name, told in signature(function).parameters.items()
-    if told.kind is told.KEYWORD_ONLY
+    name: parameter.default
+    for name, parameter in signature(function).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
 }

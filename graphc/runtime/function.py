@@ -281,8 +281,8 @@ class Function(Pictured, AheadOfCalls):
         if program is not newest:
             program.leave(args)  # `compile` compiles the newest
         reason = program.log.needed(refused.segment, refused.sizes)
-        told = remedy(program.prepared, args, refused)
-        error = stance.refusal(refused, reason, newest.signature.text(args), told)
+        hint = remedy(program.prepared, args, refused)
+        error = stance.refusal(refused, reason, newest.signature.text(args), hint)
         error.function = self
         return error
 

@@ -59,10 +59,10 @@ class Making:
         options["dims"] = key_names(options["dims"], self.graph)
         options["device"] = _platform(options["device"])
         parts = self.make, _text(lift.graph), lift.arrays
-        return reopened, (*parts, self.structure, dict(self.defaults), options)
+        return restored, (*parts, self.structure, dict(self.defaults), options)
 
 
-def reopened(
+def restored(
     make: Make,
     text: str,
     arrays: Arrays,

@@ -13,7 +13,7 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.ready_program import ReadyProgram
-from graphc.show.collect import ProgramTold
+from graphc.show.collect import ShownProgram
 from graphc.show.picture import Picture
 from graphc.show.showing import Showing
 from graphc.transform.planning.plan import Plan
@@ -53,12 +53,12 @@ class Pictured(Showing):
         with naming(plan.names(self._pipeline.names)):
             about = summary(plan, self.backend)
         title = shortened(about.splitlines()[0], LONGEST_TITLE)
-        told = list(self.programs_told(programs))
-        return Picture(title, told, self._calls(), about, self._programs.changes)
+        shown = list(self.shown_programs(programs))
+        return Picture(title, shown, self._calls(), about, self._programs.changes)
 
-    def programs_told(
+    def shown_programs(
         self, programs: Sequence[ReadyProgram] | None = None
-    ) -> Iterator[ProgramTold]:
+    ) -> Iterator[ShownProgram]:
         """Its programs as pictures tell of them, by default all that are in use."""
         how = self._pipeline.how
         chosen = programs or self._programs.in_use
@@ -66,7 +66,7 @@ class Pictured(Showing):
         together = together if len(chosen) > 1 else []
         for i, one in enumerate(chosen):
             newest = one is self._programs.newest
-            yield ProgramTold(
+            yield ShownProgram(
                 name=f"program {i}" if len(chosen) > 1 else "program",
                 plan=one.prepared.plan,
                 backend=self.backend,

@@ -59,7 +59,7 @@ from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
-from graphc.transform.planning.true_sizes import kept_true, price, told
+from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
 from graphc.transform.policies import (
     Policy,
     adapting,
@@ -110,7 +110,7 @@ class _Start:
 
     policies: Policies
     watcher: Watcher
-    told: str = ""
+    summary: str = ""
 
 
 class _First(NamedTuple):
@@ -165,7 +165,7 @@ class Pipeline:
             spend = partial(_spent, graph, names, self.planned)
             spent = spend(self.dims)
             overseer = Overseer(self.dims, spent, names, spend)
-            return _Start(spent.policies, overseer, spent.told(self.dims))
+            return _Start(spent.policies, overseer, spent.summary(self.dims))
         policies = self._policies()
         if self.adapts:
             policies = {**self._decided(), **policies}
@@ -255,7 +255,7 @@ class Pipeline:
         plan, late, left = self._whole(start.policies)
         plan, source = self._printed(plan)
         rehearse = partial(self._rehearsed, plan) if self.adapts else None
-        plan = replace(plan, budget=start.told or left, rehearse=rehearse)
+        plan = replace(plan, budget=start.summary or left, rehearse=rehearse)
         return _First(plan, source, (*self.simplified.log, *late))
 
     def _whole(
@@ -273,7 +273,7 @@ class Pipeline:
             fewer = {s: p for s, p in policies.items() if s not in left}
             other, log = self._planned(fewer)
             if price(other, left, self._model) < price(plan, left, self._model):
-                return other, log, told(plan, left)
+                return other, log, line_of_report(plan, left)
         return plan, late, ""
 
     @property

@@ -82,13 +82,13 @@ class ReadyProgram:
 
         Where the sizes are new, `instead` is asked for another function to run.
         """
-        told_by, known = shapes_and_numbers(self.prepared), set[Key]()
+        kind_of_call, known = shapes_and_numbers(self.prepared), set[Key]()
         run = self.run
 
         def observing(*args: object) -> object:
             try:
-                told = told_by(args)
-                key = None if told in known else self.key(args)
+                kind = kind_of_call(args)
+                key = None if kind in known else self.key(args)
             except (AttributeError, TypeError):  # as of an argument that is traced
                 return run(*args)
             if key is None:
@@ -101,7 +101,7 @@ class ReadyProgram:
             self.seen.add(key)
             if len(known) >= MOST_KNOWN:
                 known.clear()
-            known.add(told)
+            known.add(kind)
             return result
 
         return observing

@@ -217,7 +217,7 @@ class Stretching(Function):
             more = program.stats()
             total.calls += more.calls
             total.numpy_calls += more.numpy_calls
-            total.compilations += [_noted(c, where) for c in more.compilations]
+            total.compilations += [_recorded(c, where) for c in more.compilations]
             total.changes += [f"{change}, {where}" for change in more.changes]
         return total
 
@@ -276,7 +276,7 @@ def _shape(argument: Any) -> tuple[int, ...]:
     return shape if isinstance(shape, tuple) and type(argument) is not Value else ()
 
 
-def _noted(compilation: Compilation, where: str) -> Compilation:
+def _recorded(compilation: Compilation, where: str) -> Compilation:
     return replace(compilation, reason=f"{compilation.reason}, {where}")
 
 

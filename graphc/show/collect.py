@@ -54,7 +54,7 @@ class Predicate:
 
 
 @dataclass(frozen=True)
-class ProgramTold:
+class ShownProgram:
     """All that a picture tells of one program.
 
     `names` are those of its sizes, where not their own. `sizes` are symbols by the
@@ -78,43 +78,43 @@ class ProgramTold:
     notes: Sequence[str] = ()
 
 
-def collect(told: ProgramTold) -> ProgramRecord:
+def collect(shown: ShownProgram) -> ProgramRecord:
     """The records of a program."""
-    with naming(told.plan.names(told.names)):
-        return _Collector(told).record()
+    with naming(shown.plan.names(shown.names)):
+        return _Collector(shown).record()
 
 
 class _Collector:
     """Makes the records of one program, table by table."""
 
-    def __init__(self, told: ProgramTold) -> None:
-        self._told, self._plan = told, told.plan
-        self._tables = Tables(told.plan)
-        self._compiled = Counter(one.segment for one in told.compilations)
-        self._nodes = Nodes(self._tables, told.values)
+    def __init__(self, shown: ShownProgram) -> None:
+        self._shown, self._plan = shown, shown.plan
+        self._tables = Tables(shown.plan)
+        self._compiled = Counter(one.segment for one in shown.compilations)
+        self._nodes = Nodes(self._tables, shown.values)
 
     def record(self) -> ProgramRecord:
-        told, plan = self._told, self._plan
+        shown, plan = self._shown, self._plan
         called = plan.called
         inputs = tuple([self._nodes.value(v) for v in plan.graph.inputs])
         for value in called.inputs:
             self._tables.type(value.type)
             self._tables.line(value.node.place)
         steps = Steps(self._nodes)
-        compiled = steps.of if told.compiled else steps.straight
+        compiled = steps.of if shown.compiled else steps.straight
         step_records = compiled(plan)
         outputs = [self._nodes.value(plan.resolve(v)) for v in plan.graph.outputs]
         checks = steps.size_checks(plan)
-        rewrites = Rewrites(told.rewrites, self._nodes)
-        compilations = tuple(map(self._compilation, told.compilations))
-        predicates = tuple(map(self._predicate, told.predicates))
-        notes = [*told.notes, *self._notes(rewrites.left_out)]
+        rewrites = Rewrites(shown.rewrites, self._nodes)
+        compilations = tuple(map(self._compilation, shown.compilations))
+        predicates = tuple(map(self._predicate, shown.predicates))
+        notes = [*shown.notes, *self._notes(rewrites.left_out)]
         return ProgramRecord(
-            told.name,
-            told.backend,
-            told.compiled,
-            told.serves,
-            told.calls,
+            shown.name,
+            shown.backend,
+            shown.compiled,
+            shown.serves,
+            shown.calls,
             inputs,
             tuple(outputs),
             plan.static_inputs,
@@ -130,11 +130,11 @@ class _Collector:
             rewrites.records,
             predicates,
             tuple(notes),
-            printed_lines(told.source),
+            printed_lines(shown.source),
         )
 
     def _compilation(self, one: CompiledPart) -> CompilationRecord:
-        symbols = ((self._told.sizes.get(k), n) for k, n in one.sizes.items())
+        symbols = ((self._shown.sizes.get(k), n) for k, n in one.sizes.items())
         keys = [(self._tables.symbol(s), n) for s, n in symbols if s is not None]
         return CompilationRecord(
             one.segment,
@@ -147,7 +147,7 @@ class _Collector:
 
     def _calls(self, segment: int) -> int | None:
         """The calls that a compilation has run, where it is the only one."""
-        return self._told.calls if self._compiled[segment] == 1 else None
+        return self._shown.calls if self._compiled[segment] == 1 else None
 
     def _predicate(self, one: Predicate) -> PredicateRecord:
         left, right = self._tables.size(one.left), self._tables.size(one.right)

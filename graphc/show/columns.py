@@ -18,15 +18,15 @@ def steps_of(places: Iterable[int]) -> list[int]:
     return [b - a for a, b in pairwise([0, *places])]
 
 
-def lines_columns(lines: Sequence[LineRecord], told: Container[int]) -> Json:
-    """Lines of the user's; those that are not `told` without their text."""
+def lines_columns(lines: Sequence[LineRecord], with_text: Container[int]) -> Json:
+    """Lines of the user's; those that are not `with_text` without their text."""
     files = list(dict.fromkeys(one.file for one in lines))
     numbers = {file: i for i, file in enumerate(files)}
     return {
         "files": files,
         "file": [numbers[one.file] for one in lines],
         "line": steps_of(one.line for one in lines),
-        "code": [one.code if i in told else "" for i, one in enumerate(lines)],
+        "code": [one.code if i in with_text else "" for i, one in enumerate(lines)],
     }
 
 

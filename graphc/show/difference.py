@@ -10,7 +10,7 @@ from graphc.show.records import PictureRecord, ProgramRecord, StepRecord
 from graphc.show.showing import Showing
 from graphc.transform.planning.plan import Plan
 
-MOST_TOLD = 12  # ops, or rules, of one line
+MOST_LISTED = 12  # ops, or rules, of one line
 
 
 def diff(first: Showing | Plan, second: Showing | Plan) -> str:
@@ -54,11 +54,11 @@ def _lines(first: PictureRecord, second: PictureRecord) -> Iterator[str]:
         counts = len(first.programs), len(second.programs)
         yield f"programs: {counts[0]} -> {counts[1]}"
     for i, (a, b) in enumerate(zip(first.programs, second.programs, strict=False)):
-        told = list(_of_programs(a, b))
-        if told and len(first.programs) > 1:
+        lines = list(_of_programs(a, b))
+        if lines and len(first.programs) > 1:
             yield f"program {i}:"
-            told = [f"  {line}" for line in told]
-        yield from told
+            lines = [f"  {line}" for line in lines]
+        yield from lines
 
 
 def _of_programs(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:
@@ -101,8 +101,8 @@ def _typed(program: ProgramRecord, place: int) -> str:
 
 
 def _policies(program: ProgramRecord) -> str:
-    told = [f"{s.name} {s.policy}" for s in program.symbols if s.policy]
-    return ", ".join(dict.fromkeys(told))
+    policies = [f"{s.name} {s.policy}" for s in program.symbols if s.policy]
+    return ", ".join(dict.fromkeys(policies))
 
 
 def _checks(program: ProgramRecord) -> str:
@@ -121,10 +121,10 @@ def _rules(program: ProgramRecord) -> Counter[str]:
 
 
 def _counts(what: str, a: Counter[str], b: Counter[str]) -> Iterator[str]:
-    told = [f"{n} {a[n]} -> {b[n]}" for n in sorted({*a, *b}) if a[n] != b[n]]
-    if told:
-        more = f", and {len(told) - MOST_TOLD} more" * (len(told) > MOST_TOLD)
-        yield f"{what}: {', '.join(told[:MOST_TOLD])}{more}"
+    changes = [f"{n} {a[n]} -> {b[n]}" for n in sorted({*a, *b}) if a[n] != b[n]]
+    if changes:
+        more = f", and {len(changes) - MOST_LISTED} more" * (len(changes) > MOST_LISTED)
+        yield f"{what}: {', '.join(changes[:MOST_LISTED])}{more}"
 
 
 def _steps(a: ProgramRecord, b: ProgramRecord) -> Iterator[str]:

@@ -119,11 +119,11 @@ def literal_text(value: Value) -> str:
 
 def params_text(params: Params) -> str:
     """Params as people read them; those that are arrays or functions by their kind."""
-    parts = (f"{k}={param_text(p)}" for k, p in params.items() if _is_told(p))
+    parts = (f"{k}={param_text(p)}" for k, p in params.items() if _is_shown(p))
     return shortened(printable(", ".join(parts)), LONGEST)
 
 
-def _is_told(param: object) -> bool:
+def _is_shown(param: object) -> bool:
     return param is not None and not isinstance(param, (Opaque, Data))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from graphc.show.collect import ProgramTold, collect
+from graphc.show.collect import ShownProgram, collect
 from graphc.show.drawing import svg
 from graphc.show.page import facts, page
 from graphc.show.records import PictureRecord
@@ -18,13 +18,13 @@ class Picture:
     def __init__(
         self,
         title: str,
-        programs: Iterable[ProgramTold],
+        programs: Iterable[ShownProgram],
         calls: int,
         about: str,
         notes: Sequence[str] = (),
     ) -> None:
-        told, version = tuple(map(collect, programs)), VERSION
-        self.record = PictureRecord(title, version, calls, told, tuple(notes))
+        records, version = tuple(map(collect, programs)), VERSION
+        self.record = PictureRecord(title, version, calls, records, tuple(notes))
         self._about = about
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from graphc.ir.graph.structure import params_form
 from graphc.ir.graph.walk import depth_first, operands
 from graphc.ir.types import TensorType
 
-MOST_TOLD = 100  # characters of a param
+MOST_SHOWN = 100  # characters of a param
 MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes
 
 
@@ -160,7 +160,8 @@ def _between(here: _Entry, there: _Entry) -> str:
         return f"{here.op} gives {types}"
     for mine, other in zip(here.takes, there.takes, strict=False):
         if not _alike(mine, other):
-            return f"{here.op} takes {_told(mine)} here, {_told(other)} there"
+            texts = _operand_text(mine), _operand_text(other)
+            return f"{here.op} takes {texts[0]} here, {texts[1]} there"
     if len(here.takes) != len(there.takes):
         return f"{here.op} of {len(here.takes)} values here, {len(there.takes)} there"
     return ""
@@ -188,14 +189,14 @@ def _params(here: _Entry, there: _Entry) -> str:
 
 
 def _shown(param: object) -> str:
-    return shortened(repr(param), MOST_TOLD)
+    return shortened(repr(param), MOST_SHOWN)
 
 
 def _listed(types: Iterable[TensorType]) -> str:
     return ", ".join(map(str, types))
 
 
-def _told(taken: Any) -> str:
+def _operand_text(taken: Any) -> str:
     """An operand in words."""
     if isinstance(taken, _Number):
         return f"the {taken.type.dtype} {taken.text}"

@@ -10,6 +10,10 @@ import graphc
 ROOT = pathlib.Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 RETIRED = {"Pair", "Place", "Region", "Undone"}  # see docs/glossary.md
+# Of the parts of names: ours, where the field has words (see docs/glossary.md).
+PRIVATE = {"told", "noting", "noted", "lent", "reopened", "alarm", "alarms", "ladder"}
+# What is printed into programs, or written as JSON, stays as it is.
+PRINTED = {"control/fitting_branches.py", "command/doctor.py"}
 SENTENCE = re.compile(r"(?:^|[.!?:]\s+)(What|That|Those of)\b")
 
 
@@ -36,6 +40,25 @@ def test_a_name_means_one_thing():
 
 def test_retired_words_stay_out():
     assert {name for name, _, _ in definitions()} & RETIRED == set()
+
+
+def names_in(path):
+    """The names that a file gives or asks for."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for field in ("id", "attr", "name", "arg"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield name
+
+
+def test_names_are_the_words_of_the_field():
+    private = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for path in FILES
+        for name in names_in(path)
+        if not PRIVATE.isdisjoint(name.lower().split("_"))
+    }
+    assert {(file, name) for file, name in private if file not in PRINTED} == set()
 
 
 def docstrings():

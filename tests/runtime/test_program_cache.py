@@ -31,7 +31,7 @@ def kept(tmp_path):
     """A cache of its own, and what has been told about files is forgotten."""
     before = graphc.config.cache_dir
     graphc.config.cache_dir = tmp_path / "cache"
-    program_cache._told.clear()
+    program_cache._reported.clear()
     yield tmp_path / "cache" / program_cache.PROGRAMS
     graphc.config.cache_dir = before
 
@@ -236,7 +236,7 @@ def test_files_that_others_may_write_are_not_run(kept, planned):
     (path,) = kept.iterdir()
     for shared, told in ((path, "it"), (kept, "the directory")):
         shared.chmod(0o777)
-        program_cache._told.clear()
+        program_cache._reported.clear()
         message = f"not used as a cache: {path}\n  others can write {told}: chmod go-w"
         with pytest.warns(graphc.CacheWarning) as found:
             graphc.function(*example())
@@ -245,7 +245,7 @@ def test_files_that_others_may_write_are_not_run(kept, planned):
     assert len(planned) == 3
     path.unlink()
     path.symlink_to(__file__)
-    program_cache._told.clear()
+    program_cache._reported.clear()
     with pytest.warns(graphc.CacheWarning, match="it cannot be read: "):
         graphc.function(*example())
 

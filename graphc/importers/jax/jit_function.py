@@ -74,17 +74,19 @@ class JitFunction(SizedFunction[JaxFamily]):
     def __init__(
         self,
         function: Callable[..., Any],
-        told: JitOptions,
+        jit_options: JitOptions,
         shapes: Any,
         options: Options,
     ) -> None:
-        arguments = Arguments(function, told.static_argnums, told.static_argnames)
+        arguments = Arguments(
+            function, jit_options.static_argnums, jit_options.static_argnames
+        )
         super().__init__(function, arguments, shapes, options)
         planned = self._planned
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
-        self._exact = told.jitted(named)
-        self._plain = told.jitted(function)
-        self._told = told
+        self._exact = jit_options.jitted(named)
+        self._plain = jit_options.jitted(function)
+        self._jit_options = jit_options
         self._varies = shapes is not None
         self._known = KnownCalls()
         self._placements = stance.Placements()
@@ -92,7 +94,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._choose_routes()
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return self._function, (self._told, self._shapes, self._options)
+        return self._function, (self._jit_options, self._shapes, self._options)
 
     def _choose_routes(self) -> None:
         """Let JAX dispatch what is compiled exactly."""
@@ -249,7 +251,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> OnLeaves | None:
         """The run by the first program; None where it does not do this call."""
         first = family.first_for(program, shapes_of(specs))
-        if first is None or self._told.donates:
+        if first is None or self._jit_options.donates:
             return None
         unread = stand_ins(call.leaves, specs, first.sizes)
         if unread is None:
@@ -285,15 +287,17 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
         description = self._function, form, specs, self._shapes, self._options
         guarded = GUARDED if guards_transfers() else ""
-        family = JaxFamily(*description, withheld=self._told.reason or guarded)
-        family.keeps = self._told.donates
+        family = JaxFamily(*description, withheld=self._jit_options.reason or guarded)
+        family.keeps = self._jit_options.donates
         return family
 
     _contents = staticmethod(contents)
 
     def _asked(self, call: JaxCall) -> Asked:
-        if self._told.reason:
-            raise graph_error(self._told.reason, op="export", hint="leave them out")
+        if self._jit_options.reason:
+            raise graph_error(
+                self._jit_options.reason, op="export", hint="leave them out"
+            )
         return super()._asked(call)
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
@@ -409,12 +413,16 @@ def jit(
     array([2., 3.])
     """
     check_of_jax(of_jax)
-    told = JitOptions(numbers_of(static_argnums), texts_of(static_argnames), of_jax)
+    jit_options = JitOptions(
+        numbers_of(static_argnums), texts_of(static_argnames), of_jax
+    )
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
-    options = _on_mesh(options, mesh, told.reason)
+    options = _on_mesh(options, mesh, jit_options.reason)
     check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
-    make = partial(_FRONTENDS[frontend], told=told, shapes=shapes, options=options)
+    make = partial(
+        _FRONTENDS[frontend], jit_options=jit_options, shapes=shapes, options=options
+    )
     return _decorator(make) if function is None else _decorator(make)(function)
 
 
@@ -443,13 +451,20 @@ def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
 
 
 def _of_numpy(
-    function: Callable[..., object], told: JitOptions, shapes: object, options: Options
+    function: Callable[..., object],
+    jit_options: JitOptions,
+    shapes: object,
+    options: Options,
 ) -> NumpyFunction:
-    if told.others:
-        got = ", ".join(f"{name}={option}" for name, option in told.others.items())
+    if jit_options.others:
+        got = ", ".join(
+            f"{name}={option}" for name, option in jit_options.others.items()
+        )
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
-    arguments = Arguments(function, told.static_argnums, told.static_argnames)
+    arguments = Arguments(
+        function, jit_options.static_argnums, jit_options.static_argnames
+    )
     return NumpyFunction(function, arguments, shapes, options)
 
 

@@ -26,15 +26,15 @@ from graphc.transform.planning.forecast import asked, sizes_of_calls
 
 def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     """The types of the leaves, as NumPy has them."""
-    told = [struct_spec(leaf) for leaf in call.leaves]
-    pairs = zip(call.leaves, told, strict=True)
+    specs = [struct_spec(leaf) for leaf in call.leaves]
+    pairs = zip(call.leaves, specs, strict=True)
     examples = [x if spec is None else np.zeros((), spec.dtype) for x, spec in pairs]
     form = JaxCall(examples, call.form, call.statics)
     try:
         of_examples = specs_of(form, function)
     except TypeError as error:
         raise graph_error(f"{error}", op="export") from None
-    return [a if b is None else b for a, b in zip(of_examples, told, strict=True)]
+    return [a if b is None else b for a, b in zip(of_examples, specs, strict=True)]
 
 
 def contents(
@@ -71,14 +71,16 @@ def _trace(
             hint="export such a size to a file of its own",
         )
     fixed = SizePattern(tuple(tuple(s.shape) for s in asking.at(calls[0])))
-    ways = [fixed] if small else [asking.pattern] if unlike else [asking.pattern, fixed]
-    for pattern in ways[:-1]:
+    patterns = (
+        [fixed] if small else [asking.pattern] if unlike else [asking.pattern, fixed]
+    )
+    for pattern in patterns[:-1]:
         try:
             return pattern, _traced(asking, pattern)
         except GraphError:  # of Python that decides by a size
             continue
     try:
-        return ways[-1], _traced(asking, ways[-1])
+        return patterns[-1], _traced(asking, patterns[-1])
     except GraphError as error:
         if unlike:
             hint = "export each size to a file of its own, if Python decides by it"

@@ -55,7 +55,7 @@ class NumpyProgram:
         """Why there was each."""
         return [one.reason for one in self.compiled.stats().compilations]
 
-    def told(self, full: bool) -> Iterator[str]:
+    def report(self, full: bool) -> Iterator[str]:
         """Lines about how it is compiled."""
         yield "on values of graphc"
         yield self.compiled.explain(full)

@@ -23,7 +23,7 @@ _INTERNAL = re.compile(  # or a value, as it is printed
 
 
 @contextmanager
-def told_of_libraries() -> Iterator[None]:
+def explaining_libraries() -> Iterator[None]:
     """Within: errors of libraries that speak of our classes name the user's line."""
     try:
         yield

@@ -21,9 +21,9 @@ def tell_names_of_numpy(error: Exception) -> None:
     if not isinstance(error, TypeError) or TracedArray.__name__ not in str(error):
         return
     name, meant = next(_calls(error), ("a function of JAX", ""))
-    told = f'{name} takes no arrays that are traced with frontend="numpy"'
+    problem = f'{name} takes no arrays that are traced with frontend="numpy"'
     hint = f"write {meant}" if meant else _REST
-    error.args = (f"{error}\n\n{told}: {hint}", *error.args[1:])
+    error.args = (f"{error}\n\n{problem}: {hint}", *error.args[1:])
 
 
 def _calls(error: Exception) -> Iterator[tuple[str, str]]:

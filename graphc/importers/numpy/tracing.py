@@ -16,7 +16,7 @@ from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.asked import needing_numbers
 from graphc.importers.numpy.draws import no_draws
-from graphc.importers.numpy.libraries import told_of_libraries
+from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.names import numpy_of_values
 from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Value
@@ -54,7 +54,7 @@ def traced(
     how = function if isinstance(function, Differentiated) else None
     called = how.function if how else function
     with numpy_of_values(), needing_numbers():
-        with no_draws(called), told_of_libraries():
+        with no_draws(called), explaining_libraries():
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
         outputs = [_output(leaf) for leaf in leaves]

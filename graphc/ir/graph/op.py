@@ -359,14 +359,14 @@ def _require_countable(primitive: Primitive, type: TensorType) -> None:
         raise graph_error(problem, op=primitive.name, got=str(type))
 
 
-def type_error(problem: str, *, expected: str = "", hint: str = "") -> GraphError:
+def type_error(problem: str, *, hint: str = "") -> GraphError:
     """The error of a type rule: names the op and the types of its inputs.
 
     The op is the function that the user called, where that is one of the public ones.
     """
     op, inputs, _ = _CURRENT.now
     got = ", ".join(str(v.type) for v in inputs)
-    return graph_error(problem, op=user_op(op), got=got, expected=expected, hint=hint)
+    return graph_error(problem, op=user_op(op), got=got, hint=hint)
 
 
 def _guard(

@@ -99,15 +99,15 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     function = _called(path)
     if function and function not in vars(builtins):
         return foreign(value, function)
-    word, told_hint = _written(path)
+    word, hint_of_line = _written(path)
     if path and isinstance(path[-1], ast.Subscript):
-        word, told_hint = {
+        word, hint_of_line = {
             "numpy.asarray": ("index", _INDEX),
             "int": ("index", _OF_LIST),
-        }.get(op, (word, told_hint))
+        }.get(op, (word, hint_of_line))
     if function in _BUILTINS:
-        word, told_hint = function, _BUILTINS[function]
-    hint = in_words(told_hint or hint or _ANY.get(op, ""))
+        word, hint_of_line = function, _BUILTINS[function]
+    hint = in_words(hint_of_line or hint or _ANY.get(op, ""))
     return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
 
 

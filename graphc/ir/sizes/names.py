@@ -10,6 +10,24 @@ from graphc.errors import label
 CAPACITY = "_capacity"  # after the name of a size: its stored size
 
 
+class NamesOnce:
+    """Hands out names, each once: with a number after those that are taken."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def once(self, base: str) -> str:
+        """`base`, or the next name after it that is free."""
+        name = base
+        while name in self._taken:
+            number = self._next.get(base, 1)
+            self._next[base] = number + 1
+            name = f"{base}_{number}"
+        self._taken.add(name)
+        return name
+
+
 class HasName(Protocol):
     """A symbol, as far as its name is concerned."""
 

@@ -93,8 +93,8 @@ def moduli(p: Poly) -> tuple[list[tuple[int, Call]], Poly]:
     for call in sorted(calls, key=lambda a: a.serial, reverse=True):  # outer ones first
         a, by = map(polynomial, call.args)
         whole = Poly({(call,): 1}).times(by)
-        lead = next(iter(whole))
-        c = -p.get(lead, 0) // whole[lead]
+        leading = next(iter(whole))
+        c = -p.get(leading, 0) // whole[leading]
         remainder = p.plus(a, -c).plus(whole, c)
         if len(remainder) == len(p) - len(a) - len(whole):
             collected.append((c, call))

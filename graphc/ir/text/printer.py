@@ -37,6 +37,7 @@ from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Dim, Symbol, axis, expression, symbol_dim
+from graphc.ir.sizes.names import NamesOnce
 from graphc.ir.sizes.text import shared_parts
 from graphc.ir.types import DTYPES, DType, NDArray, TensorType
 
@@ -109,22 +110,15 @@ def _place(node: Node, dependent: set[Node], placed: dict[Node, None]) -> None:
             stack.append((value.node, iter(operands(value.node))))
 
 
-class _Names:
+class _Names(NamesOnce):
     """Hands out names that can stand in the text, each once."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._used = {*RESERVED, *taken}
-        self._next: dict[str, int] = {}
+        super().__init__([*RESERVED, *taken])
 
     def unique(self, proposed: str) -> str:
         base = label(proposed.encode("ascii", "replace").decode())
-        base = name = base if NAME.fullmatch(base) else f"_{base}"
-        while name in self._used:
-            number = self._next.get(base, 1)
-            self._next[base] = number + 1
-            name = f"{base}_{number}"
-        self._used.add(name)
-        return name
+        return self.once(base if NAME.fullmatch(base) else f"_{base}")
 
 
 class Writer:

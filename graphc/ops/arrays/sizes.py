@@ -63,7 +63,7 @@ def known(x: ArrayLike) -> Known | None:
     ((Dim(n), 3), None)
     """
     if isinstance(x, Dim):
-        return x if _told_early(x) else None
+        return x if _is_known_at_call(x) else None
     value = as_value(x)
     if not is_integer(value.dtype):
         return None
@@ -76,12 +76,12 @@ def _nested(sizes: Any) -> Known | None:
     """Lists as tuples; None where a size in them depends on data."""
     if not isinstance(sizes, list):
         size: Size = sizes
-        return size if _told_early(size) else None
+        return size if _is_known_at_call(size) else None
     parts = [_nested(part) for part in sizes]
     return None if None in parts else tuple(p for p in parts if p is not None)
 
 
-def _told_early(size: Size) -> bool:
+def _is_known_at_call(size: Size) -> bool:
     """Whether all that a size is computed from is known when a call arrives."""
     if isinstance(size, int):
         return True

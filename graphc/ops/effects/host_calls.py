@@ -28,12 +28,12 @@ SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
 class HostFunction:
     """A function of arrays, which are of other sizes from call to call.
 
-    `told` says all that it is: two that are told alike compute the same.
+    `identity` says all that it is: two that are told alike compute the same.
     """
 
     name: str
     dtypes: tuple[DType, ...]
-    told: Hashable
+    identity: Hashable
     call: Callable[..., Sequence[Any]] = field(compare=False)
 
 

@@ -108,10 +108,10 @@ def basic(value: Value, items: tuple[BasicItem, ...]) -> Value:
     part = _basic_index(
         value, kinds="".join(kinds), starts=starts, stops=stops, steps=steps
     )
-    return part if part.type.rank or part.sizes is None else _told(part)
+    return part if part.type.rank or part.sizes is None else _as_size(part)
 
 
-def _told(number: Value) -> Value:
+def _as_size(number: Value) -> Value:
     """An element of known integers: the size itself where only axes tell it."""
     assert number.sizes is not None
     size: Any = number.sizes[()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -152,16 +153,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
         row_axes = [i for i in range(x.type.rank) if i not in axes]
         x = F.transpose(x, (*row_axes, *axes))
     columns = x.shape[side.type.rank :]
-    rows = F.reshape(x, (side.size, _product(columns)))
+    # In full, as -1 is not known where there are no elements.
+    rows = F.reshape(x, (side.size, prod(columns)))
     return F.reshape(solve(rows, F.ravel(side)), columns)
-
-
-def _product(sizes: Sequence[int | Value]) -> int | Value:
-    """How many elements; said in full, as -1 is not known where there are none."""
-    total: Any = 1
-    for n in sizes:
-        total = total * n
-    return total
 
 
 @public(name="linalg.tensorinv")
@@ -172,7 +166,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
         got = f"ind={ind} for {x.type}"
         raise graph_error("no such number of axes", op="linalg.tensorinv", got=got)
     columns, rows = x.shape[ind:], x.shape[:ind]
-    size = _product(columns)
+    size = prod(columns)
     return F.reshape(inv(F.reshape(x, (size, -1))), (*columns, *rows))
 
 

@@ -195,10 +195,10 @@ def _(
     return _turned(pad, size, states, axis, -1) if ragged else states
 
 
-def _turned(pad: Padding, n: Size, x: Value, axis: int, way: int) -> Value:
-    """The elements moved to the end of the axis, or, `way` being -1, back again."""
+def _turned(pad: Padding, n: Size, x: Value, axis: int, sign: int) -> Value:
+    """The elements moved to the end of the axis, or, `sign` being -1, back again."""
     room = as_value(F.size_value(pad.stored(n)))
-    places = pad.positions(n) - way * cast(room - pad.length(n), INT32)
+    places = pad.positions(n) - sign * cast(room - pad.length(n), INT32)
     turned: Value = F._gather(
         x, places % cast(room, INT32), axes=(axis,), inside=(True,)
     )

@@ -1,5 +1,6 @@
 """Means, variances and standard deviations."""
 
+from math import prod
 from typing import Any
 
 from graphc.errors import graph_error
@@ -11,20 +12,13 @@ from graphc.ir.types import DType, dtype_of, is_float
 from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
-def _count(x: Value, axes: tuple[int, ...]) -> int | Value:
-    total: Any = 1
-    for axis in axes:
-        total = total * x.shape[axis]
-    return total
-
-
 def _counted(
     x: Value, axis: AxisArgument, keepdims: bool, where: ArrayLike, name: str
 ) -> int | Value:
     """How many elements are reduced: a size, or per result where a mask says so."""
     mask = where_mask(where, x, name)
     if mask is None:
-        return _count(x, normal_axes(axis, x.type.rank, name))
+        return prod([x.shape[a] for a in normal_axes(axis, x.type.rank, name)])
     return F.sum(mask, axis, keepdims=keepdims)
 
 

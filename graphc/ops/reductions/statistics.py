@@ -1,5 +1,6 @@
 """Weighted means, covariances and correlations, and integrals of samples."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ def average(
     axes = normal_axes(axis, value.type.rank, "average")
     if weights is None:
         mean = F.mean(value, axis, keepdims=keepdims)
-        count = F.full_like(mean, _count(value, axes))
+        count = F.full_like(mean, prod([value.shape[a] for a in axes]))
         return (mean, count) if returned else mean
     share = weights_of(value, weights, axis, "average")
     floats = [value, share] if is_inexact(value.dtype) else [value, share, _one()]
@@ -78,13 +79,6 @@ def average(
 
 def _one() -> Value:
     return as_value(np.float64(1))
-
-
-def _count(value: Value, axes: tuple[int, ...]) -> int | Value:
-    total: Any = 1
-    for a in axes:
-        total = total * value.shape[a]
-    return total
 
 
 def _floats(x: ArrayLike) -> Value:

@@ -4,7 +4,6 @@ Most results have a size that depends on the data: it is counted, read once, and
 rest compiled.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from graphc.ir.graph.accepted import ArrayLike
@@ -13,7 +12,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact
+from graphc.ir.types import BOOL, INT64, TensorType, is_float, is_inexact, product
 from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.sorting.orders import print_lexsort_rows
@@ -140,20 +139,13 @@ def _(pad: Padding, keys: PaddedValue) -> Value:
 def _slice_order(rows: Value) -> tuple[Value, Value]:
     """The order that sorts rows, and where a row differs from the one before."""
     n = rows.shape[0]
-    flat = F.reshape(rows, (n, F.size_value(_product(rows.type.shape[1:]))))
+    flat = F.reshape(rows, (n, F.size_value(product(rows.type.shape[1:]))))
     # A constant last key, for there may be no columns at all.
     keys = F.concatenate([F.zeros((1, n), flat.dtype), F.flip(flat.T, 0)])
     order = _lexsort_rows(keys)
     ordered = flat[order]
     changed = F.any(F.not_equal(ordered[1:], ordered[:-1]), axis=1)
     return order, _starts(changed, n)
-
-
-def _product(shape: Sequence[Size]) -> Size:
-    total: Size = 1
-    for n in shape:
-        total = total * n
-    return total
 
 
 @public()

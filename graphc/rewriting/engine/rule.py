@@ -92,8 +92,8 @@ class Rule:
         """
         if isinstance(self.pattern, Traced):  # which builds graphs
             with standing_at(value.node.place.plain):
-                ways = self.pattern.matches(value, uses)
-                return self._first(ways, value, {USES: uses, KEPT: kept})
+                all_bindings = self.pattern.matches(value, uses)
+                return self._first(all_bindings, value, {USES: uses, KEPT: kept})
         bindings = matches(self.pattern, value, uses)
         if not bindings:
             return None
@@ -101,10 +101,10 @@ class Rule:
             return self._first(bindings, value, {USES: uses, KEPT: kept})
 
     def _first(
-        self, ways: Iterable[Bindings], value: Value, of_graph: Bindings
+        self, all_bindings: Iterable[Bindings], value: Value, of_graph: Bindings
     ) -> Value | None:
         """The first replacement there is."""
-        for bindings in ways:
+        for bindings in all_bindings:
             known = of_graph | bindings
             replacement = self.replace(**{name: known[name] for name in self.takes})
             if replacement is not None and replacement is not value:
@@ -342,7 +342,6 @@ def whole_graph(
     late: bool = False,
     last: bool = False,
     tuned: Callable[[DeviceCosts], Rule] | None = None,
-    fused: Rule | None = None,
 ) -> Callable[[Whole], Rule]:
     """Decorator: a rule that looks at a whole graph, in which some node is `over`.
 
@@ -353,7 +352,7 @@ def whole_graph(
     behind all others, and when sizes are padded: no mask rule sees what it makes. The
     `last` ones are applied behind these.
     Where thresholds depend on the device, `tuned` gives the rule for one; as it stands
-    it is for CPUs. `fused` takes its place in what XLA compiles for a CPU.
+    it is for CPUs.
     """
 
     def declare(function: Whole) -> Rule:
@@ -365,7 +364,7 @@ def whole_graph(
         claims = exact, place, doc
         rule = Rule(called, pattern, _never, (), *claims, whole=function)
         rule = replace(rule, compiling=compiling, late=late, last=last)
-        return replace(rule, tuned=tuned, fused=fused)
+        return replace(rule, tuned=tuned)
 
     return declare
 

@@ -171,8 +171,8 @@ class _Finder:
             return False
         producers = self.wanted([value], View.whole(loop.length))
         stacked = [v for v in producers.sequences if _is_stacked(v)]
-        same_way = any(v.node.params["reverse"] is loop.reverse for v in stacked)
-        return same_way and any(is_heavy(v.node) for v, _ in producers.made)
+        same_direction = any(v.node.params["reverse"] is loop.reverse for v in stacked)
+        return same_direction and any(is_heavy(v.node) for v, _ in producers.made)
 
     def gains(self, value: Value, whole: View) -> bool:
         """Whether a sequence needs no array if it is computed per iteration."""

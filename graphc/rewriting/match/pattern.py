@@ -27,7 +27,7 @@ COMMUTATIVE = {
     *("bitwise_and", "bitwise_or", "bitwise_xor"),
 }
 Bindings = dict[str, Any]
-Ways = Sequence[Bindings]  # in which a pattern fits
+AllBindings = Sequence[Bindings]  # with which a pattern fits
 CountUses = Callable[[Value], int]
 
 
@@ -41,8 +41,8 @@ class Variable:
         """The pattern, whose value has this name."""
         return Named(self.name, pattern)
 
-    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
-        """The ways in which it fits."""
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
+        """The bindings with which it fits, all of them."""
         return _bind(self.name, value, bound)
 
 
@@ -60,26 +60,26 @@ class Apply:
         """The primitive."""
         return (self.op,)
 
-    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
-        """The ways in which it fits."""
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
+        """The bindings with which it fits, all of them."""
         node = value.node
         inputs, params = node.inputs, node.params
         if node.primitive.name != self.op or value.index != self.output:
             return ()
         for name, param in self.params.items():
             if isinstance(param, Variable):
-                ways = _bind(param.name, params[name], bound)
-                if not ways:
+                all_bindings = _bind(param.name, params[name], bound)
+                if not all_bindings:
                     return ()
-                bound = ways[0]
+                bound = all_bindings[0]
             elif params[name] != param:
                 return ()
         if len(inputs) != len(self.inputs):
             return ()
-        ways = _match_all(self.inputs, inputs, bound, uses)
+        all_bindings = _match_all(self.inputs, inputs, bound, uses)
         if self.op in COMMUTATIVE:
-            return [*ways, *_match_all(self.inputs, inputs[::-1], bound, uses)]
-        return ways
+            return [*all_bindings, *_match_all(self.inputs, inputs[::-1], bound, uses)]
+        return all_bindings
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class OneOf:
         is_over = any(x.node.primitive.name in self.over for x in inputs)
         return is_over and value.node.primitive.name in self.ops
 
-    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
-        """The ways in which it fits."""
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
+        """The bindings with which it fits, all of them."""
         return [bound] if self.fits(value) else ()
 
 
@@ -107,10 +107,14 @@ class Named:
     name: str
     pattern: "Pattern"
 
-    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
-        """The ways in which it fits."""
-        ways = _match(self.pattern, value, bound, uses)
-        return [new for way in ways for new in _bind(self.name, value, way)]
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
+        """The bindings with which it fits, all of them."""
+        all_bindings = _match(self.pattern, value, bound, uses)
+        return [
+            new
+            for bindings in all_bindings
+            for new in _bind(self.name, value, bindings)
+        ]
 
 
 @dataclass(frozen=True)
@@ -119,8 +123,8 @@ class Once:
 
     pattern: "Pattern"
 
-    def match(self, value: Value, bound: Bindings, uses: CountUses) -> Ways:
-        """The ways in which it fits."""
+    def match(self, value: Value, bound: Bindings, uses: CountUses) -> AllBindings:
+        """The bindings with which it fits, all of them."""
         return _match(self.pattern, value, bound, uses) if uses(value) <= 1 else ()
 
 
@@ -193,12 +197,14 @@ def _may_be_of(pattern: Pattern, op: str) -> bool:
             return op == CONSTANT.name
 
 
-def matches(pattern: Pattern, value: Value, uses: CountUses) -> Ways:
+def matches(pattern: Pattern, value: Value, uses: CountUses) -> AllBindings:
     """The bindings of the variables, for each way in which the pattern fits."""
     return _match(pattern, value, {}, uses)
 
 
-def _match(pattern: Pattern, value: Value, bound: Bindings, uses: CountUses) -> Ways:
+def _match(
+    pattern: Pattern, value: Value, bound: Bindings, uses: CountUses
+) -> AllBindings:
     if isinstance(pattern, (int, float)):
         return [bound] if _holds(value, pattern) else ()
     return pattern.match(value, bound, uses)
@@ -212,7 +218,7 @@ def _holds(value: Value, number: float) -> bool:
     return bool(np.all(array == number) if array.ndim else array[()] == number)
 
 
-def _bind(name: str, value: object, bound: Bindings) -> Ways:
+def _bind(name: str, value: object, bound: Bindings) -> AllBindings:
     if name not in bound:
         return [bound | {name: value}]
     known = bound[name]
@@ -225,8 +231,12 @@ def _match_all(
     values: Sequence[Value],
     bound: Bindings,
     uses: CountUses,
-) -> Ways:
-    ways: Ways = [bound]
+) -> AllBindings:
+    all_bindings: AllBindings = [bound]
     for pattern, value in zip(patterns, values, strict=True):
-        ways = [new for way in ways for new in _match(pattern, value, way, uses)]
-    return ways
+        all_bindings = [
+            new
+            for bindings in all_bindings
+            for new in _match(pattern, value, bindings, uses)
+        ]
+    return all_bindings

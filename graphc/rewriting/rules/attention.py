@@ -274,10 +274,10 @@ def _is_same(a: Sequence[Size], b: Sequence[Size]) -> bool:
     return all(same_size(m, n) for m, n in zip(a, b, strict=True))
 
 
-def _shared(lead: Sequence[Size], of_key: Sequence[Size]) -> int | None:
+def _shared(leading: Sequence[Size], of_key: Sequence[Size]) -> int | None:
     """How many leading axes query and key share, where the key has 1 in the others."""
     count = 0
-    while count < len(lead) and same_size(lead[count], of_key[count]):
+    while count < len(leading) and same_size(leading[count], of_key[count]):
         count += 1
     return count if all(map(is_one, of_key[count:])) else None
 
@@ -314,10 +314,10 @@ class _Heads(NamedTuple):
 
     def parted(self, x: Value, order: Sequence[int]) -> Value:
         """(batch, rows, heads, width) with axes in the order that a result has."""
-        lead = self.shape[:-2]
-        heads = lead[self.batch :]
+        leading = self.shape[:-2]
+        heads = leading[self.batch :]
         rows, width = x.type.shape[1], x.type.shape[3]
-        x = F.reshape(x, (*lead[: self.batch], rows, *heads, width))
+        x = F.reshape(x, (*leading[: self.batch], rows, *heads, width))
         back = [self.forth.index(a) for a in range(len(self.forth))]
         return Arranged(x).transposed(back).transposed(order).made()
 
@@ -341,9 +341,9 @@ def _fused(
 ) -> Value:
     """The op, on what is `known` for its operands."""
     q, k, v = (x.made(known) for x in (attention.query, attention.key, attention.value))
-    lead = q.type.shape[:-2]
-    shared = _shared(lead, k.type.shape[:-2])
-    batch = 1 if shared and len(lead) else 0
+    leading = q.type.shape[:-2]
+    shared = _shared(leading, k.type.shape[:-2])
+    batch = 1 if shared and len(leading) else 0
     shape = (*q.type.shape[:-1], k.type.shape[-2])
     heads = _Heads(batch, shape)
     logits = attention.logits

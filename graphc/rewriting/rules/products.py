@@ -92,15 +92,15 @@ def scores_of(node: Node) -> Product | None:
     (one, other), out = labels
     if len(out) < 2:
         return None
-    lead, row, column = out[:-2], out[-2], out[-1]
+    leading, row, column = out[:-2], out[-2], out[-1]
     first, second = map(Arranged, node.inputs)
     if column in one:
         first, second, one, other = second, first, other, one
     inner = [name for name in one if name not in out]
     if len(inner) != 1 or column in one or row in other:
         return None
-    query = _ordered(first, one, [*lead, row, *inner])
-    key = _ordered(second, other, [*lead, column, *inner], missing=lead)
+    query = _ordered(first, one, [*leading, row, *inner])
+    key = _ordered(second, other, [*leading, column, *inner], missing=leading)
     if query is None or key is None:
         return None
     return Product(query, key, tuple(range(len(out))))
@@ -119,14 +119,18 @@ def weighted_sum_of(node: Node) -> Iterator[Product]:
     terms, out = labels
     for i in (0, 1):
         weights, others = terms[i], terms[1 - i]
-        lead, row, inner = weights[:-2], weights[-2:-1], weights[-1:]
+        leading, row, inner = weights[:-2], weights[-2:-1], weights[-1:]
         column = [name for name in others if name not in weights]
-        if len(column) != 1 or not row or sorted(out) != sorted([*lead, *row, *column]):
+        if (
+            len(column) != 1
+            or not row
+            or sorted(out) != sorted([*leading, *row, *column])
+        ):
             continue
         operand = Arranged(node.inputs[1 - i])
-        other = _ordered(operand, others, [*lead, *inner, *column], missing=lead)
+        other = _ordered(operand, others, [*leading, *inner, *column], missing=leading)
         if other is not None:
-            standing = [*lead, *row, *column]
+            standing = [*leading, *row, *column]
             order = tuple(standing.index(name) for name in out)
             yield Product(Arranged(node.inputs[i]), other, order)
 

@@ -78,10 +78,10 @@ def _files(folder: Path) -> Iterator[_Kept]:
         if entry.name.startswith("."):
             continue
         with suppress(OSError):
-            told = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
             if entry.is_file(follow_symlinks=False):
-                used = max(told.st_atime, told.st_mtime)
-                yield _Kept(entry.path, told.st_size, used)
+                used = max(status.st_atime, status.st_mtime)
+                yield _Kept(entry.path, status.st_size, used)
 
 
 @contextmanager

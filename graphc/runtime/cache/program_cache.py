@@ -24,7 +24,7 @@ FORMAT = 1
 PROGRAMS, EXECUTABLES = "programs", "executables"  # folders in the directory
 LARGEST = 2**30  # bytes of a file that is read
 _HEAD = "graphc program"
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 class _Unfit(Exception):
@@ -129,8 +129,8 @@ def own_folder(path: Path) -> None:
 
 
 def _tell(path: Path, reason: str) -> None:
-    if str(path) not in _told:
-        _told.add(str(path))
+    if str(path) not in _reported:
+        _reported.add(str(path))
         problem = f"not used as a cache: {path}\n  {reason}"
         warnings.warn(problem, CacheWarning, stacklevel=user_level())
 

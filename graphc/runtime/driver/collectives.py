@@ -29,8 +29,8 @@ class Collective:
 
     def __str__(self) -> str:
         times = f"{self.count} {self.kind}{'s' * (self.count != 1)}"
-        told = "" if self.predicted is None else f", {self.predicted} predicted"
-        return f"segment {self.segment}: {times}, {self.bytes} bytes{told}"
+        prediction = "" if self.predicted is None else f", {self.predicted} predicted"
+        return f"segment {self.segment}: {times}, {self.bytes} bytes{prediction}"
 
 
 def collectives_in(segment: int, text: str) -> Iterator[Collective]:

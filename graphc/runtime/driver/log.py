@@ -93,8 +93,8 @@ class Announcements:
         self.executables.enter()
         self.over()
         self.pending.append(_Pending(segment, sizes, now))
-        told = self.teller() or _told
-        self._line = begun(lambda: f"compiling {told(segment, sizes)}")
+        shown = self.teller() or _in_short
+        self._line = begun(lambda: f"compiling {shown(segment, sizes)}")
 
     def over(self) -> None:
         """The compilation at hand has ended, however it has."""
@@ -103,7 +103,7 @@ class Announcements:
         self._line = None
 
 
-def _told(segment: int, sizes: Mapping[str, int]) -> str:
+def _in_short(segment: int, sizes: Mapping[str, int]) -> str:
     shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
     return f"segment {segment}" + (f" for {shown}" if shown else "")
 
@@ -125,7 +125,7 @@ class Log:
         self.announced = announced
         announced.teller = WeakMethod(self._in_words)  # the program outlives it
         self.done: list[Compilation] = []
-        self._told = 0
+        self._reported = 0
 
     @property
     def is_pending(self) -> bool:
@@ -140,7 +140,7 @@ class Log:
         """
         self._finish()
         self.announced.executables.leave()
-        traced = Counter(c.segment for c in self.done[self._told :])
+        traced = Counter(c.segment for c in self.done[self._reported :])
         for event in events:
             match = _SEGMENT.fullmatch(event.name)
             if match is None:
@@ -151,8 +151,8 @@ class Log:
                 self.done.append(Compilation(segment, event.seconds, reason, {}))
             else:
                 traced[segment] -= 1
-        new = self.done[self._told :]
-        self._told = len(self.done)
+        new = self.done[self._reported :]
+        self._reported = len(self.done)
         return new
 
     def fail(self, running: Iterable[str]) -> None:
@@ -177,10 +177,10 @@ class Log:
         A program that was found without a plan is not planned for that.
         """
         if not self._prepared.planned:
-            return _told(segment, sizes)
+            return _in_short(segment, sizes)
         place = self._prepared.plan.segments[segment].nodes[0].place
         named = {self._called(name): n for name, n in sizes.items()}
-        return f"{_told(segment, named)} at {place}"
+        return f"{_in_short(segment, named)} at {place}"
 
     def _finish(self) -> None:
         self.announced.over()
@@ -192,8 +192,8 @@ class Log:
             self._seen.setdefault(item.segment, []).append(item.sizes)
             self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
             if logger.isEnabledFor(logging.INFO):
-                told = self._in_words(item.segment, item.sizes)
-                logger.info("compiled %s in %.2f s", told, seconds)
+                words = self._in_words(item.segment, item.sizes)
+                logger.info("compiled %s in %.2f s", words, seconds)
 
     def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
         """The reason of a compilation that is not made."""

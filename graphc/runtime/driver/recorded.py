@@ -97,7 +97,7 @@ class _Recorder:
         self.policies: list[list[Capacities]] = []
         self.segments: list[int | Node] = []
         self.of_data: set[str] = set()
-        self._told: set[Value] = set()  # computed from sizes that calls are asked for
+        self._known: set[Value] = set()  # computed from sizes that calls are asked for
         self._names: dict[Symbol, str] = {s: s.name for s in asked(original)}
 
     def enter(self, checked: Collection[int]) -> None:
@@ -310,8 +310,8 @@ class _Recorder:
         """Arithmetic on the host: a formula where it is one, else a program."""
         node, out = step.node, step.node.outputs[0]
         operands = list(map(self._plan.resolve, node.inputs))
-        if all(map(self._is_told, operands)):
-            self._told.update(node.outputs)
+        if all(map(self._is_known, operands)):
+            self._known.update(node.outputs)
         if (
             node.primitive is CONVERT
             and _is_size(operands[0])
@@ -329,11 +329,11 @@ class _Recorder:
         for i, value in enumerate(node.outputs):
             self._bind(value, first + i)
 
-    def _is_told(self, value: Value) -> bool:
+    def _is_known(self, value: Value) -> bool:
         """Whether sizes that calls are asked for tell a value."""
         if value.node.primitive is INPUT:
             return value._symbol is not None and not is_body_input(value.node)
-        return value in self._told or _is_size(value) or literal_of(value) is not None
+        return value in self._known or _is_size(value) or literal_of(value) is not None
 
     def _guess(self, segment: GuessingSegment) -> None:
         """A segment for capacities that it tells, which are told ahead of it here.
@@ -341,8 +341,8 @@ class _Recorder:
         Which array they are read from is left open: no step has given it yet.
         """
         self._arrays.update((v, 0) for v in segment.outputs)
-        checks = [s for s in segment.told_by if isinstance(s, Check)]
-        for step in segment.told_by:
+        checks = [s for s in segment.followed_by if isinstance(s, Check)]
+        for step in segment.followed_by:
             if step not in checks:
                 self.step(step)
         self._run(segment)
@@ -446,7 +446,7 @@ class _Recorder:
         if value is None or value not in self._arrays:
             raise GraphError(f"export: no step gives the size {symbol.name}")
         name = self._name(symbol)
-        if not self._is_told(value):
+        if not self._is_known(value):
             self.of_data.add(name)
         return self._add("read", self._arrays[value], name, cut)
 

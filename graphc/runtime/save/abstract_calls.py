@@ -138,7 +138,7 @@ class AbstractCall:
         for v in stages.plan.called.inputs:
             struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)
             if v._symbol in known:
-                self._noted(struct, np.array(known[v._symbol], v.dtype))
+                self._recorded(struct, np.array(known[v._symbol], v.dtype))
             self.arguments.append(struct)
 
     def take(self) -> None:
@@ -167,7 +167,7 @@ class AbstractCall:
         with self._stages.jax.enable_x64(True):
             return self._stages.jax.ShapeDtypeStruct(tuple(shape), dtype)
 
-    def _noted(self, struct: object, number: NDArray) -> object:
+    def _recorded(self, struct: object, number: NDArray) -> object:
         """The type of an array, whose numbers are known."""
         self._numbers[id(struct)] = struct, number
         return struct
@@ -184,7 +184,7 @@ class AbstractCall:
 
     def number(self, integer: int, dtype: str) -> Any:
         """The type of an integer."""
-        return self._noted(self._struct((), dtype), np.array(integer, dtype))
+        return self._recorded(self._struct((), dtype), np.array(integer, dtype))
 
     def steps(self, results: Sequence[ConcreteArray], carries: int, name: str) -> int:
         """The steps that a loop does in a piece, of those that were given."""
@@ -207,8 +207,8 @@ class AbstractCall:
         count = steps if operands.length is None else operands.length
         pairs = zip(loop.stacked, operands.shapes, strict=True)
         stacked = [self._struct((count or 0, *s), dtype) for (dtype, _), s in pairs]
-        told = [] if loop.going is None else [self.number(steps or 0, "int32")]
-        return [*carries, *told, *stacked]
+        going = [] if loop.going is None else [self.number(steps or 0, "int32")]
+        return [*carries, *going, *stacked]
 
     def joined(self, pieces: Sequence[Any]) -> object:
         """The type of the rows of pieces."""
@@ -251,7 +251,7 @@ class AbstractCall:
         known = [n for n in numbers if n is not None]
         if not self._stages.is_on_host(stage) or len(known) < len(arrays):
             return structs
-        return list(map(self._noted, structs, self._stages.computed(stage, known)))
+        return list(map(self._recorded, structs, self._stages.computed(stage, known)))
 
 
 def _as_step(listed: Sequence[Any]) -> Step:

@@ -76,9 +76,9 @@ class Exporter(Stages):
         call.take()
         shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
         sizes = {**call.sizes, **call.capacities}
-        told = {name: n for name, n in sizes.items() if name not in self._axes}
-        if [shapes, told] not in self.served:
-            self.served.append([shapes, told])
+        integers = {name: n for name, n in sizes.items() if name not in self._axes}
+        if [shapes, integers] not in self.served:
+            self.served.append([shapes, integers])
         return call.arguments
 
     def make(self, key: StageKey, arguments: Sequence[object]) -> Sequence[Any]:
@@ -157,8 +157,8 @@ def platforms_of(
     """The platforms to export for: those that are told, or its own."""
     if platform is not None and platforms is not None:
         raise graph_error("give platform= or platforms=", op="export", got="both")
-    told = (platform or default,) if platforms is None else platforms
-    chosen = (told,) if isinstance(told, str) else tuple(dict.fromkeys(told))
+    asked = (platform or default,) if platforms is None else platforms
+    chosen = (asked,) if isinstance(asked, str) else tuple(dict.fromkeys(asked))
     strange = [one for one in chosen if one not in PLATFORMS]
     if strange or not chosen:
         problem = f"there is no platform {strange[0]!r}" if strange else "no platform"

@@ -133,8 +133,8 @@ class Lowering(Stages):
             guesses = getattr(self._module, f"GUESSES_{segment.index}")
             guess_ahead(guesses, arguments, tuple(of_statics.values()), rooms)
 
-    def _leaves(self, told: Any) -> Sequence[ConcreteArray]:
-        results = told[0] if has_flags(told) else told
+    def _leaves(self, returned: Any) -> Sequence[ConcreteArray]:
+        results = returned[0] if has_flags(returned) else returned
         leaves: Sequence[Any] = self.jax.tree_util.tree_leaves(results)
         return leaves
 

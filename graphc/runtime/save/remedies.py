@@ -48,13 +48,13 @@ def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Reme
         for s in (symbol, original):
             if s is not None and s.name in reads:
                 read.setdefault(s.name, size)
-    told = {**known, **read}
+    sizes = {**known, **read}
     scalars = [a for a in args if not getattr(a, "shape", ())]
     numbers = {type(a) in _NUMBERS for a in scalars} or {True}
     if len(numbers) > 1:
-        return Remedy(told, read, "")  # `compile` takes all of them to be alike
+        return Remedy(sizes, read, "")  # `compile` takes all of them to be alike
     arrays = "" if True in numbers else ", numbers=False"
-    return Remedy(told, read, f"f.compile({dict_text(told)}{arrays})")
+    return Remedy(sizes, read, f"f.compile({dict_text(sizes)}{arrays})")
 
 
 def dict_text(sizes: Mapping[str, int]) -> str:

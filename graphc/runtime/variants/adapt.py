@@ -155,10 +155,10 @@ class Adapter:
 
     def took(self, sizes: Mapping[str, int]) -> None:
         """Record sizes, by name, that calls had for which there was another program."""
-        told = self._seen.by_symbol(sizes)
-        for symbol, size in told.items():
+        by_symbol = self._seen.by_symbol(sizes)
+        for symbol, size in by_symbol.items():
             self._seen.note(symbol, size, 0.0)
-        self._seen.note_call(told)
+        self._seen.note_call(by_symbol)
 
     def notice(
         self,
@@ -182,10 +182,10 @@ class Adapter:
     ) -> Change | None:
         """The program to compile for all of these sizes, which are told to vary."""
         for one in sizes:
-            told = self._seen.by_symbol(one)
-            for symbol, size in told.items():
+            by_symbol = self._seen.by_symbol(one)
+            for symbol, size in by_symbol.items():
                 self._seen.note(symbol, size, float(calls + 1))
-            self._seen.note_call(told)
+            self._seen.note_call(by_symbol)
         return self._change(calls, plan)
 
     def foresee(
@@ -196,12 +196,12 @@ class Adapter:
         They are taken to cost what the last ones did. None where nothing changes.
         """
         expected = self._seen.copy()
-        told = expected.by_symbol(sizes)
-        for symbol, size in told.items():
+        by_symbol = expected.by_symbol(sizes)
+        for symbol, size in by_symbol.items():
             known = expected.sizes.get(symbol, {size})
             if size not in known and symbol not in self._policies:
                 expected.note(symbol, size, expected.price.get(symbol, 0.0))
-        expected.note_call(told)
+        expected.note_call(by_symbol)
         if expected.sizes == self._seen.sizes:
             return None
         before, self._seen = self._seen, expected
@@ -221,8 +221,8 @@ class Adapter:
             choice = self._taken(varying, segments)
         if choice is None:
             return None
-        told, plan, source = choice
-        reasons = list(map(self._told, told))
+        symbols, plan, source = choice
+        reasons = list(map(self._in_words, symbols))
         segments = len(plan.segments)
         price = "1 compilation" if segments == 1 else f"{segments} compilations"
         why = f"{'; '.join(reasons)}, from now on, at {price} per capacity"
@@ -271,7 +271,7 @@ class Adapter:
         seconds = sum(self._seconds.get(s.index, 0.0) for s in others)
         return self._seen.lost[symbol] >= seconds
 
-    def _told(self, symbol: Symbol) -> str:
+    def _in_words(self, symbol: Symbol) -> str:
         """The policy of a size, and why it has one."""
         count = len(self._seen.sizes.get(symbol, ()))
         why = f"took {count} sizes" if count > 1 else "beside it"

@@ -50,8 +50,8 @@ def decided(
     for prepared, compilations in programs:
         for one in compilations:
             seconds.append(one.seconds)
-            for name, told in _sizes(prepared, one, names):
-                sizes[name] = sizes.get(name, DecidedSize()).merged(told)
+            for name, size in _sizes(prepared, one, names):
+                sizes[name] = sizes.get(name, DecidedSize()).merged(size)
     return DecidedProgram(
         inputs_of(graph), sizes, compilations=len(seconds), seconds=median(seconds)
     )

@@ -66,8 +66,8 @@ def rehearsed(
         older = programs[:-1] if keeps else []
         used = next((p for p in older if p.keys(call) in p.called), newest)
         if keeps and used is newest and newest.keys(call) not in newest.called:
-            told = {s.name: n for s, n in call.items()}
-            foreseen = adapter.foresee(told, number, newest.plan)
+            named = {s.name: n for s, n in call.items()}
+            foreseen = adapter.foresee(named, number, newest.plan)
             if foreseen is not None:
                 used = _Program(foreseen[0])
                 programs.append(used)
@@ -90,12 +90,14 @@ def _noticed(
     new = program.run(call)
     originals = program.plan.originals
     names: dict[str, Symbol] = {}
-    told: list[Compilation] = []
+    compilations: list[Compilation] = []
     for compiled_sizes in new:
         named = {_name(s, names): n for s, n in compiled_sizes.items()}
-        told.append(Compilation(0, SECONDS, "", named))
+        compilations.append(Compilation(0, SECONDS, "", named))
     symbols = {name: originals.get(s, s) for name, s in names.items()}
-    change = adapter.notice(told, symbols, number, program.plan) if told else None
+    if not compilations:
+        return None
+    change = adapter.notice(compilations, symbols, number, program.plan)
     return None if change is None else change[0]
 
 

@@ -45,7 +45,7 @@ class Watching:
         self._held += new
         if not prepared.planned and not self._may_vary():
             return None
-        return self._told(self._made(), prepared, calls)
+        return self._answer(self._made(), prepared, calls)
 
     def foresee(
         self, sizes: Mapping[str, int], prepared: Prepared, calls: int
@@ -59,7 +59,7 @@ class Watching:
         watcher = self._made()
         if not isinstance(watcher, Adapter):
             return None
-        change = self._told(watcher, prepared, calls) if self._held else None
+        change = self._answer(watcher, prepared, calls) if self._held else None
         return change or watcher.foresee(sizes, calls, prepared.plan)
 
     def vary(
@@ -69,10 +69,10 @@ class Watching:
         watcher = self._made()
         if not isinstance(watcher, Adapter):
             return None
-        change = self._told(watcher, prepared, calls) if self._held else None
+        change = self._answer(watcher, prepared, calls) if self._held else None
         return change or watcher.vary(sizes, calls, prepared.plan)
 
-    def _told(
+    def _answer(
         self, watcher: Watcher, prepared: Prepared, calls: int
     ) -> Change | None:
         """Tell a watcher what was held, and what it says to that."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from graphc.analysis.elements import sources_of
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
@@ -50,14 +51,14 @@ def is_firm(node: Node) -> bool:
         return _has_firm_infinities(node.inputs[0])
     if node.primitive not in _COMPARISONS:
         return False
-    if _is_told_by_bounds(node):
+    if _is_decided_by_bounds(node):
         return True
     return any(map(_is_infinity, node.inputs)) and all(
         map(_has_firm_infinities, node.inputs)
     )
 
 
-def _is_told_by_bounds(node: Node) -> bool:
+def _is_decided_by_bounds(node: Node) -> bool:
     """Whether the bounds of two numbers tell how they compare."""
     holds = _COMPARISONS.get(node.primitive)
     if holds is None or not all(is_float(v.dtype) for v in node.inputs):
@@ -102,9 +103,9 @@ def _bounds(value: Value, known: dict[Value, Interval]) -> Interval:
         return Interval(0.0, 1.0, False)
     if node.primitive in (OP.exp, OP.exp2):  # of 16 bits, it may not be rounded to 0
         return Interval(0.0, math.inf, value.dtype.itemsize >= 4)
-    if node.primitive in _SAME:
-        same = _SAME[node.primitive](node)
-        return reduce(or_, [bounds_of(v, known) for v in same])
+    sources = sources_of(node)
+    if sources is not None:
+        return reduce(or_, [bounds_of(v, known) for v in sources])
     if node.primitive in (OP.add, OP.multiply, OP.true_divide):
         return _of_pair(node, *[bounds_of(v, known) for v in node.inputs])
     if node.primitive in (OP.sum, OP.square, OP.absolute, OP.sqrt):
@@ -129,19 +130,6 @@ def _of_pair(node: Node, a: Interval, b: Interval) -> Interval:
     return Interval(0.0, math.inf, a.apart and b.apart)
 
 
-_SAME: dict[Primitive, Callable[[Node], list[Value]]] = {}  # elements of these values
-_SAME |= dict.fromkeys(
-    [
-        *(OP.expand_dims, OP.squeeze, OP.reshape, OP.transpose, OP.broadcast_to),
-        *(OP.basic_index, OP.gather, OP.max, OP.min, OP.full, OP.stop_gradient),
-        OP.specify_shape,
-    ],
-    lambda node: [node.inputs[0]],
-)
-_SAME |= dict.fromkeys(
-    [OP.concatenate, OP.stack, OP.maximum, OP.minimum], lambda node: [*node.inputs]
-)
-_SAME[OP.where] = lambda node: [*node.inputs[1:]]
 _MASKS = {OP.logical_and, OP.logical_or, OP.logical_not, OP.expand_dims}
 _MASKS |= {OP.broadcast_to, OP.bitwise_and, OP.bitwise_or}
 
@@ -175,8 +163,9 @@ def _infinite_by(node: Node) -> Sequence[Value] | None:
         return node.inputs if bounds_of(node.inputs[0]).low > -1 else None
     if node.primitive is OP.where and not _is_firm_mask(node.inputs[0]):
         return None
-    if node.primitive in _SAME:
-        return _SAME[node.primitive](node)
+    sources = sources_of(node)
+    if sources is not None:
+        return sources
     return node.inputs if node.primitive in _FINITE else None
 
 
@@ -187,7 +176,7 @@ def _is_firm_mask(value: Value) -> bool:
         if not left:
             return True
         node = left.pop().node
-        if node.primitive.rounding == "stored" or _is_told_by_bounds(node):
+        if node.primitive.rounding == "stored" or _is_decided_by_bounds(node):
             continue
         if node.primitive not in _MASKS:
             return False
@@ -197,6 +186,6 @@ def _is_firm_mask(value: Value) -> bool:
 
 _FINITE = {
     *(OP.add, OP.subtract, OP.multiply, OP.negative, OP.absolute, OP.square, OP.sqrt),
-    *(OP.exp, OP.exp2, OP.expit, OP.sum, OP.max_from, OP.min_from, OP.einsum),
+    *(OP.exp, OP.exp2, OP.expit, OP.sum, OP.einsum),
     *(OP.slice_update, OP.expm1),
 }

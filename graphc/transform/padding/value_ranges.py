@@ -7,6 +7,7 @@ outside of all bodies. Arithmetic on integers with bounds is taken not to wrap a
 
 from collections.abc import Callable, Sequence
 
+from graphc.analysis.elements import JOINING, MOVING
 from graphc.control.scan import SCAN, parts_of
 from graphc.control.tiled_loop import BLOCKS
 from graphc.control.trip_count import STEPS
@@ -191,18 +192,13 @@ def _has_few_bits(value: Value) -> bool:
 RangeRule = Callable[[ValueRanges, Node], SizeRange]
 
 
-@INTEGER_RANGES.of(
-    *(OP.barrier, OP.basic_index, OP.broadcast_to, OP.convert, OP.cummax, OP.cummin),
-    *(OP.dynamic_slice, OP.expand_dims, OP.gather, OP.max, OP.min, OP.partition),
-    *(OP.positive, OP.reshape, OP.sort, OP.specify_shape, OP.squeeze, STEPS),
-    *(OP.stop_gradient, OP.transpose, OP.full),
-)
+@INTEGER_RANGES.of(*MOVING, OP.barrier, OP.convert, STEPS)
 def _of_moved(known: ValueRanges, node: Node) -> SizeRange:
     """Elements of the result are elements of the first input."""
     return known.of(node.inputs[0])
 
 
-@INTEGER_RANGES.of(BLOCKS, OP.concatenate, OP.stack, OP.max_from, OP.min_from)
+@INTEGER_RANGES.of(*JOINING, BLOCKS)
 def _of_joined(known: ValueRanges, node: Node) -> SizeRange:
     return either([known.of(v) for v in node.inputs])
 

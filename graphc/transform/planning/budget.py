@@ -109,7 +109,7 @@ class Spending:
     largest: dict[Symbol, int]
     unlisted: tuple[str, ...] = ()
 
-    def told(self, budget: Budget) -> str:
+    def summary(self, budget: Budget) -> str:
         """The line of reports."""
         text = (
             f"budget of {budget.compilations} compilations: at most "

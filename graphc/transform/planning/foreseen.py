@@ -26,8 +26,8 @@ def foreseen_bytes(
 
     None where there is an op of which no rule tells them.
     """
-    told = foreseen(plan).get(index)
-    if told is None or told.unforeseen:
+    messages = foreseen(plan).get(index)
+    if messages is None or messages.unforeseen:
         return None
     sizes = {
         size.symbols[0]: n
@@ -35,7 +35,7 @@ def foreseen_bytes(
         for size, n in zip(value.type.shape, shape, strict=True)
         if isinstance(size, Dim) and size is symbol_dim(size.symbols[0])
     }
-    known = {kind: substitute(size, sizes) for kind, size in told.bytes.items()}
+    known = {kind: substitute(size, sizes) for kind, size in messages.bytes.items()}
     numbers = {kind: size for kind, size in known.items() if isinstance(size, int)}
     return numbers if len(numbers) == len(known) else None
 
@@ -43,16 +43,16 @@ def foreseen_bytes(
 def _of_step(plan: Plan, step: PlanStep, follower: Follower) -> dict[int, Messages]:
     if isinstance(step, PythonLoop):
         values = [*step.node.inputs], [*step.node.outputs]
-        told = _undecided(plan, step.node, *values, follower)
-        return {segment.index: told for segment in step.body.segments}
+        messages = _undecided(plan, step.node, *values, follower)
+        return {segment.index: messages for segment in step.body.segments}
     if not isinstance(step, Segment):
         return {}
     inputs, outputs = [*step.inputs], [*map(plan.resolve, step.outputs)]
     if step.rows is not None:
-        told = _undecided(plan, step.nodes[0], inputs, outputs, follower)
+        messages = _undecided(plan, step.nodes[0], inputs, outputs, follower)
     else:
-        told = follower.messages(step.nodes, map(plan.resolve, inputs), outputs)
-    return {step.index: told}
+        messages = follower.messages(step.nodes, map(plan.resolve, inputs), outputs)
+    return {step.index: messages}
 
 
 def _undecided(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from graphc.control.fitting_branches import is_numbered
-from graphc.control.switch import told_of_misfits
+from graphc.control.switch import reports_misfits
 from graphc.ir.graph.bodies import within_sized
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
@@ -31,14 +31,14 @@ from graphc.transform.planning.plan import (
 
 @dataclass(frozen=True)
 class GuessingSegment(Segment):
-    """A segment for capacities that its own results tell: `guesses`, by `told_by`.
+    """A segment for capacities that its own results tell: `guesses`, by `followed_by`.
 
-    The steps `told_by` follow it in the plan, and the driver does them each time it is
-    run. `capacities` are those that there are of each guess.
+    The driver does the steps that it is `followed_by` each time it is run.
+    `capacities` are those that there are of each guess.
     """
 
     guesses: tuple[Symbol, ...] = ()
-    told_by: tuple[PlanStep, ...] = ()
+    followed_by: tuple[PlanStep, ...] = ()
     capacities: tuple[Capacities, ...] = ()
 
 
@@ -64,7 +64,7 @@ def guessed(plan: Plan) -> Plan:
         if end is not None:
             one = _together(plan, steps, place, end)
             if one is not None:
-                steps[place : end + 1] = [one, *one.told_by]
+                steps[place : end + 1] = [one, *one.followed_by]
         place += 1
     return replace(plan, steps=tuple(_numbered(steps)))
 
@@ -72,8 +72,8 @@ def guessed(plan: Plan) -> Plan:
 def driven_steps(plan: Plan) -> list[PlanStep]:
     """The steps that the driver does, without those that belong to guesses."""
     guessing = [s for s in plan.steps if isinstance(s, GuessingSegment)]
-    told_by = {id(step) for segment in guessing for step in segment.told_by}
-    return [step for step in plan.steps if id(step) not in told_by]
+    followed_by = {id(step) for segment in guessing for step in segment.followed_by}
+    return [step for step in plan.steps if id(step) not in followed_by]
 
 
 def _second(steps: Sequence[PlanStep], first: int) -> int | None:
@@ -103,7 +103,7 @@ def _is_plain(step: PlanStep) -> bool:
         return False
     nodes = [*step.nodes, *(node for node, _ in within_sized(step.nodes))]
     calls = any(node.primitive in CALLS for node in nodes)
-    return not (calls or told_of_misfits(step.nodes) or is_numbered(step.nodes))
+    return not (calls or reports_misfits(step.nodes) or is_numbered(step.nodes))
 
 
 def _together(
@@ -115,20 +115,20 @@ def _together(
     """
     before, after = steps[first], steps[second]
     assert isinstance(before, Segment) and isinstance(after, Segment)
-    told_by = tuple(steps[first + 1 : second])
-    buckets = [s.node for s in told_by if isinstance(s, HostNode)]
-    told = [plan.resolve(n.inputs[0]) for n in buckets]
-    told += [plan.resolve(s.condition) for s in told_by if isinstance(s, Check)]
-    reads = [s.value for s in told_by if isinstance(s, Read)]
+    followed_by = tuple(steps[first + 1 : second])
+    buckets = [s.node for s in followed_by if isinstance(s, HostNode)]
+    needed = [plan.resolve(n.inputs[0]) for n in buckets]
+    needed += [plan.resolve(s.condition) for s in followed_by if isinstance(s, Check)]
+    reads = [s.value for s in followed_by if isinstance(s, Read)]
     guesses = tuple([v.symbol for v in reads])
     known = {*before.keys, *guesses}
     same = set(after.keys) == known and set(guesses) <= set(after.statics)
     if not guesses or not same or len(guesses) != len(buckets):
         return None
-    if not set(told) <= {*before.outputs}:
+    if not set(needed) <= {*before.outputs}:
         return None
     inside = {*before.nodes, *after.nodes}
-    asked = {*told, *_asked_later(plan, steps[second + 1 :])}
+    asked = {*needed, *_asked_later(plan, steps[second + 1 :])}
     inputs = [v for v in after.inputs if v.node not in inside]
     names = ", ".join(sorted(map(shown_name, guesses)))
     reason = f"{after.reason}; {names} is guessed: it runs again if that is too small"
@@ -142,7 +142,7 @@ def _together(
         reason,
         derived=tuple(dict.fromkeys([*before.derived, *after.derived])),
         guesses=guesses,
-        told_by=told_by,
+        followed_by=followed_by,
         capacities=tuple([v.node.params["capacities"] for v in reads]),
     )
 

@@ -31,7 +31,7 @@ def price(plan: Plan, sizes: Collection[Symbol], model: CostModel) -> float:
     return total
 
 
-def told(plan: Plan, sizes: Collection[Symbol]) -> str:
+def line_of_report(plan: Plan, sizes: Collection[Symbol]) -> str:
     """The line of reports on sizes left alone, by the plan that padded them."""
     assert plan.padded is not None
     cut = plan.padded.cuts[0]

@@ -57,8 +57,8 @@ def chosen_axes(nodes: Iterable[Node]) -> dict[Value, MeshAxes]:
         axes[node.outputs[0]] = names
         if node.inputs[0].node.primitive is INPUT:
             of_arguments.setdefault(node.inputs[0], set()).add(names)
-    single = {v: told for v, told in of_arguments.items() if len(told) == 1}
-    return axes | {v: next(iter(told)) for v, told in single.items()}
+    single = {v: layouts for v, layouts in of_arguments.items() if len(layouts) == 1}
+    return axes | {v: next(iter(layouts)) for v, layouts in single.items()}
 
 
 def behind_choices(nodes: Iterable[Node]) -> set[Value]:

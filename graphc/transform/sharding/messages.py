@@ -76,15 +76,15 @@ class Follower:
         self, nodes: Iterable[Node], inputs: Iterable[Value], outputs: Iterable[Value]
     ) -> Messages:
         """The messages of a segment with these nodes, which gives these outputs."""
-        told = Messages()
+        messages = Messages()
         self._enter(inputs)
         for node in nodes:
-            self._follow(node, told)
+            self._follow(node, messages)
         for value in outputs:
             axes = self._layout.of(value)
-            if axes is not None and not self._move(value, self._spread(axes), told):
-                told.unforeseen.append(Unforeseen(value.node, _bytes(value)))
-        return told
+            if axes is not None and not self._move(value, self._spread(axes), messages):
+                messages.unforeseen.append(Unforeseen(value.node, _bytes(value)))
+        return messages
 
     def undecided(
         self, node: Node, inputs: Sequence[Value], outputs: Iterable[Value]
@@ -93,8 +93,8 @@ class Follower:
         self._enter(inputs)
         spread = [v for v in inputs if any(self.place(v))]
         self._places.update((v, self._decided(v)) for v in outputs)
-        told = [Unforeseen(node, sum(map(_bytes, spread)))] if spread else []
-        return Messages(unforeseen=told)
+        unforeseen = [Unforeseen(node, sum(map(_bytes, spread)))] if spread else []
+        return Messages(unforeseen=unforeseen)
 
     def _enter(self, inputs: Iterable[Value]) -> None:
         for value in inputs:
@@ -116,19 +116,19 @@ class Follower:
         """Where a value lies; what is not computed on the way lies anywhere."""
         return self._places.get(value) or _whole(value)
 
-    def _follow(self, node: Node, told: Messages) -> None:
+    def _follow(self, node: Node, messages: Messages) -> None:
         before = {v: self.place(v) for v in node.inputs}
         spread = [v for v in before if any(before[v])]
         try:
-            self._through(node, told)
+            self._through(node, messages)
         except _Unforeseen:
-            told.unforeseen.append(Unforeseen(node, sum(map(_bytes, spread))))
+            messages.unforeseen.append(Unforeseen(node, sum(map(_bytes, spread))))
             self._places.update((v, self._decided(v)) for v in node.outputs)
 
-    def _through(self, node: Node, told: Messages) -> None:
+    def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises _Unforeseen where no rule tells that."""
         if node.primitive is OP.with_sharding:
-            self._lay_by_hand(node, told)
+            self._lay_by_hand(node, messages)
         elif gathered(self._layout, node) is not None:
             raise _Unforeseen
         elif not any(axis for v in node.inputs for axis in self.place(v)):
@@ -137,21 +137,21 @@ class Follower:
             place = self._decided if made else _whole
             self._places.update((v, place(v)) for v in node.outputs)
         elif node.primitive is CALL:
-            self._call(node, told)
+            self._call(node, messages)
         elif node.primitive is SCAN:
-            self._scan(node, told)
+            self._scan(node, messages)
         elif has_inner(node) or len(node.outputs) > 1:
             raise _Unforeseen
         else:
-            self._by_axes(node, told)
+            self._by_axes(node, messages)
 
-    def _call(self, node: Node, told: Messages) -> None:
+    def _call(self, node: Node, messages: Messages) -> None:
         (call,) = node.primitive.body_calls(node)
         places, inner = self._inside(call.body, [*map(self.place, node.inputs)])
         self._places.update(zip(node.outputs, places, strict=True))
-        told.take(inner, call.sizes)
+        messages.take(inner, call.sizes)
 
-    def _scan(self, node: Node, told: Messages) -> None:
+    def _scan(self, node: Node, messages: Messages) -> None:
         """Through one step, of which all lie alike: XLA has the messages once.
 
         Each step takes the carry from where it leaves it.
@@ -173,7 +173,7 @@ class Follower:
         stacked = [(None, *axes) for axes in places[len(carries) :]]
         pairs = zip(node.outputs, [*carries, *stacked], strict=True)
         self._places.update(pairs)
-        told.take(inner, call.sizes)
+        messages.take(inner, call.sizes)
 
     def _inside(
         self, body: Body, places: Sequence[MeshAxes]
@@ -181,21 +181,21 @@ class Follower:
         """Where the outputs of a body lie, and its messages."""
         if len(places) != len(body.inputs):
             raise _Unforeseen
-        follower, told = Follower(self._layout), Messages()
+        follower, messages = Follower(self._layout), Messages()
         follower._places.update(zip(body.inputs, places, strict=True))
         for node in body.nodes:
-            follower._follow(node, told)
-        return [follower.place(v) for v in body.outputs], told
+            follower._follow(node, messages)
+        return [follower.place(v) for v in body.outputs], messages
 
-    def _lay_by_hand(self, node: Node, told: Messages) -> None:
+    def _lay_by_hand(self, node: Node, messages: Messages) -> None:
         (x,), (result,) = node.inputs, node.outputs
         pairs = zip(node.params["axes"], self.place(x), strict=True)
         axes = tuple([old if a == FREE else a.content or None for a, old in pairs])
         self._places[result] = self.place(x)
-        if not self._move(result, self._spread(axes), told):
+        if not self._move(result, self._spread(axes), messages):
             raise _Unforeseen
 
-    def _move(self, value: Value, axes: MeshAxes, told: Messages) -> bool:
+    def _move(self, value: Value, axes: MeshAxes, messages: Messages) -> bool:
         """Count what it takes to lay a value so; whether a rule tells that.
 
         A part of what is there takes no message, and what is spread is gathered. Both
@@ -207,11 +207,11 @@ class Follower:
         if gathers and any(b is not None for _, b in moved):
             return False
         if gathers:
-            told.add("all-gather", self._local_bytes(value, axes))
+            messages.add("all-gather", self._local_bytes(value, axes))
         self._places[value] = axes
         return True
 
-    def _by_axes(self, node: Node, told: Messages) -> None:
+    def _by_axes(self, node: Node, messages: Messages) -> None:
         """Set where the one result lies, axis by axis."""
         (result,) = node.outputs
         taken: list[set[int]] = [set() for _ in node.inputs]
@@ -226,7 +226,7 @@ class Follower:
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
         if joined:
-            told.add("all-reduce", self._local_bytes(result, axes))
+            messages.add("all-reduce", self._local_bytes(result, axes))
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
         """The axis of the mesh along which the operands of an axis lie."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.errors import NoCompileError, describe, user_place
 from graphc.importers.jax.sizes.pattern import SizePattern
-from graphc.importers.jax.sizes.words import pattern_of
+from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import ConcreteArray
@@ -36,11 +36,7 @@ class CallsAhead:
         cls, call: JaxCall, specs: list[Spec], shapes: object, sizes: NamedSizes
     ) -> "CallsAhead":
         """The calls of these types, at sizes by the names of their axes."""
-        shapes_of_types = tuple(tuple(s.shape) for s in specs)
-        pattern = SizePattern(shapes_of_types)
-        if shapes is not None and not pattern.names:
-            numbers = tuple(tuple(map(int, shape)) for shape in shapes_of_types)
-            pattern = pattern_of(shapes, call.form, numbers)
+        pattern = pattern_of_specs(specs, shapes, call.form)
         known = sizes_of_examples(call, pattern)
         known |= {name: n for name, n in sizes.items() if name in pattern.names}
         others = {name: n for name, n in sizes.items() if name not in pattern.names}

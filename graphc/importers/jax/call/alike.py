@@ -41,7 +41,7 @@ class _Results(Structure):
             items = node.params.items()
             return tuple([reading.param(p) for k, p in items if k not in _NO_MATTER])
         function, sizes = called
-        return function.told(sizes), node.params["shapes"]
+        return function.described(sizes), node.params["shapes"]
 
     def passed_on(self, node: Node) -> Sequence[Value]:
         """The first inputs of a node that is for gradients."""

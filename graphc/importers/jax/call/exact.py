@@ -69,7 +69,7 @@ class Exact:
         """A text for each: it is one, by `jax.jit`."""
         return [""]
 
-    def told(self, full: bool) -> Iterator[str]:
+    def report(self, full: bool) -> Iterator[str]:
         """Lines about how it is compiled."""
         yield "as JAX traces it" if self.rewritten is None else "rewritten"
         if self.reason:

@@ -20,8 +20,7 @@ from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED
-from graphc.importers.jax.sizes.pattern import SizePattern
-from graphc.importers.jax.sizes.words import pattern_of
+from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.recorder import Recorder
@@ -56,11 +55,7 @@ def asked(
                 got=spec.dtype,
                 hint=hint if is_key(spec.dtype) else "",
             )
-    shapes_of_types = tuple(tuple(s.shape) for s in specs)
-    pattern = SizePattern(shapes_of_types)
-    if shapes is not None and not pattern.names:
-        numbers = tuple(tuple(map(int, shape)) for shape in shapes_of_types)
-        pattern = pattern_of(shapes, call.form, numbers)
+    pattern = pattern_of_specs(specs, shapes, call.form)
     return Asked(called, call, specs, pattern, options)
 
 
@@ -139,7 +134,9 @@ def graph_of_all(
         raise _no_graph(why, str(error)) from None
     decisions = read.decisions
     if decisions.taken or decisions.opaque:
-        facts = decisions.told(decisions.taken) or [f"one asked at {decisions.opaque}"]
+        facts = decisions.described(decisions.taken) or [
+            f"one asked at {decisions.opaque}"
+        ]
         raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
     for sizes in calls[:CHECKED]:
         direct = asking.subject.read(asking.at(sizes))

@@ -11,7 +11,7 @@ from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shown
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.runtime.pictured import IN_USE
-from graphc.show.collect import Predicate, ProgramTold
+from graphc.show.collect import Predicate, ShownProgram
 from graphc.show.picture import Picture
 
 MOST_ALONE = 8  # programs for single sizes that are drawn: the last
@@ -24,16 +24,16 @@ def picture_of(
     """The picture of a function: what is compiled for single sizes, then for many."""
     name = getattr(function, "__name__", "the function")
     notes: list[str] = []
-    told = [p for family in families for p in _of_family(family, notes)]
-    if not told:
+    programs = [p for family in families for p in _of_family(family, notes)]
+    if not programs:
         notes.append("nothing is compiled yet: call it first")
     about = explained(function, families, False)
-    return Picture(f"jit of {name}", told, calls, about, notes)
+    return Picture(f"jit of {name}", programs, calls, about, notes)
 
 
 def _of_family(
     family: SizeFamily[ManySizes, OneSize], notes: list[str]
-) -> Iterator[ProgramTold]:
+) -> Iterator[ShownProgram]:
     alone = [*family.compiled.items()]
     if alone[MOST_ALONE:]:
         left = len(alone) - MOST_ALONE
@@ -48,7 +48,7 @@ def _of_family(
 
 def _alone(
     family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: object, notes: list[str]
-) -> Iterator[ProgramTold]:
+) -> Iterator[ShownProgram]:
     text = f"exactly {shown(sizes)}"
     try:
         function, why = family.looked_at(one)
@@ -57,29 +57,31 @@ def _alone(
         notes.append(f"compiled {text}, of which there is no graph: {first}")
         return
     facts = [f"where {fact}" for fact in family.pinned.get(sizes, ())]
-    for told in function.programs_told():
+    for program in function.shown_programs():
         about = [*facts, *([why] if why else [])]
-        yield replace(told, name=text, serves=f"for {text}", calls=None, notes=about)
+        yield replace(program, name=text, serves=f"for {text}", calls=None, notes=about)
 
 
-def _for_many(program: ManySizes) -> Iterator[ProgramTold]:
+def _for_many(program: ManySizes) -> Iterator[ShownProgram]:
     decisions: Decisions | None = getattr(program, "decisions", None)
     facts = [] if decisions is None else list(_predicates(decisions))
     notes = [f"run by JAX in it: {reason}" for reason in program.foreign]
     where = f" where {', '.join(f.text for f in facts)}" if facts else ""
-    for told in program.compiled.programs_told():
-        earlier = ", earlier" * (told.serves != IN_USE)
+    for one in program.compiled.shown_programs():
+        earlier = ", earlier" * (one.serves != IN_USE)
         yield replace(
-            told,
+            one,
             name=f"sizes {program.pattern}{where}{earlier}",
-            serves=f"for all sizes {program.pattern}, {told.serves}",
+            serves=f"for all sizes {program.pattern}, {one.serves}",
             predicates=facts,
-            notes=[*told.notes, *notes],
+            notes=[*one.notes, *notes],
         )
 
 
 def _predicates(decisions: Decisions) -> Iterable[Predicate]:
     for one, text in zip(
-        dict.fromkeys(decisions.taken), decisions.told(decisions.taken), strict=True
+        dict.fromkeys(decisions.taken),
+        decisions.described(decisions.taken),
+        strict=True,
     ):
         yield Predicate(text, one.left, one.relation, one.right, one.answer)

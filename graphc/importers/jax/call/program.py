@@ -111,7 +111,7 @@ class JaxProgram:
 
     pattern: SizePattern
     read: FunctionRead
-    told: TracedFunction  # of the results
+    traced: TracedFunction  # of the results
     compiled: Function
     template: Template | None = None
     traces_at_sizes: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class JaxProgram:
     @property
     def facts(self) -> list[str]:
         """The facts about sizes that it holds for, with the lines that ask for them."""
-        return self.decisions.told(self.decisions.taken)
+        return self.decisions.described(self.decisions.taken)
 
     @property
     def opaque(self) -> SourceLocation | None:
@@ -149,14 +149,14 @@ class JaxProgram:
 
     def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
         """The function that runs calls like this one, on their leaves."""
-        captured, tree = [*self.source.captured], self.told.tree
+        captured, tree = [*self.source.captured], self.traced.tree
         if self.template is not None:
             trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
-        told, unflatten = self.told, tree.unflatten
+        traced, unflatten = self.traced, tree.unflatten
         compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
         takes_arrays = call.are_arrays(specs)
-        gives_arrays = not any(map(_is_restored, told.inner.outvars))
+        gives_arrays = not any(map(_is_restored, traced.inner.outvars))
         if takes_arrays and gives_arrays and not captured and self._is_new(call):
             return lambda *leaves: unflatten(compiled(*leaves))
 
@@ -164,13 +164,13 @@ class JaxProgram:
             operands = leaves if takes_arrays else arrays(leaves, specs)
             inputs = (*operands, *captured)
             results = distinct(compiled(*inputs), inputs)
-            return unflatten(results if gives_arrays else restored(results, told))
+            return unflatten(results if gives_arrays else restored(results, traced))
 
         return run
 
     def _is_new(self, call: JaxCall) -> bool:
         """Whether the only result of calls like this one can be no argument of it."""
-        has_one = len(self.told.inner.outvars) == 1 and self.compiled.backend == "jax"
+        has_one = len(self.traced.inner.outvars) == 1 and self.compiled.backend == "jax"
         return has_one and not any(isinstance(x, jax.Array) for x in call.leaves)
 
     def admits(
@@ -262,7 +262,7 @@ def program_for(
     read = read_for(subject, pattern, specs, names, recorder)
     pinning = read.decisions.pinning(recorder.sizes)
     if pinning:
-        raise Pinned(read.decisions.told(pinning))
+        raise Pinned(read.decisions.described(pinning))
     results = results_of(read, pattern, specs)
     executable = compiled(read.source, options, pattern.names)
     return JaxProgram(pattern, read, results, executable)

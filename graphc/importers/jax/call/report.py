@@ -43,8 +43,8 @@ class JitStats:
         lines += [f"  {change}" for change in self.changes]
         lines += [f"  compiled once for each size: {why}" for why in self.fallbacks]
         lines += [f"  run by JAX: {why}" for why in self.foreign]
-        told = self.decisions.items()
-        lines += [f"  where {fact}, in {calls} calls" for fact, calls in told]
+        decisions = self.decisions.items()
+        lines += [f"  where {fact}, in {calls} calls" for fact, calls in decisions]
         return "\n".join(lines)
 
 
@@ -109,7 +109,7 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
     """The programs of single sizes, each with its reasons; those without, together."""
     plain: dict[str, list[str]] = {}
     for sizes, one in family.compiled.items():
-        first, *more = one.told(full)
+        first, *more = one.report(full)
         reasons = [f"  where {fact}" for fact in family.pinned.get(sizes, ())]
         reasons += [
             f"  and run for sizes {pattern}: nothing reads those that differ"

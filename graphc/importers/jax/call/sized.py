@@ -96,8 +96,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     if not TYPE_CHECKING:  # which knows all attributes
 
         def __getattr__(self, name: str) -> NoReturn:
-            told = _ELSEWHERE.get(name, "")
-            message = f"a function of graphc.jit has no attribute {name!r}{told}"
+            elsewhere = _ELSEWHERE.get(name, "")
+            message = f"a function of graphc.jit has no attribute {name!r}{elsewhere}"
             raise AttributeError(message, name=name, obj=self)
 
     def __get__(self, instance: object, owner: object = None) -> object:

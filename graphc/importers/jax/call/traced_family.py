@@ -167,17 +167,17 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         for known in (sibling.decisions for sibling in siblings):
             pinning = known.pinning(pattern.sizes(sizes) or {})
             if pinning:
-                self.pinned[sizes] = known.told(pinning)
+                self.pinned[sizes] = known.described(pinning)
                 return None
         if len(siblings) >= MOST_PROGRAMS:
             self._tell_limit(siblings, sizes)
             return None
         reasons: list[Unsupported] = []
         sampled = self.program is not None and self.program.template is not None
-        ways = self._of_symbols, self._of_samples
-        for way in ways[-1:] if sampled else ways:
+        readings = self._of_symbols, self._of_samples
+        for reading in readings[-1:] if sampled else readings:
             try:
-                program = way(pattern, sizes)
+                program = reading(pattern, sizes)
                 self._check_at_known(program, sizes)
                 return self._with_fixed_axes(program, sizes) or program
             except Pinned as pinned:
@@ -209,7 +209,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         facts = Counter(
             fact
             for known in (program.decisions for program in siblings)
-            for fact in known.told(known.otherwise(named)[:1])
+            for fact in known.described(known.otherwise(named)[:1])
         )
         why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
         places = [p.opaque for p in siblings if p.opaque is not None]
@@ -348,5 +348,5 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 def _joined(reasons: list[Unsupported]) -> Unsupported:
     """Why there is no program, neither by symbols nor by traces at several sizes."""
     why, last = str(reasons[0]), reasons[-1].reason
-    told = why if last in why else f"{why}; traces at several sizes: {last}"
-    return Unsupported(told)
+    reason = why if last in why else f"{why}; traces at several sizes: {last}"
+    return Unsupported(reason)

@@ -42,14 +42,14 @@ class _Sharing:
     earlier: Iterator[bool] | None = None
     verdicts: list[bool] = field(default_factory=list)
 
-    def told(self, function: object) -> Hashable | None:
+    def identity(self, function: object) -> Hashable | None:
         """A key of a function, where it is one for all sizes."""
         allowed = self.is_allowed and (
             self.earlier is None or next(self.earlier, False)
         )
-        told = _told_if_known(function) if allowed else None
-        self.verdicts.append(told is not None)
-        return told
+        identity = _identity_if_known(function) if allowed else None
+        self.verdicts.append(identity is not None)
+        return identity
 
 
 class _SharingOfThread(threading.local):
@@ -82,8 +82,9 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """The results of a function of Python, on arrays of their true sizes."""
     origin, name = eqn.reader.origin, "pure_callback"
     callback = eqn.params["callback"]
-    told = _told_here(callback, is_sampled=origin is not None and origin.sampled)
-    if told is None or origin is None:
+    is_sampled = origin is not None and origin.sampled
+    identity = _identity_here(callback, is_sampled)
+    if identity is None or origin is None:
         raise Unsupported(f"{name}: it calls a function of Python")
     if eqn.params.get("sharding") is not None:
         raise Unsupported(f"{name}: it is told where to run")
@@ -94,7 +95,7 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     function = HostFunction(
         name,
         tuple(t.dtype for t in types),
-        told,
+        identity,
         _on_arrays_of_jax(callback),
     )
     of_trace = isinstance(callback, OfEachTrace)
@@ -102,13 +103,13 @@ def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     return host_call(function, [*numbers, *inputs], [t.shape for t in types])
 
 
-def _told_here(function: object, is_sampled: bool) -> Hashable | None:
+def _identity_here(function: object, is_sampled: bool) -> Hashable | None:
     """A key of the function of an equation, where it is one for all sizes."""
     if isinstance(function, OfEachTrace):
         return function
     if is_sampled:  # other traces hold the same
-        return told_whole(function)
-    return _THREAD.sharing.told(function)
+        return whole_identity(function)
+    return _THREAD.sharing.identity(function)
 
 
 def is_host_function(param: object) -> bool:
@@ -152,23 +153,23 @@ class _Unknown(Exception):
     """Raised for what may hold a size."""
 
 
-def told_whole(function: object) -> Hashable | None:
+def whole_identity(function: object) -> Hashable | None:
     """A key of a function and of all that it holds now; None where that is unknown."""
-    return _told_if_known(function, whole=True)
+    return _identity_if_known(function, whole=True)
 
 
-def _told_if_known(function: object, whole: bool = False) -> Hashable | None:
+def _identity_if_known(function: object, whole: bool = False) -> Hashable | None:
     try:
-        return _told(function, MOST_WITHIN, whole)
+        return _identity(function, MOST_WITHIN, whole)
     except _Unknown:
         return None
 
 
-def _told(item: object, depth: int, whole: bool) -> Hashable:
+def _identity(item: object, depth: int, whole: bool) -> Hashable:
     """A key of an object, as far as it can change.
 
-    Objects that change in place, as lists, are told by their kind alone, unless the
-    `whole` is told. Raises _Unknown for what may hold sizes.
+    Objects that change in place, as lists, count by their kind alone, unless all of
+    the `whole` counts. Raises _Unknown for what may hold sizes.
     """
     if isinstance(item, _PLAIN):
         return type(item), repr(item)
@@ -181,7 +182,7 @@ def _told(item: object, depth: int, whole: bool) -> Hashable:
     parts = _parts(item)
     if parts is None:
         raise _Unknown
-    inner = tuple(_told(part, depth - 1, whole) for part in parts)
+    inner = tuple(_identity(part, depth - 1, whole) for part in parts)
     changes = isinstance(item, (list, dict, set))
     return type(item), () if changes and not whole else inner
 

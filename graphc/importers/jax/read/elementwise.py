@@ -1,6 +1,7 @@
 """Rules of primitives that work element by element."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -84,7 +85,8 @@ def _reduce_precision(eqn: Equation, x: Value) -> Value:
 
     So JAX marks what a policy of `checkpoint` keeps.
     """
-    params, own = eqn.params, jnp.finfo(eqn.result.dtype)
+    finfo: Any = jnp.finfo
+    params, own = eqn.params, finfo(eqn.result.dtype)
     if params["exponent_bits"] < own.nexp or params["mantissa_bits"] < own.nmant:
         raise Unsupported("reduce_precision: there is no op for it here")
     return x

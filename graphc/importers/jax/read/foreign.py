@@ -41,7 +41,7 @@ class JaxFunction(ForeignFunction):
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
         """The equation that it is made of, where the sizes are these."""
 
-    def told(self, sizes: Sequence[int]) -> Hashable:
+    def described(self, sizes: Sequence[int]) -> Hashable:
         """All that it is at these sizes: functions that are equal compute the same."""
         return _text(self.equation(sizes))
 
@@ -81,9 +81,9 @@ class _Derivative(JaxFunction):
 class _Pulled(_Derivative):
     needed: tuple[bool, ...]
 
-    def told(self, sizes: Sequence[int]) -> Hashable:
+    def described(self, sizes: Sequence[int]) -> Hashable:
         """As of the function, and which cotangents it gives."""
-        return "vjp", self.needed, self.function.told(sizes)
+        return "vjp", self.needed, self.function.described(sizes)
 
     def run(
         self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]
@@ -107,9 +107,9 @@ class _Pulled(_Derivative):
 class _Batched(_Derivative):
     axes: tuple[bool, ...]
 
-    def told(self, sizes: Sequence[int]) -> Hashable:
+    def described(self, sizes: Sequence[int]) -> Hashable:
         """As of the function, and which inputs hold many."""
-        return "batched", self.axes, self.function.told(sizes)
+        return "batched", self.axes, self.function.described(sizes)
 
     def run(
         self, sizes: Sequence[int], arrays: Sequence[ConcreteArray]

@@ -140,11 +140,11 @@ class Reader:
 
     def _results(self, eqn: JaxprEqn, inputs: Sequence[Value]) -> list[Value]:
         place = self.known(eqn).place
-        told = len(self.foreign)
+        count = len(self.foreign)
         try:
             return self._by_rule(eqn, inputs, place)
         except Unsupported as error:
-            del self.foreign[told:]  # of what is inside, which JAX runs as a whole
+            del self.foreign[count:]  # of what is inside, which JAX runs as a whole
             why = Unsupported(error.reason, error.place or place)
         except Exception as error:  # JAX does what a rule has not foreseen
             line = (str(error).strip().splitlines() or [raised(error)])[0]

@@ -83,7 +83,7 @@ class OneSize(Protocol):
         """A text for each, after the sizes."""
         ...
 
-    def told(self, full: bool) -> Iterator[str]:
+    def report(self, full: bool) -> Iterator[str]:
         """Lines about how it is compiled, the first after the sizes."""
         ...
 
@@ -310,10 +310,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         self.refused = str(error)
         self._warn(f"is compiled once for each size{self.otherwise}: {error}")
 
-    def _warn(self, told: str) -> None:
+    def _warn(self, problem: str) -> None:
         """Tell the user about the function, at the line of the call."""
         name = getattr(self.function, "__name__", "the function")
-        text, place = f"{name} {told}", user_place()
+        text, place = f"{name} {problem}", user_place()
         warnings.warn_explicit(FallbackWarning(text), None, place.filename, place.line)
 
     def forget(self, sizes: ShapesOfCall) -> None:

@@ -161,19 +161,21 @@ def _sums(
     one and those of which that is told.
     """
     first, pairs = samples[0], list(zip(column[1:], samples[1:], strict=True))
-    told: dict[str, int] = {}
+    factors: dict[str, int] = {}
     for _ in names:
         for n, sizes in pairs:
             differing = [k for k in names if sizes[k] != first[k]]
-            unknown = [k for k in differing if k not in told]
+            unknown = [k for k in differing if k not in factors]
             if len(unknown) != 1:
                 continue
             name = unknown[0]
-            known = sum(told[k] * (sizes[k] - first[k]) for k in differing if k in told)
+            known = sum(
+                factors[k] * (sizes[k] - first[k]) for k in differing if k in factors
+            )
             more = n - column[0] - known
-            told[name], remainder = divmod(more, sizes[name] - first[name])
+            factors[name], remainder = divmod(more, sizes[name] - first[name])
             if remainder:
                 return
-    shift = column[0] - sum(times * first[name] for name, times in told.items())
-    parts = [((name,), told[name]) for name in names if told.get(name)]
+    shift = column[0] - sum(times * first[name] for name, times in factors.items())
+    parts = [((name,), factors[name]) for name in names if factors.get(name)]
     yield Formula(shift, tuple(parts))

@@ -20,7 +20,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from graphc.importers.jax.read.callbacks import (
     OfEachTrace,
     is_host_function,
-    told_whole,
+    whole_identity,
 )
 from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
@@ -244,8 +244,8 @@ def _differ(a: ConcreteArray, b: Any) -> bool:
     if a is b:
         return False
     if is_host_function(a):
-        told = told_whole(a)
-        return told is None or told != told_whole(b)
+        identity = whole_identity(a)
+        return identity is None or identity != whole_identity(b)
     a, b = _array(a), _array(b)
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
 

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
@@ -9,7 +10,7 @@ import jax
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.read.sizes import names_in
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, solved
-from graphc.importers.jax.trace.tracing import SpecShape
+from graphc.importers.jax.trace.tracing import Spec, SpecShape
 
 _ARROW = "->"
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
@@ -42,6 +43,18 @@ def pattern_of(
     Raises GraphError where it does not fit the arguments.
     """
     return SizePattern(_sizes(shapes, _groups(shapes, form), argument_shapes, {}))
+
+
+def pattern_of_specs(
+    specs: Sequence[Spec], shapes: object, form: object
+) -> SizePattern:
+    """The pattern of types that may name sizes; where none does, that of `shapes`."""
+    shapes_of_types = tuple(tuple(s.shape) for s in specs)
+    pattern = SizePattern(shapes_of_types)
+    if shapes is None or pattern.names:
+        return pattern
+    numbers = tuple(tuple(map(int, shape)) for shape in shapes_of_types)
+    return pattern_of(shapes, form, numbers)
 
 
 def describes_results(shapes: object) -> bool:
@@ -171,8 +184,8 @@ def _fit_formula(
     if unknown and len(unknown) + text.count("(") > 1:
         problem = f"{unknown[0]} is not known: name an axis by it alone"
         raise _misfit(shapes, problem, word)
-    told = ", ".join(f"{n} is {before[n]}" for n in names_in(text) if n in before)
-    so = f"{told} before, and " if told else ""
+    meanings = ", ".join(f"{n} is {before[n]}" for n in names_in(text) if n in before)
+    so = f"{meanings} before, and " if meanings else ""
     raise _misfit(shapes, f"{so}the axis of {word.text} has the size {actual}", word)
 
 

@@ -92,28 +92,30 @@ def _array(leaf: object, spec: Spec) -> Any:
     return words_of(leaf)
 
 
-def numbers_of(told: Positional) -> StaticNumbers | None:
+def numbers_of(positions: Positional) -> StaticNumbers | None:
     """The positions that an option tells of, as `jax.jit` reads it."""
-    if told is None:
+    if positions is None:
         return None
     try:
-        return (operator.index(told),)  # type: ignore[arg-type]
+        return (operator.index(positions),)  # type: ignore[arg-type]
     except TypeError:
         pass
     try:
-        return tuple(map(operator.index, told))  # type: ignore[arg-type]
+        return tuple(map(operator.index, positions))  # type: ignore[arg-type]
     except TypeError:
         raise graph_error(
             "static_argnums are the positions of arguments",
             op="jit",
-            got=shortened(repr(told)),
+            got=shortened(repr(positions)),
             hint="static_argnames='k' names them",
         ) from None
 
 
-def texts_of(told: StaticNames) -> Texts | None:
+def texts_of(names: StaticNames) -> Texts | None:
     """The names that an option tells of."""
-    return (told,) if isinstance(told, str) else told if told is None else tuple(told)
+    return (
+        (names,) if isinstance(names, str) else names if names is None else tuple(names)
+    )
 
 
 class Arguments:

@@ -106,8 +106,12 @@ def require_known(dims: object, axes: Mapping[str, str]) -> None:
     """Raise GraphError where `dims` names other sizes than those of these axes."""
     for key in dims if isinstance(dims, Mapping) else ():
         if key.removesuffix(CAPACITY) not in axes:
-            told = [f"{n}, which is {at}" if at else n for n, at in axes.items()]
-            expected = f"one of {', '.join(told)}" if told else "no name"
+            axes_and_places = [
+                f"{n}, which is {at}" if at else n for n, at in axes.items()
+            ]
+            expected = (
+                f"one of {', '.join(axes_and_places)}" if axes_and_places else "no name"
+            )
             raise _unknown(key, expected, _NAMES, misspelled(key, list(axes)))
 
 

@@ -110,7 +110,7 @@ class Decisions:
         pinned = {d.pinned_by() for d in self.taken if not d.by_user}
         return [name for name, symbol in self.symbols.items() if symbol in pinned]
 
-    def told(self, decisions: Iterable[Decision]) -> list[str]:
+    def described(self, decisions: Iterable[Decision]) -> list[str]:
         """Decisions in the user's words, each with its line."""
         words = {self.symbols[name]: text for name, text in self.words.items()}
         by_jax = {d: "" if d.by_user else ", asked by JAX" for d in decisions}

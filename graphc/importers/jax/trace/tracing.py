@@ -132,13 +132,13 @@ def traced(
     trees: list[Any] = []
 
     @wraps(function)
-    def noted(*leaves: object) -> object:
+    def recorded(*leaves: object) -> object:
         results = function(*leaves)
         trees.append(jax.tree.structure(results))
         return results
 
     with watch:
-        jaxpr = jax.make_jaxpr(noted)(*structs)
+        jaxpr = jax.make_jaxpr(recorded)(*structs)
     again = retracing(partial(traced, function), specs)
     return TracedFunction(jaxpr, trees[-1], again)
 

@@ -71,7 +71,7 @@ class _Chunk(NamedTuple):
 
     steps: Value
     after: dict[int, Value]
-    told: Callable[[Value], dict[Value, Value]]
+    replacements_at: Callable[[Value], dict[Value, Value]]
 
 
 class _Forth:
@@ -113,10 +113,13 @@ class _Forth:
         rows = self._loop.rows
         if region_between(self._heads, rows) or set(self._heads) & set(rows):
             return False
-        told = {*self._heads, *(self._outputs[i] for i in self._kept)}
+        per_chunk_values = {*self._heads, *(self._outputs[i] for i in self._kept)}
         outputs = self._wanted()
-        region = region_between(outputs, [*self._inputs, *told])
-        used = {*outputs, *(v for node in region for v in operands(node))} - told
+        region = region_between(outputs, [*self._inputs, *per_chunk_values])
+        used = {
+            *outputs,
+            *(v for node in region for v in operands(node)),
+        } - per_chunk_values
         return all(self._inputs[i] not in used for i in self._places)
 
     def _wanted(self) -> Carry:
@@ -154,10 +157,10 @@ class _Forth:
     def _of_chunk(self, carry: Carry, arrays: Carry) -> Carry:
         """Run a chunk: its per-chunk part, and then its iterations."""
         heads = self._replayed(self._heads, carry, self._loop.rows, {})
-        steps, after, told = self._begun(carry, heads)
+        steps, after, replacements_at = self._begun(carry, heads)
 
         def step(state: Carry, _: Carry) -> CarryPair:
-            return self._of_step(carry, state, told), []
+            return self._of_step(carry, state, replacements_at), []
 
         count = len(self._moving)
         first = [*(carry[i] for i in self._moving), *arrays]
@@ -175,7 +178,7 @@ class _Forth:
         self,
         carry: Carry,
         state: Carry,
-        told: Callable[[Value], dict[Value, Value]],
+        replacements_at: Callable[[Value], dict[Value, Value]],
     ) -> Carry:
         count, carries = len(self._moving), list(carry)
         for i, v in zip(self._moving, state[:count], strict=True):
@@ -183,7 +186,7 @@ class _Forth:
         number = carries[self._number]
         place = self._place(number)
         rows = [read(v, place) for v in self._rows]
-        results = self._replayed(self._wanted(), carries, rows, told(number))
+        results = self._replayed(self._wanted(), carries, rows, replacements_at(number))
         arrays = zip(state[count:], results[count:], strict=True)
         return [*results[:count], *(put(x, place, v) for x, v in arrays)]
 
@@ -197,11 +200,11 @@ class _Forth:
         outputs: Carry,
         carry: Carry,
         rows: Sequence[Value],
-        told: dict[Value, Value],
+        replacements: dict[Value, Value],
     ) -> Carry:
         """Values of the body in an iteration."""
         inputs = [*carry, *rows, *self._loop.rest]
-        new = dict(zip(self._inputs, inputs, strict=True)) | told
+        new = dict(zip(self._inputs, inputs, strict=True)) | replacements
         return substituted(outputs, new, self._sizes)
 
 
@@ -236,14 +239,14 @@ class _Back(_Forth):
             i: read(arrays[k], cast(as_value(0), INT32)) for i, k in self._kept.items()
         }
 
-        def told(number: Value) -> dict[Value, Value]:
+        def replacements_at(number: Value) -> dict[Value, Value]:
             replayed = dict(zip(self._heads, arrays, strict=True))
             for i, k in self._kept.items():
                 replayed[self._inputs[i]] = read(arrays[k], number - start + 1)
                 replayed[self._outputs[i]] = read(arrays[k], number - start)
             return replayed
 
-        return _Chunk(place + 1, after, told)
+        return _Chunk(place + 1, after, replacements_at)
 
     def _place(self, number: Value) -> Value:
         place: Value = number if self._loop.reverse else self._total - 1 - number
