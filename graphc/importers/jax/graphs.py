@@ -21,7 +21,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size, axis, expression, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
-from graphc.runtime.tracebacks import hiding
+from graphc.ir.tracebacks import hiding
 
 
 @hiding

@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime.tracebacks import hiding
+from graphc.ir.tracebacks import hiding
 
 OURS = graphc.__file__.removesuffix("__init__.py")
 x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))

@@ -42,7 +42,7 @@ LEADING = {
     "graphc.importers.numpy.family",
     "graphc.importers.numpy.function",
     "graphc.importers.numpy.tracing",
-    "graphc.runtime.tracebacks",
+    "graphc.ir.tracebacks",
 }
 OF_CALLS = TypeError, ValueError
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
