@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 OWN_FILES = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -20,18 +20,7 @@ _LIBRARY = re.compile(
     r"[\\/](site|dist)-packages[\\/](jax|jaxlib|numpy|scipy|torch|pytensor|pymc)[\\/]"
 )
 _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
-_DATA = TypeVar("_DATA", bound=type)
 _LONGEST = 100  # characters of a line of code in a message
-
-
-def at_its_caller(data: _DATA) -> _DATA:
-    """A data class whose errors are at the line that makes one.
-
-    Its `__init__` is written by `dataclasses`, and counts as a file of its own.
-    """
-    init: Any = data.__init__  # type: ignore[misc]
-    init.__code__ = init.__code__.replace(co_filename=__file__)
-    return data
 
 
 class GraphError(ValueError):

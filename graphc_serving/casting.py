@@ -48,6 +48,10 @@ def remedy(value: Any, dtype: str) -> str:
     kind = str(getattr(value, "dtype", ""))
     if kind.startswith("key<"):
         return "jax.random.key_data(key) gives the numbers of a key"
+    if kind.startswith("complex") and not dtype.startswith("complex"):
+        return f'numpy.asarray(numpy.real(value), "{dtype}") drops the imaginary part'
+    if kind.startswith(("<U", ">U", "|S", "datetime64", "timedelta64")):
+        return "give numbers alone: these are texts or times"
     if kind == "object":
         return "give numbers alone: these are objects of Python"
     if isinstance(value, (list, tuple)):

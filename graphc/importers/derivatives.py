@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from graphc.importers.decorated import Decorated
 from graphc.ir.graph.nodes import Value
-from graphc.runtime.tracebacks import hiding
+from graphc.ir.tracebacks import hiding
 from graphc.transform.derivatives import gradients
 from graphc.transform.derivatives.gradients import Disconnected
 

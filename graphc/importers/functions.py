@@ -9,13 +9,13 @@ from typing import Any
 from graphc.errors import check_function, graph_error
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.tracebacks import hiding
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime import ragged as examples
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options
 from graphc.runtime.ragged import check_packing
-from graphc.runtime.tracebacks import hiding
 from graphc.transform import block as blocks
 from graphc.transform.derivatives import checkpoint as checkpoints
 from graphc.transform.derivatives import vectorize

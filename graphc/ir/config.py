@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from graphc.errors import NOWHERE, GraphError, graph_error
+from graphc.ir.namespace import misspelled
 from graphc.ir.types import DType, dtype_of
 
 Casting = Literal["exact", "safe", "same_kind"]
@@ -78,6 +79,22 @@ class Config:
             text = environment.get(variable)
             if text:
                 self._set(variable, name, text, read)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_") or hasattr(type(self), name):
+            object.__setattr__(self, name, value)
+            return
+        raise self._no_setting(name)
+
+    if not TYPE_CHECKING:  # which knows all settings
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise self._no_setting(name)
+
+    def _no_setting(self, name: str) -> AttributeError:
+        known = sorted(_READ)
+        meant = misspelled(name, known) or f"; there are {', '.join(known)}"
+        return AttributeError(f"graphc.config has no setting {name!r}{meant}")
 
     def _set(
         self, variable: str, name: str, text: str, read: Callable[[str], object]
@@ -154,11 +171,13 @@ class Config:
 
     @float.setter
     def float(self, name: object) -> None:
+        if isinstance(name, (bool, int, float, tuple)) or name is None:
+            problem = f"the default float cannot be {name!r}"
+            raise graph_error(problem, op="config", expected=_EXPECTED["float"])
         dtype = dtype_of(name)
         if dtype.kind != "f" and dtype.name != "bfloat16":
-            expected = "float16, float32, float64 or bfloat16"
             problem = f"the default float cannot be {dtype.name}"
-            raise graph_error(problem, op="config", expected=expected)
+            raise graph_error(problem, op="config", expected=_EXPECTED["float"])
         self._float = dtype
 
     @property

@@ -14,6 +14,7 @@ from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.garbage import young_garbage
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.proofs import remembering
+from graphc.ir.tracebacks import hiding
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.loops.roll.chains import NAME
@@ -27,7 +28,6 @@ from graphc.runtime.named_numbers import warn_of_numbers
 from graphc.runtime.pipeline import CompileOptions, Jit, Pipeline, Tier
 from graphc.runtime.shards import mesh_for, with_mesh
 from graphc.runtime.stretching import Family, Stretching
-from graphc.runtime.tracebacks import hiding
 from graphc.runtime.variants.decided import inputs_of
 from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
 from graphc.transform.derivatives.rolled_gradients import as_compiled

@@ -20,6 +20,7 @@ from graphc.errors import (
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.tracebacks import hiding
 from graphc.ir.types import NDArray
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
@@ -29,7 +30,6 @@ from graphc.runtime.call.nan_checks import checking_true_elements
 from graphc.runtime.compile import function
 from graphc.runtime.examine import examine
 from graphc.runtime.function import Function
-from graphc.runtime.tracebacks import hiding
 from graphc.transform.padding.ragged import RaggedGraph, batched
 from graphc.transform.padding.stretching import axes_maybe_one
 from graphc.transform.policies import Pad

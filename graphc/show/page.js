@@ -523,6 +523,13 @@ const list = (items) => el("ul", {}, ...items.map((item) => el("li", {}, item)))
 const jump = (part, text) =>
   el("button", { type: "button", class: "link", onclick: () => go(part) }, text);
 const pre = (text) => el("pre", {}, text);
+/* Emitted code keeps its lines: it is scrolled, without the margin that all lines share. */
+function emitted(lines) {
+  const margins = lines.filter((l) => l.trim()).map((l) => /^ */.exec(l)[0].length);
+  const least = Math.min(...margins, 80);
+  return el("pre", { class: "emitted", tabindex: "0" },
+    lines.map((l) => l.slice(least)).join("\n"));
+}
 
 function detailsOf(part) {
   const { data } = part;
@@ -566,7 +573,7 @@ function aboutStep(step) {
     section("takes", ...(step.inputs.length
       ? [list(step.inputs.map((v) => valueLine(v)))] : [])),
     aboutCompilations([step.segment]),
-    own ? section("emitted code", pre(own.join("\n"))) : null,
+    own ? section("emitted code", emitted(own)) : null,
   ];
 }
 
@@ -574,11 +581,12 @@ function aboutCompilations(segments) {
   const rows = program.compilations.filter((c) => segments.includes(c.segment));
   if (!rows.length) return null;
   const row = (cells, tag) => el("tr", {}, ...cells.map((c) => el(tag, {}, c)));
-  return section("compilations", el("table", {},
-    row(["part", "sizes", "seconds", "calls", "why"], "th"),
-    ...rows.map((c) => row([String(c.segment),
+  const why = (c) => el("tr", { class: "reason" }, el("td", { colspan: "4" }, c.reason));
+  return section("compilations", el("table", { class: "compilations" },
+    row(["part", "sizes", "seconds", "calls"], "th"),
+    ...rows.flatMap((c) => [row([String(c.segment),
       Object.entries(c.sizes).map(([k, n]) => `${k}=${n}`).join(" ") || "-",
-      c.seconds.toFixed(3), c.calls === null ? "-" : String(c.calls), c.reason], "td"))));
+      c.seconds.toFixed(3), c.calls === null ? "-" : String(c.calls)], "td"), why(c)])));
 }
 
 function aboutChecks(wanted) {
@@ -602,7 +610,7 @@ function aboutLine(line) {
     section("nodes", ...(nodes.length ? [list(nodes.slice(0, 60).map((n) =>
       jump(n, `${n.data.op} → ${n.data.outputs.map((v) => valueLine(v)).join(", ")}`)))]
       : [])),
-    section("emitted code", ...(code.length ? [pre(code.slice(0, 200).join("\n"))] : [])),
+    section("emitted code", ...(code.length ? [emitted(code.slice(0, 200))] : [])),
     section("rules applied", ...(rules.length ? [list(rules.map(ruleText))] : [])),
     aboutChecks((c) => c.line === line),
     aboutCompilations(segments),

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
 from graphc.ir.config import config
+from graphc.ir.doors import entrance
 from graphc.ir.graph.accepted import DeclaredShape, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_shape, check_shape, no_device, variable
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import OTHER_NAMES, F, enroll_method
 from graphc.ir.sizes.dims import Size, fresh_axis
 from graphc.ir.sizes.reader import parse
+from graphc.ir.tracebacks import hiding
 from graphc.ir.types import DTYPES, TensorType, dtype_of
 
 newaxis = None
@@ -33,6 +35,7 @@ nan = float("nan")
 __array_api_version__ = "2024.12"
 
 
+@hiding
 def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
     """A variable. Sizes are integers, names ("n" is the same size everywhere),
     formulas in names ("2*n + 1"), or None for a size of its own; or one text with a
@@ -88,11 +91,13 @@ def _default_float() -> str:
     return config.float.name
 
 
+@hiding
 def scalar(name: str, dtype: DTypeLike | None = None) -> Value:
     """A variable of rank 0; the default float where no dtype is given."""
     return tensor(name, dtype or _default_float(), ())
 
 
+@hiding
 def vector(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None,)
 ) -> Value:
@@ -100,6 +105,7 @@ def vector(
     return tensor(name, dtype or _default_float(), shape)
 
 
+@hiding
 def matrix(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None)
 ) -> Value:
@@ -107,6 +113,7 @@ def matrix(
     return tensor(name, dtype or _default_float(), shape)
 
 
+@hiding
 def tensor3(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None, None)
 ) -> Value:
@@ -114,11 +121,13 @@ def tensor3(
     return tensor(name, dtype or _default_float(), shape)
 
 
+@hiding
 def iscalar(name: str) -> Value:
     """An integer variable of rank 0 (int64): usable as a size."""
     return tensor(name, "int64", ())
 
 
+@hiding
 def ivector(name: str, shape: DeclaredShape = (None,)) -> Value:
     """An integer variable of rank 1 (int64)."""
     return tensor(name, "int64", shape)
@@ -154,8 +163,10 @@ if TYPE_CHECKING:
 else:
     from graphc.tensor import fft, linalg, nn, random, special  # noqa: F401
 
+    _function = entrance()
+
     def __getattr__(name: str) -> Any:
-        return DTYPES[name] if name in DTYPES else getattr(F, name)
+        return DTYPES[name] if name in DTYPES else _function(name)
 
 
 _VARIABLES = ("iscalar", "ivector", "matrix", "scalar", "tensor", "tensor3", "vector")

@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from graphc.ir.doors import entrance
 from graphc.ir.namespace import F
 
 if TYPE_CHECKING:
     from graphc.ir.functions.fft import *  # noqa: F403
 else:
-    __getattr__ = F.fft.__getattr__
+    __getattr__ = entrance("fft")
     __dir__ = F.fft.__dir__

@@ -2,10 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from graphc.ir.doors import entrance
 from graphc.ir.namespace import F
 
 if TYPE_CHECKING:
     from graphc.ir.functions.nn import *  # noqa: F403
 else:
-    __getattr__ = F.nn.__getattr__
+    __getattr__ = entrance("nn")
     __dir__ = F.nn.__dir__

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from graphc.control.scan import SCAN, parts_of
-from graphc.errors import at_its_caller, graph_error, shortened
+from graphc.errors import graph_error, shortened
 from graphc.ir.graph.bodies import bodies, bodies_of, has_inner, within_sized
 from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim, Symbol, less_equal, symbol_dim
 from graphc.ir.sizes.names import CAPACITY, distinct
+from graphc.ir.tracebacks import at_its_caller
 from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE

@@ -385,7 +385,7 @@ def test_dtypes_that_are_not_supported(row):
 @rows(
     (
         lambda: gt.tensor("a", "float32", ("n+",)),
-        "tensor: cannot read the size 'n+': invalid syntax (<unknown>, line 1)",
+        "tensor: cannot read the size 'n+': invalid syntax",
         'hint: a name and its arithmetic, as "n" or "2*n + 1"',
     ),
     (
@@ -506,7 +506,7 @@ ARRAY = np.ones(3, "float32")
     (
         lambda: np.sum(y, out=ARRAY),
         "numpy.sum: got an unexpected keyword argument 'out'",
-        "hint: see the arguments of graphc.tensor.sum",
+        "hint: values are never written to: take the result",
     ),
     (
         lambda: np.add(y, 1, dtype="int32"),
@@ -662,8 +662,12 @@ def test_the_limit_can_be_changed(monkeypatch):
     for wrong in (0, 1.5, True):
         with pytest.raises(graphc.GraphError, match="max_bytes is an integer"):
             graphc.config.max_bytes = wrong
-    with pytest.raises(AttributeError, match="'Config' object has no attribute"):
+    with pytest.raises(AttributeError, match="has no setting 'unused'; there are"):
         graphc.config.unused = "ignore"
+    with pytest.raises(AttributeError, match="did you mean 'float'"):
+        graphc.config.flaot = "float64"
+    with pytest.raises(AttributeError, match="did you mean 'max_bytes'"):
+        _ = graphc.config.maxbytes
 
 
 def test_the_line_is_that_of_the_user_where_functools_stands_between():

@@ -392,3 +392,45 @@ def test_the_program_of_what_is_no_function():
 
     first = "program_of: not a function of graphc"
     raised(lambda: graphc.pytensor.program_of(3), first, "got: 3")
+
+
+# Messages that told something wrong, or too little, before.
+
+
+@rows(
+    (lambda: gt.round(y, "a"), "round: the number of decimals must be an integer"),
+    (lambda: graphc.from_jax(3), *no_function("from_jax")),
+    (
+        lambda: numpy_jit(lambda v: int(v.sum()))(ones(3)),
+        "int: a symbolic value has no number before the function is called",
+        'hint: use x.astype("int64")',
+    ),
+    (
+        lambda: numpy_jit(lambda v: np.mean(v, dim=0))(ones(3)),
+        "numpy.mean: got an unexpected keyword argument 'dim'",
+        "hint: write axis=",
+    ),
+    (
+        lambda: setattr(graphc.config, "float", 3),
+        "config: the default float cannot be 3",
+        "expected: float16, float32, float64 or bfloat16",
+    ),
+)
+def test_a_mistake_is_told_what_to_do(row):
+    raised(*row)
+
+
+def told_by(f, *args):
+    with pytest.raises(graphc.CallError) as caught:
+        f(*args)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_what_has_no_numbers_of_the_dtype_is_told_apart(backend):
+    f = graphc.function([y], y * 2, backend=backend)
+    told = told_by(f, np.array([1 + 2j]))
+    assert 'numpy.asarray(numpy.real(value), "float32") drops the imaginary' in told
+    f(np.asarray(np.real(np.array([1 + 2j])), "float32"))
+    for texts in (np.array(["a"]), np.array(["2020-01-01"], "datetime64[D]")):
+        assert "hint: give numbers alone" in told_by(f, texts)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.export
 
-from graphc.errors import graph_error
+from graphc.errors import check_function, graph_error
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.recorder import NoNumbers, Undecided
 from graphc.importers.jax.trace.tracing import (
@@ -21,7 +21,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size, axis, expression, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
-from graphc.runtime.tracebacks import hiding
+from graphc.ir.tracebacks import hiding
 
 
 @hiding
@@ -44,6 +44,7 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     >>> print(mean_square(np.array([1, 2, 4], "float32")))
     7.0
     """
+    check_function(function, "from_jax")
     leaves, form = jax.tree.flatten(specs)
     symbols = _Symbols()
     traced_specs = [_spec(leaf, symbols) for leaf in leaves]

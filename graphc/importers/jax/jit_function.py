@@ -45,13 +45,13 @@ from graphc.importers.jax.trace.arguments import (
 from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.trace.tracing import Spec, is_array
 from graphc.importers.numpy.function import NumpyFunction
+from graphc.ir.tracebacks import hide, hiding
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.call.dispatch import Route, acquiring, dispatcher
 from graphc.runtime.driver import stance
 from graphc.runtime.shards import for_nothing, with_mesh
-from graphc.runtime.tracebacks import hide, hiding
 from graphc.runtime.variants.decisions import decisions_of
 from graphc_serving import private_jax
 

@@ -14,10 +14,10 @@ from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
+from graphc.ir.tracebacks import hiding
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.compile import check_options
-from graphc.runtime.tracebacks import hiding
 
 
 class OptimizedFunction(Decorated):

@@ -27,9 +27,9 @@ from graphc.importers.jax.trace.arguments import Arguments, JaxCall, arrays
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import Spec, TracedFunction
+from graphc.ir.tracebacks import hiding
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.ragged import Ragged, Rows, ragged_graph
-from graphc.runtime.tracebacks import hiding
 
 CHECKED = 3  # sizes of two or more that are compared with a trace of their own
 

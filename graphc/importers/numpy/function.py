@@ -15,8 +15,8 @@ from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.names_of_jax import tell_names_of_numpy
+from graphc.ir.tracebacks import hide
 from graphc.runtime.driver.stance import Refused
-from graphc.runtime.tracebacks import hide
 
 
 class NumpyFunction(SizedFunction[NumpyFamily]):

@@ -9,6 +9,7 @@ import numpy as np
 from graphc.errors import GraphError, graph_error
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import meant
+from graphc.ir.tracebacks import meant_keyword
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
 SPACES = {
@@ -157,8 +158,9 @@ def _require_bound(
     try:
         signature.bind(*args, **options)
     except TypeError as error:
-        hint = f"see the arguments of graphc.tensor.{name}"
-        raise graph_error(str(error), op=f"numpy.{name}", hint=hint) from None
+        hint = meant_keyword(str(error), signature).removeprefix("; ")
+        problem, op = str(error), f"numpy.{name}"
+        raise graph_error(problem, op=op, hint=hint) from None
 
 
 def _fitted(

@@ -22,6 +22,7 @@ from graphc.errors import (
     shortened,
     user_place,
 )
+from graphc.ir.doors import door_of_method
 from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.accepted import IndexLike
@@ -39,6 +40,7 @@ from graphc.ir.namespace import (
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.tracebacks import hiding
 from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
 if TYPE_CHECKING:
@@ -267,7 +269,7 @@ class Value(Operators, Methods):
 
         def __getattr__(self, name: str) -> Any:
             if name in METHODS:
-                return partial(METHODS[name], self)
+                return partial(door_of_method(name), self)
             raise AttributeError(self._unknown(name))
 
     def _unknown(self, name: str) -> str:
@@ -284,6 +286,7 @@ class Value(Operators, Methods):
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *METHODS})
 
+    @hiding
     def __getitem__(self, index: IndexLike) -> "Value":
         return F.getitem(self, index)
 

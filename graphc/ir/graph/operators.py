@@ -9,11 +9,13 @@ from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph.repeating import SEQUENCES, refuse_repeating
 from graphc.ir.namespace import F
+from graphc.ir.tracebacks import hiding_in_methods
 
 if TYPE_CHECKING:
     from graphc.ir.graph.nodes import Value
 
 
+@hiding_in_methods
 class Operators:
     """The arithmetic, comparison and bitwise operators of a value."""
 

@@ -53,6 +53,7 @@ _ANY = {
     "int": "use the symbolic integer itself",
     "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
 }
+_TRUNCATED = 'use x.astype("int64")'
 _OF_GRAPHC = re.compile(r"gt\.(?!asarray)(\w+)")  # which makes values of arrays
 _SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
@@ -107,7 +108,9 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
         }.get(op, (word, hint_of_line))
     if function in _BUILTINS:
         word, hint_of_line = function, _BUILTINS[function]
-    hint = in_words(hint_of_line or hint or _ANY.get(op, ""))
+    whole = value.dtype.kind in "iub"
+    general = _ANY.get(op, "") if whole or op != "int" else _TRUNCATED
+    hint = in_words(hint_of_line or hint or general)
     return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
 
 
@@ -126,7 +129,7 @@ def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphErr
         "takes arrays, no symbolic values",
         op=function,
         got=shown(value),
-        hint=meant(function.split(".")[-1]),
+        hint=in_words(meant(function.split(".")[-1])),
     )
 
 
@@ -143,7 +146,9 @@ def shown(value: "Value") -> str:
 def meant(name: str) -> str:
     """A hint at our functions of this name, or else at all of them."""
     namesakes = [f"gt.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
-    return f"use {' or '.join(namesakes) or 'the functions of graphc.tensor'}"
+    if namesakes:
+        return f"use {' or '.join(namesakes)}"
+    return "use the functions of graphc.tensor, or call it outside, on arrays"
 
 
 def around(place: SourceLocation) -> list[ast.AST]:

@@ -36,7 +36,8 @@ def parse(text: str) -> Size:
         return _read(ast.parse(readable, mode="eval").body)
     except _UNREADABLE as e:
         shown = shortened(repr(text))
-        raise GraphError(f"cannot read the size {shown}: {e}") from None
+        said = e.msg if isinstance(e, SyntaxError) else str(e)
+        raise GraphError(f"cannot read the size {shown}: {said}") from None
 
 
 def _is_name(text: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import (
     CONSTANT,
@@ -383,6 +383,9 @@ def divmod_(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
 def round_(x: ArrayLike, decimals: int = 0) -> Value:
     """Round to `decimals` places, halves to even, as `numpy.round`."""
     value = as_value(x)
+    if isinstance(decimals, bool) or not isinstance(decimals, int):
+        problem = "the number of decimals must be an integer"
+        raise graph_error(problem, op="round", got=shortened(repr(decimals)))
     if is_integer(value.dtype) and decimals >= 0:
         return value
     if decimals == 0:

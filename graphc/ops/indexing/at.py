@@ -9,6 +9,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.operators import Operators
 from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
 from graphc.ir.params.concrete import shown
+from graphc.ir.tracebacks import hiding_in_methods
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.gather import (
     GATHER,
@@ -77,6 +78,7 @@ class Updates:
 
 
 @_as_no_array
+@hiding_in_methods
 class Update:
     """`x.at[index]`: a new array, changed there by `set`, `add` and so on.
 

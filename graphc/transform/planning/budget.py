@@ -15,7 +15,6 @@ from graphc.control.print_loops import room_for
 from graphc.errors import (
     GraphError,
     SourceLocation,
-    at_its_caller,
     graph_error,
     shortened,
 )
@@ -24,6 +23,7 @@ from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
 from graphc.ir.sizes.names import CAPACITY, shown_name
+from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.pad import Cut, PaddedGraph
 from graphc.transform.padding.storage import symbols_in

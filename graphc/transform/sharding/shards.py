@@ -5,10 +5,11 @@ from dataclasses import dataclass, fields, replace
 from math import lcm
 from typing import Any
 
-from graphc.errors import at_its_caller, graph_error, shortened
+from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Node
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
+from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh, check_axis

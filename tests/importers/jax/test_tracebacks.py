@@ -1,6 +1,7 @@
 """Tracebacks have the frames of users, and of JAX those that it shows itself."""
 
 import builtins
+import pickle
 import traceback
 
 import jax
@@ -10,7 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.runtime.tracebacks import hiding
+from graphc.ir.tracebacks import hiding
 
 OURS = graphc.__file__.removesuffix("__init__.py")
 x, y = gt.tensor("x", "float32", ("n",)), gt.tensor("y", "float32", ("m",))
@@ -55,6 +56,15 @@ CASES = {
     "inputs": lambda: graphc.function([x], y * 2),
     "one segment": lambda: graphc.function([x], gt.nonzero(x)[0], jit=True),
     "no scalar": lambda: graphc.grad(x, x),
+    "function of gt": lambda: gt.sort(x, axis=3),
+    "function of a space": lambda: gt.linalg.cholesky(x),
+    "method": lambda: x.sum(axis=2),
+    "operator": lambda: x @ "a",
+    "index": lambda: x[0, 0],
+    "update": lambda: x.at[0].set("a"),
+    "variable": lambda: gt.tensor("v", "float31", ()),
+    "policy": lambda: graphc.Pad(growth=0),
+    "body": lambda: gt.scan(lambda c, v: (c + v[0], v), 0.0, x),
     "examples": lambda: graphc.ragged([x], x, backend="numpy")([ones(2, 2)]),
 }
 
@@ -109,6 +119,30 @@ class _filtering:
 
     def __exit__(self, *_):
         jax.config.update("jax_traceback_filtering", self.before)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: gt.mean(x, dim=0), "'dim'; write axis="),
+        (lambda: x.sum(keepdim=True), "'keepdim'; write keepdims="),
+        (lambda: gt.sort(x, descendin=True), "; did you mean 'descending'?"),
+        (lambda: gt.clip(x, out=x), "; values are never written to: take the result"),
+        (lambda: gt.nn.softmax(x, foo=1), "'foo'; it takes x, axis"),
+        (lambda: graphc.Pad(size=3), "'size'; it takes growth, minimum"),
+        (lambda: graphc.function([x], x, static_argnums=0), "; it takes inputs, out"),
+    ],
+)
+def test_unknown_keywords_are_told_what_to_write(call, told):
+    error = raised(call)
+    assert type(error) is TypeError and told in str(error)
+    assert not any(file.startswith(OURS) for file in files(error))
+
+
+def test_functions_of_gt_can_be_pickled_and_stay_the_same():
+    for function in (gt.sum, gt.linalg.solve, gt.scan):
+        assert pickle.loads(pickle.dumps(function)) is function
+    assert gt.sum.__module__ == "graphc.tensor" and gt.sum is gt.sum
 
 
 def test_mistakes_of_ours_are_shown_whole():

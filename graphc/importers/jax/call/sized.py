@@ -24,11 +24,11 @@ from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.graph.nodes import Graph
+from graphc.ir.tracebacks import hiding
 from graphc.runtime.cache.whole_files import write_whole
 from graphc.runtime.driver.stance import Refused, lifted, refusing
 from graphc.runtime.save.export import Contents, written
 from graphc.runtime.save.exporter import platforms_of
-from graphc.runtime.tracebacks import hiding
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.show.picture import Picture
 from graphc.show.showing import Showing

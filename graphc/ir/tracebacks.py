@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, isfunction, signature
 from traceback import walk_tb
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -20,6 +20,8 @@ from graphc.ir.namespace import misspelled
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Kind = TypeVar("Kind", bound=type)
+_OF_PYTHON = "__init__", "__getattr__", "__hash__", "__repr__", "__dir__"
 SHOWN, MARKED = "off", "tracebackhide"
 # Modules that lead from a call to the user's function, and read its arguments: what
 # Python or JAX raises below these alone is about the call.
@@ -42,15 +44,30 @@ LEADING = {
     "graphc.importers.numpy.family",
     "graphc.importers.numpy.function",
     "graphc.importers.numpy.tracing",
-    "graphc.runtime.tracebacks",
+    "graphc.ir.tracebacks",
 }
 OF_CALLS = TypeError, ValueError
+_BY_NAME = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
-_OF_PYTENSOR = {
+_OF_OTHERS = {  # keywords of other libraries, where ours has no parameter of the name
     "mode": '; its options are given by themselves, as backend="numpy"',
     "updates": "; give the new values among the outputs",
     "givens": "; build the graph with the values that are to be there",
     "allow_input_downcast": '; write casting="same_kind"',
+    "out": "; values are never written to: take the result",
+}
+_SYNONYMS = {
+    "dim": ("axis", "axes", "shape"),
+    "dims": ("axis", "axes", "shape"),
+    "axes": ("axis",),
+    "axis": ("axes",),
+    "keepdim": ("keepdims",),
+    "keep_dims": ("keepdims",),
+    "reverse": ("descending",),
+    "size": ("shape",),
+    "seed": ("key",),
+    "rng": ("key",),
+    "init": ("initial",),
 }
 
 
@@ -63,7 +80,8 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
             return function(*args, **named)
         except Exception as error:
             if isinstance(error, TypeError) and _is_of_binding(error):
-                error.args = (f"{error}{_meant(str(error), function)}",)
+                told = meant_keyword(str(error), signature(function))
+                error.args = (f"{error}{told}",)
             hide(error)
             raise
 
@@ -72,19 +90,46 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
     return shown
 
 
+def hiding_in_methods(kind: Kind) -> Kind:
+    """Decorator: a class whose public methods and operators are `hiding`."""
+    for name, member in list(vars(kind).items()):
+        operator = name.startswith("__") and name not in _OF_PYTHON
+        if isfunction(member) and (operator or not name.startswith("_")):
+            setattr(kind, name, hiding(member))
+    return kind
+
+
+def at_its_caller(data: Kind) -> Kind:
+    """Decorator: a data class whose errors are at the line that makes one.
+
+    Its `__init__` is written by `dataclasses`, and counts as a file of its own.
+    """
+    init: Any = data.__init__  # type: ignore[misc]
+    init.__code__ = init.__code__.replace(co_filename=__file__)
+    setattr(data, "__init__", hiding(init))  # noqa: B010  (mypy refuses the other form)
+    return data
+
+
 def _is_of_binding(error: TypeError) -> bool:
     """Whether Python has raised it, since the arguments fit no parameters."""
     trace = error.__traceback__
     return trace is not None and trace.tb_next is None
 
 
-def _meant(text: str, function: Callable[..., object]) -> str:
-    """The option that was meant by one that there is not, as far as that is seen."""
+def meant_keyword(text: str, called: Signature) -> str:
+    """The parameter that was meant by one that there is not, else all there are."""
     match = _UNEXPECTED.search(text)
     if match is None:
         return ""
-    name = match.group(1)
-    return _OF_PYTENSOR.get(name) or misspelled(name, [*signature(function).parameters])
+    name, parameters = match.group(1), called.parameters.values()
+    if name in _OF_OTHERS:
+        return _OF_OTHERS[name]
+    named = [p.name for p in parameters if p.kind in _BY_NAME and p.name != "self"]
+    for synonym in _SYNONYMS.get(name, ()):
+        if synonym in named:
+            return f"; write {synonym}="
+    known = f"; it takes {', '.join(named)}" if named else ""
+    return misspelled(name, named) or known
 
 
 def hide(error: Exception) -> None:
