@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 import jax
 from jax.extend.core import get_opaque_trace_state
 
-from graphc.errors import GraphError, NoCompileError, check_function, graph_error
+from graphc.errors import (
+    GraphError,
+    NoCompileError,
+    check_function,
+    graph_error,
+    raise_of_processes,
+)
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import contents, jax_specs
 from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
@@ -149,7 +155,8 @@ class JitFunction(SizedFunction[JaxFamily]):
             return (run(leaves),)
         except NoCompileError as error:
             raise self._refused(error, args, named) from None
-        except GraphError:  # told again, where it is no fault of the program
+        except GraphError as error:  # told again, where it is no fault of the program
+            raise_of_processes(error)
             self._known.forget(args, named)
             return ()
 
@@ -242,7 +249,8 @@ class JitFunction(SizedFunction[JaxFamily]):
                 results_of_run = run(call.leaves)
             except NoCompileError:
                 raise
-            except GraphError:
+            except GraphError as error:
+                raise_of_processes(error)
                 family.failed(sizes)
             else:
                 results = family.results(sizes, results_of_run)
