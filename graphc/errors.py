@@ -37,6 +37,7 @@ ErrorKind = Literal[
     "matrix",  # no square matrix, or a singular one: nothing to compute from it
     "missing",  # an input without an argument
     "other",  # what a library raised while the program ran
+    "process",  # another call than those of other processes, or none
     "range",  # an integer that its dtype cannot hold
     "shape",  # other sizes than the program needs, or another number of axes
     "stated",  # another size than `specify_shape` states
@@ -59,6 +60,12 @@ class CallError(GraphError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (str(self), self.kind)
+
+
+def raise_of_processes(error: BaseException) -> None:
+    """Raise an error that other processes have too: none of them tries again."""
+    if isinstance(error, CallError) and error.kind == "process":
+        raise error
 
 
 class NoCompileError(GraphError):

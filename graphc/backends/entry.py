@@ -10,6 +10,12 @@ from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.placing import placer
 from graphc.backends.program import Outputs, checked_once, entry
+from graphc.backends.sharding.across import (
+    whole_across,
+    with_padding_across,
+    without_padding_across,
+)
+from graphc.backends.sharding.agreement import agree_between
 from graphc.backends.sharding.arrays import (
     run_on_mesh,
     whole_on_mesh,
@@ -114,6 +120,7 @@ class Entry:
     def lines(self, names: list[str], outputs: Outputs) -> list[str]:
         """The text; `names` are those of the arguments."""
         original = self._padded.original
+        processes = self._agreement(names)
         for value, name in zip(original.inputs, names, strict=True):
             self._body.bind(value, name)
         for guard, node in self._padded.guards_by(integers=True):
@@ -135,10 +142,25 @@ class Entry:
         ]
         self._body.line(f"return {outputs.text(found)}")
         head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
-        lines = checked_once(original, names) + self._body.lines
+        lines = processes + checked_once(original, names) + self._body.lines
         if self._xp == "np":
             head.insert(3, '@np.errstate(all="ignore")')
         return head + indent(lines)
+
+    def _agreement(self, names: list[str]) -> list[str]:
+        """The lines by which several processes agree on a call, before all else."""
+        mesh = None if self._layout is None else self._layout.mesh
+        if mesh is None or not mesh.processes:
+            return []
+        told = ", ".join([f"{name!r}: {name}" for name in names])
+        agree = self._module.helper(agree_between)
+        how = f"ProgramError, {mesh.processes}, {mesh.wait:g}, PROGRAM"
+        return [f"{agree}(jax, {how}, {{{told}}})"]
+
+    @property
+    def _several(self) -> bool:
+        """Whether the mesh has devices of several processes."""
+        return self._layout is not None and bool(self._layout.mesh.processes)
 
     def _call(self, arguments: list[str]) -> str:
         """The call on capacities, which is told of guards of branches that fail."""
@@ -204,12 +226,17 @@ class Entry:
     def _pad(self, old: Value, new: Value, name: str) -> str:
         place = self._place(new)
         if old is new and place:
-            return f"{self._module.helper(whole_on_mesh)}(jax, {name}, {place})"
+            helper = self._module.helper(
+                whole_across if self._several else whole_on_mesh
+            )
+            return f"{helper}(jax, {name}, {place})"
         if old is new:
             return name
         sizes = self._body.code(new.type.shape)
         if place:
-            helper = self._module.helper(with_padding_on_mesh)
+            helper = self._module.helper(
+                with_padding_across if self._several else with_padding_on_mesh
+            )
             return f"{helper}(jax, {name}, {sizes}, {place})"
         if self._xp == "np":
             return f"{self._module.helper(with_padding)}({name}, {sizes})"
@@ -229,7 +256,9 @@ class Entry:
         if self._xp == "np":
             return f"{self._module.helper(without_padding)}({name}, {shape})"
         if self._layout is not None:
-            helper = self._module.helper(without_padding_on_mesh)
+            helper = self._module.helper(
+                without_padding_across if self._several else without_padding_on_mesh
+            )
             return f"{helper}(jax, {name}, {shape}, on_mesh())"
         helper, place = self._module.helper(without_padding_jax), placer(self._module)
         return f"{helper}(jax, {place}, {name}, {shape})"

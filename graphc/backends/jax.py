@@ -25,6 +25,7 @@ from graphc.backends.program import (
 )
 from graphc.backends.sharding.text import (
     constrained,
+    digest,
     in_shardings,
     mesh_lines,
     out_shardings,
@@ -75,6 +76,8 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
         functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
+    if plan.mesh is not None and plan.mesh.processes:
+        functions.insert(0, [f"PROGRAM = {digest(functions)!r}"])
     functions.append(COMPILING)
     if telling in module.helpers:  # it is called where segments are defined
         functions.insert(0, module.helpers.pop(telling)[1].splitlines())

@@ -22,7 +22,7 @@ RESERVED = {
     *("jax", "jnp", "np", "program", "check_inputs", "expect", "agree", "integer"),
     *("scipy", "ProgramError", "require", "compiling", "CHECKED", "NEEDS_X64", "sizes"),
     *("kind", "fits", "key", "segment", "on_padded", "on_device", "misfits"),
-    *("MESH", "functools", "on_mesh"),
+    *("MESH", "PROGRAM", "functools", "on_mesh"),
     *("described", "misfit", "remedy", "castable", "converted"),
 }
 

@@ -20,6 +20,7 @@ from graphc.transform import block as blocks
 from graphc.transform.derivatives import checkpoint as checkpoints
 from graphc.transform.derivatives import vectorize
 from graphc.transform.policies import Pad
+from graphc.transform.sharding.shards import Shard
 
 
 def _jax_of(arguments: object) -> Any:
@@ -147,6 +148,8 @@ def ragged(
     backend: Backend = "jax",
     rewrites: Rules = DEFAULT,
     casting: Casting | None = None,
+    shard: Shard | None = None,
+    mesh: object = None,
 ) -> Any:
     """Compile the graph of one example, to be called with lists of examples.
 
@@ -158,6 +161,7 @@ def ragged(
     bounded, and what is compiled depends on the sizes of examples alone. `total` sums
     each output over the examples, as gradients of a loss need; otherwise each output
     is a list of NumPy arrays of their true sizes. `casting` is as for `function`.
+    `shard`, as `graphc.Shard("data")`, spreads them over a `mesh`, elements evenly.
 
     In the place of inputs and outputs there may be a function of one example, written
     for JAX; `shared` are then the positions of the arguments that are given once. It is
@@ -178,9 +182,10 @@ def ragged(
     16.0
     """
     check_options("ragged", backend, rewrites, None)
-    check_packing(pad, batch, total, group)
+    check_packing(pad, batch, total, group, shard)
     options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
     options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
+    options |= {"shard": shard, "mesh": mesh}
     if not callable(inputs):
         shared_inputs: Any = shared
         return examples.ragged(

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -11,6 +12,7 @@ from graphc.errors import NOWHERE, GraphError, graph_error
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import DType, dtype_of
 
+Real = float  # which is also the name of a setting
 Casting = Literal["exact", "safe", "same_kind"]
 CASTINGS = ("exact", "safe", "same_kind")
 
@@ -55,15 +57,17 @@ class Config:
     `cache_dir` is a directory in which programs and executables are kept for other
     processes, or None, and `cache_bytes` the most that it takes, 2**32 (4 GiB): files
     that were not used for longest leave. `progress` is whether a terminal is told of a
-    compilation that takes seconds.
+    compilation that takes seconds. `process_wait` is how many seconds processes that
+    share a mesh wait for each other at a call, before it is an error: 300.
 
     Each is first what the environment says: GRAPHC_FLOAT, GRAPHC_DIMS, GRAPHC_CASTING,
-    GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_CACHE_BYTES, GRAPHC_PROGRESS (0 or 1).
+    GRAPHC_MAX_BYTES, GRAPHC_CACHE_DIR, GRAPHC_CACHE_BYTES, GRAPHC_PROGRESS (0 or 1),
+    GRAPHC_PROCESS_WAIT.
     """
 
     __slots__ = (  # and no other
         *("_cache_bytes", "_cache_dir", "_casting", "_float", "_max_bytes"),
-        *("_dims", "_progress"),
+        *("_dims", "_process_wait", "_progress"),
     )
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -73,6 +77,7 @@ class Config:
         self._casting: Casting = "safe"
         self._cache_dir: str | None = None
         self._cache_bytes = 2**32
+        self._process_wait = 300.0
         self._progress = True
         for name, read in _READ.items():
             variable = f"GRAPHC_{name.upper()}"
@@ -193,6 +198,19 @@ class Config:
         self._max_bytes = most
 
     @property
+    def process_wait(self) -> Real:
+        """The most seconds that processes wait for each other at a call."""
+        return self._process_wait
+
+    @process_wait.setter
+    def process_wait(self, seconds: object) -> None:
+        numeric = isinstance(seconds, (int, Real)) and not isinstance(seconds, bool)
+        if not numeric or not 0 < seconds < inf:  # type: ignore[operator]
+            problem = "process_wait is a number of seconds, above 0"
+            raise graph_error(problem, op="config", got=repr(seconds))
+        self._process_wait = Real(seconds)  # type: ignore[arg-type]
+
+    @property
     def progress(self) -> bool:
         """Whether a compilation that takes seconds is told on a terminal."""
         return self._progress
@@ -228,6 +246,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "max_bytes": int,
     "cache_dir": str,
     "cache_bytes": int,
+    "process_wait": Real,
     "progress": {"0": False, "1": True}.__getitem__,
 }
 _EXPECTED = {
@@ -235,6 +254,7 @@ _EXPECTED = {
     "float": "float16, float32, float64 or bfloat16",
     "max_bytes": "an integer, at least 16",
     "cache_bytes": "a number of bytes",
+    "process_wait": "a number of seconds, above 0",
     "progress": "0 or 1",
 }
 config = Config()

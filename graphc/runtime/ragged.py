@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.backends.program import Outputs
+from graphc.backends.sharding.across import on_each_host
 from graphc.control.loop_cse import merged
 from graphc.errors import (
     CallError,
@@ -33,6 +34,8 @@ from graphc.runtime.function import Function
 from graphc.transform.padding.ragged import RaggedGraph, batched
 from graphc.transform.padding.stretching import axes_maybe_one
 from graphc.transform.policies import Pad
+from graphc.transform.sharding.shards import Shard, Sharded
+from graphc.transform.sharding.spread import spread
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,8 @@ def ragged_graph(
     batch: int | None = None,
     backend: Backend = "jax",
     rewrites: Rules = DEFAULT,
+    shard: Shard | None = None,
+    mesh: object = None,
 ) -> "Ragged":
     """The compiled program of many examples of a graph."""
     _refuse_maybe_one(graph)
@@ -92,23 +97,28 @@ def ragged_graph(
     simple = rewritten(merged(graph), rewrites.unchecked().early()).graph
     stacked = batched(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
+    over_devices = None if shard is None else replace(shard, pad=shard.pad or rows)
     inner = function(
         stacked.graph.inputs,
         list(stacked.graph.outputs),
         backend=backend,
         rewrites=rewrites,
-        dims={symbol_dim(stacked.batch): rows},
+        dims={symbol_dim(stacked.batch): over_devices or rows},
         casting=casting,
+        mesh=mesh,
         unused="ignore",  # not every size is needed
     )
-    packing = Packing(group, batch)
+    packing = Packing(group, batch, shard is not None)
     options: dict[str, Any] = {"total": total, "pad": pad, "group": group}
     options |= {"batch": batch, "backend": backend, "rewrites": rewrites}
+    options |= {"shard": shard, "mesh": mesh}
     again = partial(ragged_graph, graph, structure, shared, casting, **options)
     return Ragged(stacked, inner, structure, strict, total, packing, again)
 
 
-def check_packing(pad: object, batch: object, total: object, group: object) -> None:
+def check_packing(
+    pad: object, batch: object, total: object, group: object, shard: object
+) -> None:
     """Raise GraphError for options of `ragged` that say nothing."""
     for name, flag in (("total", total), ("group", group)):
         if not isinstance(flag, bool):
@@ -120,6 +130,13 @@ def check_packing(pad: object, batch: object, total: object, group: object) -> N
         raise graph_error(problem, op="ragged", got=got, hint=hint)
     if batch is not None and (type(batch) is not int or batch < 1):
         raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
+    if shard is not None and not isinstance(shard, Shard):
+        raise graph_error(
+            "shard says along which axis of the mesh examples are spread",
+            op="ragged",
+            got=f"shard={shortened(repr(shard))}",
+            hint='shard=graphc.Shard("data"), mesh=graphc.mesh(data=4)',
+        )
 
 
 def _refuse_maybe_one(graph: Graph) -> None:
@@ -136,6 +153,7 @@ class Packing:
 
     group: bool
     batch: int | None
+    over_devices: bool = False
 
     def packs(self, sizes: NDArray, pad: Pad) -> list[list[int]]:
         """The numbers of the examples of each call; `sizes` has a row per example."""
@@ -199,7 +217,7 @@ class Ragged:
         self._check_room(sizes)
         parts = [
             (members, self._run(args, examples, sizes, members))
-            for members in self._packing.packs(sizes, self._pad)
+            for members in self._calls(examples, sizes)
         ]
         count = len(self._example.outputs)
         if self._total:
@@ -211,6 +229,22 @@ class Ragged:
                 for i, row in zip(members, rows, strict=True):
                     results[k][i] = row
         return self._structure.built(results)
+
+    def _calls(self, examples: list[list[Any]], sizes: NDArray) -> list[list[int]]:
+        """The examples of each call, in the order in which they are stacked."""
+        packs = self._packing.packs(sizes, self._pad)
+        if not self._packing.over_devices:
+            return packs
+        padded = self.function.plan.padded
+        assert padded is not None
+        policy = padded.policies[self._stacked_graph.batch]
+        assert isinstance(policy, Sharded)
+        devices = policy.mesh.size(policy.axis)
+        counts = [sum(x[i].size for x in examples) for i in range(len(sizes))]
+        return [
+            spread(members, counts, policy.capacity(len(members)) // devices)
+            for members in packs
+        ]
 
     def _check_room(self, sizes: NDArray) -> None:
         """Raise CallError where an example is larger than all capacities."""
@@ -288,7 +322,7 @@ class Ragged:
         if self._total:
             return [np.asarray(r) for r in results]
         return [
-            self._rows(value, axes, np.asarray(result), sizes[members])
+            self._rows(value, axes, self._on_host(result), sizes[members])
             for value, axes, result in zip(
                 self._example.outputs,
                 self._stacked_graph.one.ragged,
@@ -296,6 +330,12 @@ class Ragged:
                 strict=True,
             )
         ]
+
+    def _on_host(self, array: Any) -> NDArray:
+        """A result whose parts may be those of other processes."""
+        if getattr(array, "is_fully_addressable", True):
+            return np.asarray(array)
+        return np.asarray(on_each_host(self.function.jax, array, array.shape))
 
     def _pile(
         self, examples: list[list[Any]], members: list[int], sizes: dict[Symbol, int]

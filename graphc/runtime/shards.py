@@ -55,7 +55,15 @@ def mesh_for(
     if mesh is None and contradicting(options):
         return None
     _require_allowed(options, "gt.with_sharding and a mesh", "the mesh")
-    return device_mesh(mesh)
+    by_hand = device_mesh(mesh)
+    if by_hand is not None and by_hand.processes:
+        raise graph_error(
+            "a mesh over several processes is for sizes that are sharded",
+            op="function",
+            got=f"the mesh {by_hand}, gt.with_sharding alone",
+            hint=f"{_EXAMPLE} beside it, or a mesh of jax.local_devices()",
+        )
+    return by_hand
 
 
 def for_nothing(op: str, more: str = "") -> Exception:

@@ -109,12 +109,15 @@ def test_settings_come_from_the_environment():
     assert (config.max_bytes, config.progress, config.cache_dir) == (1024, False, None)
     assert configured(CACHE_DIR="/tmp/x").cache_dir == "/tmp/x"
     assert configured(PROGRESS="").progress is True
+    assert configured(PROCESS_WAIT="2.5").process_wait == 2.5
+    assert configured().process_wait == 300
 
 
 WRONG = {
     "FLOAT": ("int32", "cannot be 'int32'"),
     "CASTING": ("none", "expected: one of 'exact', 'safe', 'same_kind'"),
     "MAX_BYTES": ("much", "expected: an integer, at least 16"),
+    "PROCESS_WAIT": ("0", "expected: a number of seconds, above 0"),
     "PROGRESS": ("yes", "expected: 0 or 1"),
 }
 

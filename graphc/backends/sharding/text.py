@@ -9,7 +9,8 @@
     )
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
 
 from graphc.ir.graph.nodes import Value
 from graphc.transform.sharding.by_hand import MeshAxes
@@ -34,6 +35,12 @@ def mesh_lines(mesh: DeviceMesh) -> list[str]:
         "    spec = jax.sharding.PartitionSpec(*axes)",
         "    return jax.sharding.NamedSharding(MESH, spec)",
     ]
+
+
+def digest(functions: Iterable[Iterable[str]]) -> str:
+    """A number by which processes tell programs apart."""
+    text = "\n".join([line for function in functions for line in function])
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def sharding_text(axes: MeshAxes | None) -> str:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import jax
 
-from graphc.errors import GraphError, NoCompileError, check_function, graph_error
+from graphc.errors import (
+    GraphError,
+    NoCompileError,
+    check_function,
+    graph_error,
+    raise_of_processes,
+)
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import contents, jax_specs
 from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
@@ -143,10 +149,12 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> None:
         """Let calls like one that failed go the long way, which tells why.
 
-        Raises the error of a call that needs a compilation where there is to be none.
+        Raises those that are no fault of the program: a call needs a compilation where
+        there is to be none, or processes differ.
         """
         if isinstance(error, NoCompileError):
             raise self._refused(error, args, named) from None
+        raise_of_processes(error)
         self._known.forget(args, named)
 
     def _remember(
@@ -237,7 +245,8 @@ class JitFunction(SizedFunction[JaxFamily]):
                 results_of_run = run(*call.leaves)
             except NoCompileError:
                 raise
-            except GraphError:
+            except GraphError as error:
+                raise_of_processes(error)
                 family.failed(sizes)
             else:
                 results = family.results(sizes, results_of_run)

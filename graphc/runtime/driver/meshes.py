@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error, shortened
+from graphc.ir.config import config
 from graphc.transform.sharding.layout import without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
 
@@ -53,7 +55,7 @@ def _require_devices(needed: int, present: int, op: str) -> None:
 def device_mesh(declared: Any, op: str = "function") -> DeviceMesh | None:
     """The mesh that is `declared`, or else the one of `jax.set_mesh`, as plain data.
 
-    Raises GraphError for what is no mesh of devices of this process.
+    Raises GraphError for what is no mesh of devices, some of them of this process.
     """
     jax = importlib.import_module("jax")
     if isinstance(declared, DeviceMesh):
@@ -71,21 +73,25 @@ def device_mesh(declared: Any, op: str = "function") -> DeviceMesh | None:
             hint="mesh=graphc.mesh(data=4), or jax.make_mesh((4,), ('data',))",
         )
     devices = [*declared.devices.flat]
-    if any(d.process_index != jax.process_index() for d in devices):
+    processes = tuple(sorted({d.process_index for d in devices}))
+    if jax.process_index() not in processes:
         raise graph_error(
-            "the mesh has devices of other processes, which cannot be shared yet",
+            "the mesh has devices of other processes, and none of this one",
             op=op,
-            got=str(declared),
-            hint="a mesh of jax.local_devices() alone",
+            got=f"{declared}, in process {jax.process_index()}",
+            hint="a mesh of jax.devices(), or of jax.local_devices() alone",
         )
     platform = devices[0].platform
     everywhere = jax.devices(platform)
     default = platform == jax.devices()[0].platform
     places = tuple(everywhere.index(device) for device in devices)
     sizes = tuple(declared.devices.shape)
-    return DeviceMesh(
+    mesh = DeviceMesh(
         tuple(declared.axis_names), sizes, places, "" if default else platform
     )
+    if len(processes) == 1:
+        return mesh
+    return replace(mesh, processes=processes, wait=config.process_wait)
 
 
 def require_present(mesh: DeviceMesh) -> None:

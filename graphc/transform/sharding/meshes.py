@@ -12,13 +12,17 @@ class DeviceMesh:
     """Devices of one platform, in rows: axes have names and sizes.
 
     `devices` are positions among the devices of the platform, in the order of the mesh,
-    so that other processes know them too. No platform is that of JAX's default.
+    so that other processes know them too. No platform is that of JAX's default. Where
+    the devices are those of several `processes`, these wait for each other at calls, so
+    many seconds at most.
     """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
     devices: tuple[int, ...]
     platform: str = ""
+    processes: tuple[int, ...] = ()
+    wait: float = 0
 
     def __post_init__(self) -> None:
         assert len(self.names) == len(self.sizes)

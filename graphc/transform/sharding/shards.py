@@ -7,7 +7,7 @@ from typing import Any
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Node
-from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import Capacities
@@ -136,7 +136,8 @@ def mesh_of(dims: Any) -> DeviceMesh | None:
 
 
 def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sharded:
-    got = f"dims={{{key if isinstance(key, str) else shown_name(key)!r}: {shard!r}}}"
+    name = key if isinstance(key, (str, Dim)) else shown_name(key)
+    got = f"dims={{{str(name)!r}: {shard!r}}}"
     if mesh is None:
         raise graph_error(
             "there is no mesh to shard over",

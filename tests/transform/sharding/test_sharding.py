@@ -11,6 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.runtime import shards
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import sharded_dims
 from tests.on_devices import on_devices
@@ -251,8 +252,21 @@ def test_devices_of_other_processes(monkeypatch):
     mesh = graphc.mesh(data=1)
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     lines = refusal(lambda: sharded(mesh=mesh))
-    assert lines[0] == (
-        "function: the mesh has devices of other processes, which cannot be shared yet"
+    assert lines == [
+        "function: the mesh has devices of other processes, and none of this one",
+        "  got: Mesh('data': 1, axis_types=(Auto,)), in process 1",
+        "  hint: a mesh of jax.devices(), or of jax.local_devices() alone",
+    ]
+
+
+def test_a_mesh_over_several_processes_without_sizes_that_are_sharded(monkeypatch):
+    """Their programs are not padded, and so not agreed on before a call."""
+    several = DeviceMesh(("data",), (2,), (0, 1), processes=(0, 1))
+    monkeypatch.setattr(shards, "device_mesh", lambda mesh: several)
+    x = gt.tensor("x", "float32", (4,))
+    f = lambda: graphc.function([x], gt.with_sharding(x, ("data",)), mesh=several)
+    assert refusal(f)[0] == (
+        "function: a mesh over several processes is for sizes that are sharded"
     )
 
 

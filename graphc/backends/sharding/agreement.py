@@ -1,0 +1,84 @@
+"""Calls that several processes make together: they agree on them before they run.
+
+Devices of processes that run different programs, or one program on arrays of different
+sizes, wait for each other or compute nonsense. So each process tells the first one what
+it calls, by the key-value store of `jax.distributed`, and all get the same answer.
+"""
+
+import time
+from typing import Any
+
+
+def agree_between(
+    jax: Any, error: Any, processes: Any, seconds: Any, program: Any, arguments: Any
+) -> None:
+    """Printed into programs: go on where all processes make this call, alike.
+
+    Raises `error` in all of them where one differs, or has not come after so many
+    seconds. In transformations of JAX there is no call yet.
+    """
+    if any(isinstance(a, jax.core.Tracer) for a in arguments.values()):
+        return
+    store = jax._src.distributed.global_state.client
+    rank, first = jax.process_index(), processes[0]
+    group = f"graphc/{'-'.join(map(str, processes))}"
+    call = store.key_value_increment(f"{group}/calls/{rank}", 1)
+    here = f"{group}/{call}/"
+    lines = [f"{name}: {as_told(a)}" for name, a in arguments.items()]
+    told = "\n".join([f"program: {program}", *lines])
+    if rank != first:
+        store.key_value_set(f"{here}{rank}", told)
+        answer = when_told(store, f"{here}answer", seconds + 10)
+        if answer is None:
+            answer = f"process {first} has not come to call {call}"
+    else:
+        answer = answer_of(store, processes, here, told, seconds, call)
+        store.key_value_set(f"{here}answer", answer)
+        store.key_value_delete(f"{group}/{call - 1}/")  # which all have read
+    if answer:
+        raise error(answer, kind="process")
+
+
+def as_told(argument: Any) -> str:
+    """Printed into programs: what must be the same in all processes."""
+    if not hasattr(argument, "shape"):
+        return repr(argument)
+    return f"{argument.dtype}[{', '.join(map(str, argument.shape))}]"
+
+
+def answer_of(
+    store: Any, processes: Any, here: str, told: str, seconds: Any, call: Any
+) -> str:
+    """Printed into programs: the first difference between processes, "" for none."""
+    until = time.monotonic() + seconds
+    first, *others = processes
+    answer = ""
+    for rank in others:
+        theirs = when_told(store, f"{here}{rank}", until - time.monotonic())
+        if theirs is None:
+            return f"process {rank} has not come to call {call} within {seconds} s"
+        pairs = zip(told.splitlines(), theirs.splitlines())  # noqa: B905
+        differing = [(ours, other) for ours, other in pairs if ours != other]
+        if differing and not answer:
+            ours, other = differing[0]
+            answer = f"process {first} has {ours}, and process {rank} has {other}"
+            if ours.startswith("program: "):
+                answer = f"processes {first} and {rank} call different programs"
+    return answer
+
+
+def when_told(store: Any, key: str, seconds: Any) -> Any:
+    """Printed into programs: the text of a key, None if it is not there in time.
+
+    The user may interrupt: no wait takes more than a second.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        left = max(until - time.monotonic(), 0)
+        try:
+            return store.blocking_key_value_get(key, int(min(left, 1) * 1000) + 1)
+        except Exception as problem:
+            if "DEADLINE_EXCEEDED" not in str(problem):
+                raise
+            if not left:
+                return None

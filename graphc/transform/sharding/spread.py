@@ -1,0 +1,26 @@
+"""Examples of different sizes spread over devices, which have so many rows each."""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+
+def spread(members: Sequence[int], counts: Sequence[int], rows: int) -> list[int]:
+    """The examples in an order in which devices have about as many elements.
+
+    `counts` are the elements of each, and devices take `rows` of them in turn. The
+    largest is placed first, each where the fewest elements are and a row is free.
+
+    >>> spread([0, 1, 2, 3], [9, 8, 1, 2], 2)
+    [0, 2, 1, 3]
+    """
+    devices = -(-len(members) // max(rows, 1))
+    placed: list[list[int]] = [[] for _ in range(devices)]
+    room = [min(rows, len(members) - k * rows) for k in range(devices)]
+    free = [(0, k) for k in range(devices)]
+    heapify(free)
+    for i in sorted(members, key=lambda i: -counts[i]):
+        elements, device = heappop(free)
+        placed[device].append(i)
+        if len(placed[device]) < room[device]:
+            heappush(free, (elements + counts[i], device))
+    return [i for here in placed for i in here]

@@ -1,0 +1,187 @@
+"""Several processes that share a mesh: results of one, and errors in bounded time."""
+
+import os
+import re
+import time
+
+import numpy as np
+
+from tests.on_processes import on_processes, processes_ended
+from tests.transform.sharding import lines_on_processes
+
+AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
+
+STEP = """
+import os, sys
+import numpy as np
+import graphc, graphc.tensor as gt
+
+graphc.config.process_wait = 3
+mesh = graphc.mesh(data=jax.device_count())
+S = jax.NamedSharding(mesh, jax.P("data"))
+x, t = gt.tensor("x", "float32", ("batch", 3)), gt.tensor("t", "float32", ("batch",))
+w = gt.tensor("w", "float32", (3,))
+y = gt.tanh(x @ w)
+loss = gt.mean((y - t) ** 2)
+dims = {"batch": graphc.Shard("data", graphc.Pad(minimum=8))}
+outputs = [loss, w - 0.1 * graphc.grad(loss, w), y, x[t > 0]]
+f = graphc.function([x, t, w], outputs, dims=dims, mesh=mesh)
+one = graphc.function([x, t, w], outputs, dims="pad")
+
+def arguments(batch):
+    rng = np.random.default_rng(batch)
+    return [rng.normal(size=s).astype("float32") for s in ((batch, 3), (batch,), (3,))]
+
+def told(call):
+    try:
+        call()
+    except graphc.CallError as error:
+        assert error.kind == "process"
+        print(str(error).splitlines()[0])
+"""
+
+EQUAL = """
+def compare(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-5, atol=1e-6)
+
+def whole(a):
+    return jax.device_put(a, jax.NamedSharding(mesh, jax.P()))
+
+for batch in (5, 8, 13, 0, 1, 16):
+    args = arguments(batch)
+    ours = f(*args)
+    compare([ours[0], ours[1], whole(ours[2]), ours[3]], one(*args))
+    assert ours[2].sharding.spec == (jax.P("data") if batch % 4 == 0 else jax.P())
+print(len(f.stats().compilations), "compilations")
+for batch in (4, 8, 12):  # rows of each process, which are fewer than a capacity, too
+    x, t, w = arguments(batch)
+    here = slice(RANK * batch // 2, (RANK + 1) * batch // 2)
+    rows, ts = (jax.make_array_from_process_local_data(S, a[here]) for a in (x, t))
+    assert rows.shape == (batch, 3)
+    value, after, _, _ = f(rows, ts, w)
+    compare([value, after], one(x, t, w)[:2])
+    value, again, _, _ = f(rows, t, after)  # parameters on the mesh stay there
+    assert again.sharding.device_set == set(jax.devices())
+(reduced,) = [c for c in f.collectives({"batch": 13}) if c.segment == 0]
+assert (reduced.kind, reduced.bytes) == ("all-reduce", 24), reduced
+"""
+
+
+def test_two_processes_compute_what_one_does():
+    outs = on_processes(2, STEP + EQUAL, devices=2)
+    assert all(re.search(r"^\d+ compilations$", out, re.M) for out in outs)
+
+
+JIT = """
+import jax.numpy as jnp
+shards = {"batch": graphc.Shard("data")}
+
+@graphc.jit(shapes="batch d, d", dims=shards, mesh=mesh)
+def step(x, w):
+    loss = lambda w: jnp.mean(jnp.tanh(x @ w) ** 2)
+    value, slope = jax.value_and_grad(loss)(w)
+    return {"loss": value, "w": w - 0.1 * slope}
+
+for batch in (5, 8):
+    x, _, w = arguments(batch)
+    found = step(x, w)
+    np.testing.assert_allclose(found["loss"], np.mean(np.tanh(x @ w) ** 2), rtol=1e-5)
+told(lambda: step(arguments(5 + RANK)[0], arguments(5)[2]))
+again = step(*arguments(6)[::2])
+path = f"{FOLDER}/saved_{RANK}.py"
+f.save(path)
+import runpy
+program = runpy.run_path(path)
+values = program["program"](*arguments(5))
+np.testing.assert_allclose(np.asarray(values[0]), one(*arguments(5))[0], rtol=1e-5)
+try:
+    program["program"](*arguments(5 + RANK))
+except program["ProgramError"] as error:
+    print(error)
+"""
+
+
+def test_functions_of_jax_and_saved_texts(tmp_path):
+    outs = on_processes(2, f"FOLDER = {str(tmp_path)!r}\n{STEP}{JIT}")
+    for out in outs:
+        lines = [line for line in out.splitlines() if "process" in line]
+        assert lines[0].endswith("and process 1 has x: float32[6, 3]")
+        assert lines[1] == (
+            "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
+        )
+
+
+DIFFERENT = """
+told(lambda: f(*arguments(5 + RANK)))
+v = gt.tensor("v", "float32", ("m",))
+g = graphc.function([x, v], gt.sum(x) * gt.sum(v), dims=dims, mesh=mesh)
+told(lambda: g(arguments(5)[0], np.zeros(3 + RANK, "float32")))
+other = graphc.function([x, t, w], outputs[::2], dims=dims, mesh=mesh)
+told(lambda: (other if RANK else f)(*arguments(5)))
+assert f(*arguments(8))[2].shape == (8,)  # and all go on
+if RANK == 0:
+    told(lambda: f(*arguments(5)))
+"""
+
+
+def test_processes_that_differ_are_told_so_at_once():
+    """Sizes, replicated arguments, programs, and a call that one alone makes."""
+    sizes = "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
+    whole = "process 0 has v: float32[3], and process 1 has v: float32[4]"
+    programs = "processes 0 and 1 call different programs"
+    alone = "process 1 has not come to call 5 within 3 s"
+    first, second = on_processes(2, STEP + DIFFERENT)
+    lines = [line for line in first.splitlines() if "process" in line]
+    assert lines == [sizes, whole, programs, alone]
+    lines = [line for line in second.splitlines() if "process" in line]
+    assert lines == [sizes, whole, programs]
+
+
+KILLED = """
+f(*arguments(8))
+if RANK == 2:
+    os._exit(9)
+print("go on")
+while True:
+    f(*arguments(8))[1].block_until_ready()
+"""
+
+
+def test_one_killed_process_ends_the_others():
+    """Within `process_wait`, and what JAX itself waits for processes that left."""
+    start = time.monotonic()
+    ended = processes_ended([STEP + KILLED] * 4)
+    assert time.monotonic() - start < 60
+    assert ended[2].code == 9
+    for one in (ended[0], ended[1], ended[3]):
+        assert one.code not in (0, 9) and "go on" in one.out
+        known = (
+            "CallError: process 2 has not come to call 2 within 3 s",
+            "The following tasks are unhealthy",
+            "Connection closed by peer",
+        )
+        assert any(text in one.error for text in known), one.error
+
+
+def epoch(folder, first, last):
+    call = f"main({str(folder)!r}, {first}, {last})"
+    return f"from tests.transform.sharding.lines_on_processes import main\n{call}"
+
+
+def test_an_epoch_of_ragged_lines_and_a_restart_on_fewer_processes(tmp_path):
+    """Four processes train and write; two go on; one alone has the same losses."""
+    half = lines_on_processes.STEPS // 2 if not AT_LENGTH else 12
+    whole = lines_on_processes.STEPS if not AT_LENGTH else 0
+    outs = on_processes(4, epoch(tmp_path, 0, half))
+    assert all(f"{half} steps 1 compilations" in out for out in outs)
+    outs = on_processes(2, epoch(tmp_path, half, whole))
+    example, batch, parts = lines_on_processes.training(1)
+    p = lines_on_processes.start(example)
+    count = whole or len(parts)
+    _, losses = lines_on_processes.trained(batch, parts, p, 0, count)
+    for ranks, last, there in ((4, half, losses[:half]), (2, count, losses[half:])):
+        for rank in range(ranks):
+            ours = np.load(tmp_path / f"losses_{last}_{rank}.npy")
+            np.testing.assert_allclose(ours, there, rtol=1e-4)
