@@ -33,7 +33,7 @@ from graphc.importers.jax.call.typed import (
 )
 from graphc.importers.jax.call.unread import stand_ins
 from graphc.importers.jax.call.way_out import tell_way_out
-from graphc.importers.jax.jit_options import JitOptions, check_of_jax
+from graphc.importers.jax.jit_options import JitOptions
 from graphc.importers.jax.read.settings import (
     guards_transfers,
     runs_plainly,
@@ -421,17 +421,13 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
     """
-    check_of_jax(of_jax)
-    jit_options = JitOptions(
-        numbers_of(static_argnums), texts_of(static_argnames), of_jax
-    )
+    jit_options = JitOptions.read(static_argnums, static_argnames, of_jax)
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
     options = _on_mesh(options, mesh, jit_options.reason)
     check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
-    make = partial(
-        _FRONTENDS[frontend], jit_options=jit_options, shapes=shapes, options=options
-    )
+    front = _FRONTENDS[frontend]
+    make = partial(front, jit_options=jit_options, shapes=shapes, options=options)
     return _decorator(make) if function is None else _decorator(make)(function)
 
 

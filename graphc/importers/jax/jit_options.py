@@ -8,7 +8,14 @@ import jax
 
 from graphc.errors import graph_error
 from graphc.importers.jax.call.typed import Choices
-from graphc.importers.jax.trace.arguments import StaticNumbers, Texts
+from graphc.importers.jax.trace.arguments import (
+    Positional,
+    StaticNames,
+    StaticNumbers,
+    Texts,
+    numbers_of,
+    texts_of,
+)
 from graphc.ir.namespace import misspelled
 
 OF_PROGRAMS = ("in_shardings", "out_shardings", "device", "compiler_options")
@@ -22,6 +29,17 @@ class JitOptions:
     static_argnums: StaticNumbers | None
     static_argnames: Texts | None
     others: Mapping[str, Any]
+
+    @classmethod
+    def read(
+        cls, numbers: Positional, names: StaticNames, of_jax: Mapping[str, object]
+    ) -> "JitOptions":
+        """The options as they are written: static arguments, and those for JAX.
+
+        Raises TypeError for what is no option of `jax.jit`, GraphError for no device.
+        """
+        _check(of_jax)
+        return cls(numbers_of(numbers), texts_of(names), of_jax)
 
     def jitted(self, function: Callable[..., object]) -> Any:
         """The function as JAX jits it."""
@@ -44,8 +62,7 @@ class JitOptions:
         return f"programs for many sizes have no {', '.join(names)}" if names else ""
 
 
-def check_of_jax(of_jax: Mapping[str, object]) -> None:
-    """Raise TypeError for what is no option of `jax.jit`, GraphError for no device."""
+def _check(of_jax: Mapping[str, object]) -> None:
     for name in of_jax.keys() - set(OF_JAX):
         close = misspelled(name, [*Choices.__annotations__, *OF_JAX])
         raise TypeError(f"jit() got an unexpected keyword argument {name!r}{close}")
