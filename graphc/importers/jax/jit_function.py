@@ -45,8 +45,6 @@ from graphc.importers.jax.trace.arguments import (
     JaxCall,
     Positional,
     StaticNames,
-    numbers_of,
-    texts_of,
 )
 from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
 from graphc.importers.jax.trace.tracing import Spec, is_array
