@@ -288,3 +288,16 @@ def test_gradients_see_rules_and_keep_their_values():
 def test_every_rule_says_what_it_does():
     assert all(rule.doc for rule in REDUCTION)
     assert not any(rule.exact for rule in REDUCTION)
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+def test_rows_that_are_all_alike_need_no_tiles(backend, dims):
+    x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
+    part = x[:k]
+    gradient = graphc.grad((part[:, None] * part).sum(0).sum(), x)  # of a broadcast 1
+    f = graphc.function([x, k], gradient, backend=backend, dims=dims)
+    for n, count in ((6, 3), (300, 200), (4, 0), (1, 1)):
+        array = np.linspace(-1, 1, n, dtype="float32")
+        expected = np.where(np.arange(n) < count, 2 * array[:count].sum(), 0)
+        np.testing.assert_allclose(f(array, count), expected, rtol=1e-3, atol=1e-3)

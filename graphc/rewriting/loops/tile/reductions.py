@@ -163,15 +163,20 @@ class _Rebuilt:
         if any(
             v in self._waiting and v not in self._new for n in needed for v in n.outputs
         ):
-            for value in region.left:
-                del self._waiting[value]
+            self._give_up(region)
             return
         for node in needed:
             self._renew(node)
         with standing_at(region.seed.node.place.plain):
             replacements = self._made(region)
+        if not replacements:
+            self._give_up(region)
         self._new.update(replacements)
         self.pairs += replacements.items()
+
+    def _give_up(self, region: TileConsumers) -> None:
+        for value in region.left:
+            del self._waiting[value]
 
     def _behind(self, values: Iterable[Value], at: Node) -> list[Node]:
         """The nodes after `at` on which values depend, of those of large values."""
@@ -186,8 +191,14 @@ class _Rebuilt:
         return ancestors(filter(is_later, values), later)
 
     def _made(self, region: TileConsumers) -> dict[Value, Value]:
-        """Replacements of the live-out values of a region, by a tiled loop."""
+        """Replacements of the live-out values of a region, by a tiled loop.
+
+        There are none where it neither reads rows nor carries anything from tile to
+        tile: nothing would tell how many rows a tile has.
+        """
         blocks = Blocks(region, self._known)
+        if not blocks.start and not blocks.given:
+            return {}
         products = any(node.primitive in PRODUCTS for node in region.nodes)
         large = [p for p in region.producers.made if p[0] in region.facts.large]
         ends, ys = F._run_blocks(
