@@ -78,19 +78,17 @@ class JitFunction(SizedFunction[JaxFamily]):
     def __init__(
         self,
         function: Callable[..., Any],
-        jit_options: JitOptions,
+        as_jax: JitOptions,
         shapes: Any,
         options: Options,
     ) -> None:
-        arguments = Arguments(
-            function, jit_options.static_argnums, jit_options.static_argnames
-        )
+        arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
         super().__init__(function, arguments, shapes, options)
         planned = self._planned
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
-        self._exact = jit_options.jitted(named)
-        self._plain = jit_options.jitted(function)
-        self._jit_options = jit_options
+        self._exact = as_jax.jitted(named)
+        self._plain = as_jax.jitted(function)
+        self._as_jax = as_jax
         self._varies = shapes is not None
         self._known = KnownCalls()
         self._placements = stance.Placements()
@@ -98,7 +96,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._choose_routes()
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return self._function, (self._jit_options, self._shapes, self._options)
+        return self._function, (self._as_jax, self._shapes, self._options)
 
     def _choose_routes(self) -> None:
         """Let JAX dispatch what is compiled exactly."""
@@ -119,7 +117,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
     def _call(self, /, *args: object, **named: object) -> Any:
-        """A call where JAX does not dispatch: it is told not to compile, or changed."""
+        """A call where JAX does not dispatch: it is not to compile, or has changed."""
         if runs_plainly():
             self._plainly += 1
             return self._function(*args, **named)
@@ -258,7 +256,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     ) -> OnLeaves | None:
         """The run by the first program; None where it does not do this call."""
         first = family.first_for(program, shapes_of(specs))
-        if first is None or self._jit_options.donates:
+        if first is None or self._as_jax.donates:
             return None
         unread = stand_ins(call.leaves, specs, first.sizes)
         if unread is None:
@@ -294,17 +292,15 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> JaxFamily:
         description = self._function, form, specs, self._shapes, self._options
         guarded = GUARDED if guards_transfers() else ""
-        family = JaxFamily(*description, withheld=self._jit_options.reason or guarded)
-        family.keeps = self._jit_options.donates
+        family = JaxFamily(*description, withheld=self._as_jax.reason or guarded)
+        family.keeps = self._as_jax.donates
         return family
 
     _contents = staticmethod(contents)
 
     def _asked(self, call: JaxCall) -> Asked:
-        if self._jit_options.reason:
-            raise graph_error(
-                self._jit_options.reason, op="export", hint="leave them out"
-            )
+        if self._as_jax.reason:
+            raise graph_error(self._as_jax.reason, op="export", hint="leave them out")
         return super()._asked(call)
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
@@ -419,13 +415,13 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
     """
-    jit_options = JitOptions.read(static_argnums, static_argnames, of_jax)
+    as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
-    options = _on_mesh(options, mesh, jit_options.reason)
+    options = _on_mesh(options, mesh, as_jax.reason)
     check_frontend(frontend)
     check_choices(options, shapes, counts=frontend == "numpy")
     front = _FRONTENDS[frontend]
-    make = partial(front, jit_options=jit_options, shapes=shapes, options=options)
+    make = partial(front, as_jax=as_jax, shapes=shapes, options=options)
     return _decorator(make) if function is None else _decorator(make)(function)
 
 
@@ -455,19 +451,15 @@ def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
 
 def _of_numpy(
     function: Callable[..., object],
-    jit_options: JitOptions,
+    as_jax: JitOptions,
     shapes: object,
     options: Options,
 ) -> NumpyFunction:
-    if jit_options.others:
-        got = ", ".join(
-            f"{name}={option}" for name, option in jit_options.others.items()
-        )
+    if as_jax.others:
+        got = ", ".join(f"{name}={option}" for name, option in as_jax.others.items())
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
-    arguments = Arguments(
-        function, jit_options.static_argnums, jit_options.static_argnames
-    )
+    arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
     return NumpyFunction(function, arguments, shapes, options)
 
 

@@ -145,29 +145,18 @@ def origins(size: Size) -> "list[Value]":
 class Value(Operators, Methods):
     """One output of a node: a symbolic tensor.
 
-    Operators and methods build new values. `==` compares element by element, as in
-    NumPy; identity (`is`, dictionary keys) is what the compiler itself uses.
-
-    `sizes` are its elements, where these are known as sizes. `derivation` is how a
-    gradient came about that can be derived in another way as well.
+    Operators and methods build new values, `==` as well; the compiler itself compares
+    by identity. A gradient that can be derived in two ways has its `derivation`.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_symbol",
-        "derivation",
-        "index",
-        "node",
-        "sizes",
-        "type",
-    )
+    __slots__ = "__weakref__", "_symbol", "derivation", "index", "node", "sizes", "type"
 
     def __init__(self, node: Node, index: int, type: TensorType) -> None:
         self.node = node
         self.index = index
         self.type = type
         self.sizes: np.ndarray[Any, Any] | None = None
-        self.derivation: object | None = None
+        self.derivation: object = None
         self._symbol: Symbol | None = None
 
     @property

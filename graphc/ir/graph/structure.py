@@ -5,7 +5,7 @@ same operands, in whatever order they were made and whatever their symbols are c
 Sharing, rolling, patterns, `block` and the importers compare graphs by it.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from graphc.ir.graph.bodies import Body
@@ -74,6 +74,44 @@ def param_form(param: object) -> Hashable:
     if not all([isinstance(body, Body) for body in bodies]):
         return param
     return tuple([GraphReading(EXACT, b.inputs, {}, b).form(b.outputs) for b in bodies])
+
+
+def with_operands(
+    labels: Mapping[Node, int], nodes: Iterable[Node], rounds: int
+) -> dict[Node, int]:
+    """Labels of nodes that tell also what they take, so many nodes back.
+
+    Nodes that are not among these keep their labels.
+    """
+    known, nodes = dict(labels), list(nodes)
+    for _ in range(rounds):
+        known |= {
+            n: hash((known[n], *[(known[v.node], v.index) for v in n.inputs]))
+            for n in nodes
+        }
+    return known
+
+
+def users_alike(
+    first: Node,
+    value: Value,
+    others: Iterable[Node],
+    users: Mapping[Value, Sequence[Node]],
+    is_alike: Callable[[int, Node], bool],
+) -> tuple[Node, ...] | None:
+    """The nodes that do in each part of a graph what `first` does in the first one.
+
+    `first` uses `value`; `others` are the nodes of the other parts in whose place the
+    node of `value` is. `is_alike` tells of a user in a part whether it does the same.
+    """
+    nodes = [first]
+    for part, node in enumerate(others, 1):
+        candidates = users.get(node.outputs[value.index], ())
+        user = next((user for user in candidates if is_alike(part, user)), None)
+        if user is None:
+            return None
+        nodes.append(user)
+    return tuple(nodes) if len(set(nodes)) == len(nodes) else None
 
 
 class GraphReading:

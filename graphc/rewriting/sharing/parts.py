@@ -20,7 +20,7 @@ from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import EMISSION
-from graphc.ir.graph.structure import kind_of
+from graphc.ir.graph.structure import kind_of, users_alike, with_operands
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import is_integer
@@ -233,11 +233,7 @@ class _PartSearch:
         ]
         outer = dict.fromkeys(self.nodes, -1)  # whatever is taken from there
         labels = outer | {node: self.kinds[node] for node in inner}
-        for _ in range(rounds):
-            labels = outer | {
-                n: hash((labels[n], *[(labels[v.node], v.index) for v in n.inputs]))
-                for n in inner
-            }
+        labels = with_operands(labels, inner, rounds)
         groups: dict[int, list[Node]] = defaultdict(list)
         for node in inner:
             groups[labels[node]].append(node)
@@ -386,17 +382,20 @@ class _Walk:
         kind = self._search.kinds.get(first)
         if kind is None or not self._does_same(first, first, 0, firsts):
             return None
-        alike = [first]
-        for i, node in enumerate(nodes[1:], 1):
+        search = self._search
+
+        def is_alike(part: int, user: Node) -> bool:
+            same = search.kinds.get(user) == kind
+            return same and self._does_same(first, user, part, firsts)
+
+        others = self._visited(nodes[1:])
+        return users_alike(first, value, others, search.users, is_alike)
+
+    def _visited(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """The nodes, each counted as it is asked for."""
+        for node in nodes:
             self._search.visits -= 1
-            for user in self._search.users.get(node.outputs[value.index], ()):
-                is_alike = self._search.kinds.get(user) == kind
-                if is_alike and self._does_same(first, user, i, firsts):
-                    alike.append(user)
-                    break
-            else:
-                return None
-        return tuple(alike) if len(set(alike)) == len(alike) else None
+            yield node
 
     def _does_same(
         self, first: Node, user: Node, part: int, firsts: Sequence[int]

@@ -20,7 +20,7 @@ from typing import Any
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.structure import kind_of
+from graphc.ir.graph.structure import kind_of, users_alike, with_operands
 from graphc.ir.graph.walk import operands
 from graphc.ops.effects.assertions import ASSERT
 from graphc.ops.indexing.basic import BASIC_INDEX
@@ -207,14 +207,9 @@ class BlockSearch:
         labels = {
             node: hash((self.kinds[node], node.primitive)) for node in self.nodes
         }
-        slices = dict.fromkeys(self._slices, hash("slice"))
-        for _ in range(rounds):
-            known = labels | slices
-            labels = {
-                n: hash((known[n], *((known[v.node], v.index) for v in n.inputs)))
-                for n in self.nodes
-            }
-        return labels | slices
+        labels |= dict.fromkeys(self._slices, hash("slice"))
+        inner = [node for node in self.nodes if node not in self._slices]
+        return with_operands(labels, inner, rounds)
 
     def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
         """The longest chain of blocks of which some nodes are last, if there is one."""
@@ -389,17 +384,11 @@ class _Matching:
         kind = self._kinds.get(first)
         if kind is None or first in self._inside:
             return None
-        counterparts = [first]
-        for block, node in enumerate(nodes[1:], 1):
-            for user in self._search.users.get(node.outputs[value.index], ()):
-                if self._kinds[user] == kind and self._does_same(first, user, block):
-                    counterparts.append(user)
-                    break
-            else:
-                return None
-        return (
-            tuple(counterparts) if len(set(counterparts)) == len(counterparts) else None
-        )
+
+        def is_alike(block: int, user: Node) -> bool:
+            return self._kinds[user] == kind and self._does_same(first, user, block)
+
+        return users_alike(first, value, nodes[1:], self._search.users, is_alike)
 
     def _does_same(self, first: Node, user: Node, block: int) -> bool:
         """Whether a node takes in a block what `first` takes in the first one."""

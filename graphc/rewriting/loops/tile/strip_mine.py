@@ -8,6 +8,7 @@ the outputs of one chunk are materialised at a time.
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 from graphc.analysis.cost import CPU, DeviceCosts
@@ -15,8 +16,6 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors, operands
-from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.axis_rules import operand_axes
 from graphc.rewriting.loops.find.producers import UsersOf
@@ -33,14 +32,8 @@ from graphc.rewriting.loops.fuse.outer_products import (
     kept_values,
     outer_values,
 )
-from graphc.rewriting.loops.tile.codegen import Blocks, StepResult, bytes_of_one
-from graphc.rewriting.loops.tile.strip_mine_pair import (
-    Both,
-    Limits,
-    first_place,
-    loop_back,
-    next_place,
-)
+from graphc.rewriting.loops.tile.chunks import Limits, ScanInChunks
+from graphc.rewriting.loops.tile.strip_mine_pair import Both, loop_back
 from graphc.rewriting.loops.tile.tile_consumers import GraphFacts, TileConsumers
 
 
@@ -123,7 +116,9 @@ def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
     some = region.reductions or region.shown
     if stacks or not some or not (loop.sequences or region.producers.given):
         return {}
-    return _made(loop, region, limits)
+    chunks = ScanInChunks(loop, region)
+    large = [p for p in region.producers.made if p[0] in facts.large]
+    return chunks.run(chunks.extent(large, replace(limits, few=0)))[0]
 
 
 def _facts(
@@ -167,42 +162,3 @@ def _row_axis(node: Node, large: Large) -> int | None:
         if any(x in large and a == large[x].rows[0] for x, a in pairs):
             return axis
     return None
-
-
-def _made(loop: Loop, region: TileConsumers, limits: Limits) -> dict[Value, Value]:
-    """Replacements of the final carries, and of live-out values of the consumers."""
-    blocks, count = Blocks(region, lambda v: v), loop.carries
-    first = first_place(loop)
-    behind = count + len(first)
-
-    def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
-        split = len(loop.sequences)
-        place, limit = next_place(loop, carry[count:behind], steps)
-        ends, stacked = F._run_scan(
-            loop.step,
-            carry[:count],
-            tiles[:split],
-            steps,
-            loop.reverse,
-            count=limit,
-            unroll=loop.node.params["unroll"],
-        )
-        pairs = zip(loop.stacked, stacked, strict=True)
-        stacked_tiles = {(v, region.stream.whole): x for v, x in pairs}
-        after, left = blocks.step(carry[behind:], tiles[split:], steps, stacked_tiles)
-        return [*ends, *place, *after], left
-
-    large = [p for p in region.producers.made if p[0] in region.facts.large]
-    ends, ys = F._run_blocks(
-        step,
-        [*loop.first, *first, *blocks.start],
-        [*((v, 0) for v in loop.sequences), *blocks.given],
-        blocks.axes,
-        length=loop.length,
-        each=bytes_of_one([*large, *((v, region.stream.whole) for v in loop.stacked)]),
-        most=limits.most,
-        least=limits.least,
-        reverse=loop.reverse,
-    )
-    replacements = blocks.end(ends[behind:], ys)
-    return replacements | dict(zip(loop.ends, ends, strict=False))

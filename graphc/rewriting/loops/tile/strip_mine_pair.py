@@ -9,11 +9,9 @@ loop are kept instead, and no step is recomputed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from graphc.ir.graph.bodies import runs_in_python
-from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import for_sizes, region_between, replayed
 from graphc.ir.graph.walk import operands
@@ -25,23 +23,15 @@ from graphc.rewriting.loops.find.affine_reads import View
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.find.scan_view import Loop
 from graphc.rewriting.loops.fuse.outer_products import Large, outer_values
-from graphc.rewriting.loops.tile.codegen import Blocks, StepResult, bytes_of_one
+from graphc.rewriting.loops.tile.chunks import (
+    Limits,
+    Replacements,
+    ScanInChunks,
+    next_place,
+)
+from graphc.rewriting.loops.tile.codegen import Blocks, StepResult
 from graphc.rewriting.loops.tile.tile_consumers import GraphFacts, TileConsumers
 from graphc.rewriting.match.sizes import guarded
-
-Replacements = dict[Value, Value]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The size of a chunk: the bytes of the largest value in it, and its iterations.
-
-    With at most `few` chunks, the steps of the first loop are not recomputed.
-    """
-
-    most: int
-    least: int
-    few: int
 
 
 def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
@@ -105,6 +95,7 @@ class Both:
         self._own = list(dict.fromkeys(v for v, _ in self._second.producers.had))
         computed = [p for r in (self._first, self._second) for p in r.producers.made]
         self._large = [p for p in computed if p[0] in facts.large]
+        self._chunks = ScanInChunks(loop, self._first, self._own)
 
     @property
     def _gains(self) -> bool:
@@ -121,45 +112,9 @@ class Both:
         """Replacements of the values that are live after the two loops."""
         if not self._gains:
             return {}
-        first, marks, stored = self._forth()
+        self._extent = self._chunks.extent(self._large, self._limits)
+        first, marks, stored = self._chunks.run(self._extent, keeps=True)
         return first | self._back_again(first, marks, stored)
-
-    @property
-    def _extent(self) -> dict[str, Any]:
-        """The numbers of iterations and of chunks."""
-        large = [*self._large, *((v, self._whole) for v in self._loop.stacked)]
-        limits = asdict(self._limits)
-        return {"length": self._loop.length, "each": bytes_of_one(large), **limits}
-
-    def _forth(self) -> tuple[Replacements, list[Value], list[Value]]:
-        """The first loop; the carries before each chunk; ys, where stored."""
-        loop, blocks = self._loop, Blocks(self._first, lambda v: v)
-        place, split = first_place(loop), len(loop.sequences)
-        count = loop.carries + len(place)
-        used = {*self._own, *(v for v, _ in self._first.producers.had)}
-
-        def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
-            ends, slices = self._steps(carry[:count], tiles[:split], steps, used)
-            after, left = blocks.step(carry[count:], tiles[split:], steps, slices)
-            return [*ends, *after], [
-                *left,
-                *(slices[v, self._whole] for v in self._own),
-            ]
-
-        ends, ys = F._run_blocks(
-            step,
-            [*loop.first, *place, *blocks.start],
-            [*((v, 0) for v in loop.sequences), *blocks.given],
-            [*blocks.axes, *[0] * len(self._own)],
-            **self._extent,
-            reverse=loop.reverse,
-            keeps=count,
-            stores=len(self._own),
-        )
-        size = len(ys) - len(self._own)
-        replacements = blocks.end(ends[count:], ys[count:size])
-        replacements |= zip(loop.ends, ends, strict=False)
-        return replacements, ys[:count], ys[size:]
 
     def _back_again(
         self,
@@ -176,7 +131,7 @@ class Both:
         def again(tiles: list[Value], steps: Size) -> list[Value]:
             row_of = dict(zip(rows, tiles, strict=False))
             own_rows, marks = [row_of[v] for v in loop.sequences], tiles[ends_at:]
-            _, slices = self._steps(marks, own_rows, steps, set(self._own))
+            _, slices = self._chunks.steps(marks, own_rows, steps, set(self._own))
             return [slices[v, self._whole] for v in self._own]
 
         def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
@@ -242,24 +197,6 @@ class Both:
         pair: StepResult = F._run_scan(step, carry, rows, *extent[:2], **options)
         return pair
 
-    def _steps(
-        self, carry: list[Value], rows: list[Value], steps: Size, used: set[Value]
-    ) -> tuple[list[Value], dict[PartPlace, Value]]:
-        """Iterations of the first loop: the carries after them, and their slices."""
-        loop, count = self._loop, self._loop.carries
-        places = [i for i, v in enumerate(loop.stacked) if v in used]
-        place, limit = next_place(loop, carry[count:], steps)
-
-        def step(carry: list[Value], row: list[Value]) -> StepResult:
-            after, slices = loop.step(carry, row)
-            return after, [slices[i] for i in places]
-
-        options = {"count": limit, "unroll": loop.node.params["unroll"]}
-        extent = steps, loop.reverse
-        ends, stacked = F._run_scan(step, carry[:count], rows, *extent, **options)
-        pairs = zip(places, stacked, strict=True)
-        return [*ends, *place], {(loop.stacked[i], self._whole): x for i, x in pairs}
-
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
     """The nodes that depend on the ys of a loop, other than through `known` nodes."""
@@ -269,23 +206,3 @@ def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, in
             needed = (v for v in operands(node) if v not in ends)
             later[node] = int(node not in known and any(later[v.node] for v in needed))
     return later
-
-
-def first_place(loop: Loop) -> list[Value]:
-    """The start of the first chunk, or its end if reversed, if steps are counted."""
-    if loop.limit is None:
-        return []
-    start = size_value(loop.length) if loop.reverse else 0
-    return [cast(as_value(start), loop.limit.dtype)]
-
-
-def next_place(
-    loop: Loop, places: list[Value], steps: Size
-) -> tuple[list[Value], Value | None]:
-    """The start, or end, of the next chunk, and the number of steps of this one."""
-    if loop.limit is None:
-        return [], None
-    many = cast(as_value(size_value(steps)), loop.limit.dtype)
-    start = places[0] - many if loop.reverse else places[0]
-    done = F.clip(loop.limit - start, 0, many)
-    return [start if loop.reverse else start + many], done

@@ -1,0 +1,128 @@
+"""Iterations of a scan in chunks, each followed by what consumes its ys.
+
+A chunk of iterations runs, and its ys are stacked; all that is computed of these comes
+before the next chunk, so that the ys of one chunk are there at a time.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from graphc.ir.graph.build import as_value, cast, size_value
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size
+from graphc.rewriting.loops.find.affine_reads import View
+from graphc.rewriting.loops.find.producers import PartPlace
+from graphc.rewriting.loops.find.scan_view import Loop
+from graphc.rewriting.loops.tile.codegen import Blocks, StepResult, bytes_of_one
+from graphc.rewriting.loops.tile.tile_consumers import TileConsumers
+
+Replacements = dict[Value, Value]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The size of a chunk: the bytes of the largest value in it, and its iterations.
+
+    With at most `few` chunks, the steps of a first loop are not recomputed.
+    """
+
+    most: int
+    least: int
+    few: int
+
+
+@dataclass(frozen=True)
+class ScanInChunks:
+    """A loop, and the part of the graph that consumes its ys chunk by chunk.
+
+    `shown` are ys that a later loop takes too.
+    """
+
+    loop: Loop
+    consumers: TileConsumers
+    shown: Sequence[Value] = ()
+
+    @property
+    def whole(self) -> View:
+        """All iterations."""
+        return View.whole(self.loop.length)
+
+    def extent(self, large: Sequence[PartPlace], limits: Limits) -> dict[str, Any]:
+        """The numbers of iterations and of chunks, by values that are `large`."""
+        places = [*large, *((v, self.whole) for v in self.loop.stacked)]
+        each = bytes_of_one(places)
+        return {"length": self.loop.length, "each": each, **asdict(limits)}
+
+    def run(
+        self, extent: dict[str, Any], keeps: bool = False
+    ) -> tuple[Replacements, list[Value], list[Value]]:
+        """Replacements; the carries before chunks, if it `keeps` them; stored ys."""
+        loop, blocks = self.loop, Blocks(self.consumers, lambda v: v)
+        place, split = first_place(loop), len(loop.sequences)
+        count = loop.carries + len(place)
+        used = {*self.shown, *(v for v, _ in self.consumers.producers.had)}
+
+        def step(carry: list[Value], tiles: list[Value], steps: Size) -> StepResult:
+            ends, slices = self.steps(carry[:count], tiles[:split], steps, used)
+            after, left = blocks.step(carry[count:], tiles[split:], steps, slices)
+            shown = [slices[v, self.whole] for v in self.shown]
+            return [*ends, *after], [*left, *shown]
+
+        ends, ys = F._run_blocks(
+            step,
+            [*loop.first, *place, *blocks.start],
+            [*((v, 0) for v in loop.sequences), *blocks.given],
+            [*blocks.axes, *[0] * len(self.shown)],
+            **extent,
+            reverse=loop.reverse,
+            keeps=count if keeps else 0,
+            stores=len(self.shown),
+        )
+        first, size = count if keeps else 0, len(ys) - len(self.shown)
+        replacements = blocks.end(ends[count:], ys[first:size])
+        replacements |= zip(loop.ends, ends, strict=False)
+        return replacements, ys[:first], ys[size:]
+
+    def steps(
+        self,
+        carry: list[Value],
+        rows: list[Value],
+        steps: Size,
+        used: Container[Value],
+    ) -> tuple[list[Value], dict[PartPlace, Value]]:
+        """Iterations: the carries after them, and the slices that are used."""
+        loop, count = self.loop, self.loop.carries
+        places = [i for i, v in enumerate(loop.stacked) if v in used]
+        place, limit = next_place(loop, carry[count:], steps)
+
+        def step(carry: list[Value], row: list[Value]) -> StepResult:
+            after, slices = loop.step(carry, row)
+            return after, [slices[i] for i in places]
+
+        options = {"count": limit, "unroll": loop.node.params["unroll"]}
+        extent = steps, loop.reverse
+        ends, stacked = F._run_scan(step, carry[:count], rows, *extent, **options)
+        pairs = zip(places, stacked, strict=True)
+        return [*ends, *place], {(loop.stacked[i], self.whole): x for i, x in pairs}
+
+
+def first_place(loop: Loop) -> list[Value]:
+    """The start of the first chunk, or its end if reversed, if steps are counted."""
+    if loop.limit is None:
+        return []
+    start = size_value(loop.length) if loop.reverse else 0
+    return [cast(as_value(start), loop.limit.dtype)]
+
+
+def next_place(
+    loop: Loop, places: list[Value], steps: Size
+) -> tuple[list[Value], Value | None]:
+    """The start, or end, of the next chunk, and the number of steps of this one."""
+    if loop.limit is None:
+        return [], None
+    many = cast(as_value(size_value(steps)), loop.limit.dtype)
+    start = places[0] - many if loop.reverse else places[0]
+    done = F.clip(loop.limit - start, 0, many)
+    return [start if loop.reverse else start + many], done
