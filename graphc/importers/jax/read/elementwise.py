@@ -1,9 +1,7 @@
 """Rules of primitives that work element by element."""
 
 from collections.abc import Callable
-from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from graphc.importers.jax.read.reader import Equation, elementwise, known_size
@@ -79,15 +77,24 @@ PRIMITIVES.refuse(
 )
 
 
+# How many bits the exponent and the mantissa of a dtype have.
+_BITS = {
+    "float16": (5, 10),
+    "bfloat16": (8, 7),
+    "float32": (8, 23),
+    "float64": (11, 52),
+}
+
+
 @PRIMITIVES.define("reduce_precision")
 def _reduce_precision(eqn: Equation, x: Value) -> Value:
     """The input, where its dtype has no bits more.
 
     So JAX marks what a policy of `checkpoint` keeps.
     """
-    finfo: Any = jnp.finfo
-    params, own = eqn.params, finfo(eqn.result.dtype)
-    if params["exponent_bits"] < own.nexp or params["mantissa_bits"] < own.nmant:
+    exponent, mantissa = _BITS[x.dtype.name]
+    params = eqn.params
+    if params["exponent_bits"] < exponent or params["mantissa_bits"] < mantissa:
         raise Unsupported("reduce_precision: there is no op for it here")
     return x
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from graphc.importers.jax.read.reader import Equation, elementwise
 from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.settings import draws_one_by_one
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast, literal_of, number_constant, variable
 from graphc.ir.graph.nodes import Value
@@ -43,6 +44,13 @@ def _one_of(values: Value, rank: int) -> Value:
     return variable("one", TensorType(values.dtype, shape))
 
 
+def _require_draws_one_by_one(eqn: Equation) -> None:
+    if not draws_one_by_one():
+        problem = "each number depends on how many are drawn"
+        name = eqn.eqn.primitive.name
+        raise Unsupported(f"{name}: jax_threefry_partitionable is off, so {problem}")
+
+
 @PRIMITIVES.define("random_seed")
 def _random_seed(eqn: Equation, seed: Value) -> Value:
     """The key of an integer."""
@@ -54,6 +62,7 @@ def _random_seed(eqn: Equation, seed: Value) -> Value:
 @PRIMITIVES.define("random_split", sizes=("shape",))
 def _random_split(eqn: Equation, key: Value) -> Value:
     """Several keys of one."""
+    _require_draws_one_by_one(eqn)
     shape = tuple(map(F.size_value, eqn.shape("shape")))
     return _for_each(key, lambda one: F.random.split(one, shape))
 
@@ -77,6 +86,7 @@ def _random_fold_in(eqn: Equation, key: Value, data: Value) -> Value:
 @PRIMITIVES.define("random_bits", sizes=("shape",))
 def _random_bits(eqn: Equation, key: Value) -> Value:
     """Unsigned integers."""
+    _require_draws_one_by_one(eqn)
     shape = tuple(map(F.size_value, eqn.shape("shape")))
     dtype = eqn.result.dtype
     return _for_each(key, lambda one: F.random.bits(one, shape, dtype=dtype))

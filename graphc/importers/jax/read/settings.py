@@ -12,8 +12,9 @@ from graphc_serving import private_jax
 
 _CONFIG: Any = jax.config
 _TRACED_BY = (
-    *("default_matmul_precision", "default_prng_impl", "enable_custom_prng"),
-    *("enable_x64", "numpy_dtype_promotion", "numpy_rank_promotion"),
+    *("allow_f16_reductions", "check_static_indices", "default_matmul_precision"),
+    *("default_prng_impl", "disable_jit", "enable_custom_prng", "enable_x64"),
+    *("explicit_x64_dtypes", "numpy_dtype_promotion", "numpy_rank_promotion"),
     *("softmax_custom_jvp", "threefry_partitionable", "transfer_guard_host_to_device"),
 )
 
@@ -22,6 +23,12 @@ def is_wide() -> bool:
     """Whether numbers have 64 bits where nothing else is said."""
     wide: bool = _CONFIG.jax_enable_x64
     return wide
+
+
+def draws_one_by_one() -> bool:
+    """Whether a random number of an array is the same in one of another size."""
+    apart: bool = getattr(_CONFIG, "jax_threefry_partitionable", True)
+    return apart
 
 
 def runs_plainly() -> bool:
@@ -48,10 +55,24 @@ traces_nothing = private_jax.traces_nothing(jax) or _by_states()
 
 def settings() -> Hashable:
     """The settings that hold now."""
-    return _settings(_STATES)
+    return _settings(_HOLDERS)
 
 
-# Each has a context manager in `jax`, whose value is read faster than that in `config`.
-_STATES = SimpleNamespace(**{name: getattr(jax, name) for name in _TRACED_BY})
-_STATES.config = _CONFIG
-_settings = attrgetter("config.jax_disable_jit", *(f"{n}.value" for n in _TRACED_BY))
+def _reading() -> tuple[object, Callable[[object], Hashable]]:
+    """Those that hold settings, and the function that reads all of them.
+
+    Most have a context manager in `jax`, whose value is read faster than that in
+    `config`. A version of JAX may lack some.
+    """
+    holders, paths = SimpleNamespace(config=_CONFIG), []
+    for name in _TRACED_BY:
+        state = getattr(jax, name, None)
+        if hasattr(state, "value"):
+            setattr(holders, name, state)
+            paths.append(f"{name}.value")
+        elif hasattr(_CONFIG, f"jax_{name}"):
+            paths.append(f"config.jax_{name}")
+    return holders, attrgetter(*paths)
+
+
+_HOLDERS, _settings = _reading()

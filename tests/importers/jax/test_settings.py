@@ -1,0 +1,85 @@
+"""Settings of JAX that are changed between calls: each holds from the next call on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import random
+
+import graphc
+
+SIZES = 3, 5, 8, 3
+
+
+def half_sum(x):
+    return jnp.sum(x.astype("float16"))
+
+
+def extremes(x):
+    return random.gumbel(random.PRNGKey(0), x.shape) + x
+
+
+def as_double(x):
+    return x.astype("float64") * 2
+
+
+def beyond(x):
+    return x.at[9].get(mode="promise_in_bounds")
+
+
+CHANGED = {
+    "jax_allow_f16_reductions": (False, half_sum),
+    "jax_explicit_x64_dtypes": ("allow", as_double),
+    "jax_check_static_indices": (True, beyond),
+    "jax_threefry_partitionable": (False, extremes),
+    "jax_enable_x64": (True, as_double),
+}
+
+
+def outcome(function, x):
+    try:
+        result = function(x)
+    except Exception as error:
+        return type(error)
+    return str(result.dtype), np.asarray(result).tolist()
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+def test_programs_are_those_of_the_setting(name, dims):
+    setting, function = CHANGED[name]
+    if not hasattr(jax.config, name):
+        pytest.skip("there is no such setting in this JAX")
+    before = getattr(jax.config, name)
+    ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
+    try:
+        for value in (before, setting, before):
+            jax.config.update(name, value)
+            for n in SIZES:
+                x = np.ones(n, "float32")
+                assert outcome(ours, x) == outcome(theirs, x)
+    finally:
+        jax.config.update(name, before)
+
+
+DRAWS = {
+    "normal": lambda k, x: random.normal(k, x.shape) * x,
+    "bits": lambda k, x: random.bits(k, x.shape, "uint8"),
+    "split": lambda k, x: jax.vmap(random.normal)(random.split(k, x.shape[0])),
+    "permutation": random.permutation,
+    "in a loop": lambda k, x: jax.lax.scan(
+        lambda c, v: (random.split(c)[0], v * random.uniform(c)), k, x
+    )[1],
+}
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_that_depend_on_how_many_they_are(name, dims):
+    with jax.threefry_partitionable(False):
+        ours, theirs = graphc.jit(DRAWS[name], dims=dims), jax.jit(DRAWS[name])
+        for n in SIZES:
+            x, key = np.linspace(1, 2, n, dtype="float32"), random.PRNGKey(n)
+            np.testing.assert_allclose(ours(key, x), theirs(key, x), rtol=1e-6)
+        assert "jax_threefry_partitionable is off" in ours.stats().foreign[0]
