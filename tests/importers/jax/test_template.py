@@ -316,6 +316,15 @@ def test_steps_that_differ_at_every_size_are_told_at_the_second():
     assert len(ours.stats().fallbacks) == 1
 
 
+def test_a_size_that_is_unlike_others_of_two_kinds_is_no_reason_to_warn():
+    def function(x):
+        n = int(x.shape[0])
+        return jnp.cumsum(x) if n == 6 else x * n + 1 if n < 5 else x * n
+
+    _, told = warned(function, (4, 6, 7, 8, 13))
+    assert told == []
+
+
 def test_steps_that_differ_at_most_sizes_are_told_once():
     def unrolled(x):
         for i in range(int(x.shape[0]) // 4):
