@@ -78,6 +78,7 @@ PADDED = (
     f"{PADDING}::test_an_op_without_a_rule_is_compiled_for_each_size_alone",
 )
 IMPORTED = tuple(f"tests/importers/jax/test_{n}.py" for n in ("primitives", "rules"))
+SAMPLED = ("tests/importers/jax/test_template.py",)
 # The modules that are changed, and the tests that are about each.
 TESTS: dict[str, tuple[str, ...]] = {
     "graphc/ops/common/padding.py": PADDED,
@@ -102,6 +103,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "graphc/importers/jax/read/indexing.py": IMPORTED,
     "graphc/importers/jax/read/reductions.py": IMPORTED,
     "graphc/importers/jax/read/decompositions.py": IMPORTED,
+    "graphc/importers/jax/sizes/template.py": SAMPLED,
+    "graphc/importers/jax/sizes/samples.py": SAMPLED,
 }
 
 COMPARISONS: dict[type[ast.cmpop], str] = {

@@ -283,3 +283,69 @@ def test_a_first_size_that_is_unlike_all_others_is_compiled_alone():
             np.testing.assert_array_equal(ours(vector(n)), theirs(vector(n)))
     compiled = ours.stats().compilations
     assert sum(c.startswith("exactly") for c in compiled) == 2
+
+
+def warned(function, sizes):
+    """The warnings of calls of these sizes: the size, the file, the text."""
+    ours, theirs, told = graphc.jit(function), jax.jit(function), []
+    for n in sizes:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", graphc.FallbackWarning)
+            result = ours(vector(n))
+        np.testing.assert_allclose(result, theirs(vector(n)), rtol=1e-5)
+        told += [(n, w.filename, str(w.message)) for w in caught]
+    return ours, told
+
+
+def test_steps_that_differ_at_every_size_are_told_at_the_second():
+    def unrolled(x):
+        for i in range(int(x.shape[0])):
+            x = x + i
+        return x
+
+    ours, told = warned(unrolled, (5, 6, 7, 8, 9, 10))
+    ((n, place, text),) = told
+    assert n == 6 and place == __file__
+    before, after = text.split("it cannot be traced at sizes n: ")
+    assert before == (
+        "unrolled is compiled once for each size, as by jax.jit, unless two take the "
+        "same steps: "
+    )
+    assert "test_template.py" in after  # the line that asks for the number
+    assert after.endswith("; traces at several sizes: its steps depend on the sizes")
+    assert len(ours.stats().fallbacks) == 1
+
+
+def test_a_size_that_is_unlike_others_of_two_kinds_is_no_reason_to_warn():
+    def function(x):
+        n = int(x.shape[0])
+        return jnp.cumsum(x) if n == 6 else x * n + 1 if n < 5 else x * n
+
+    _, told = warned(function, (4, 6, 7, 8, 13))
+    assert told == []
+
+
+def test_steps_that_differ_at_most_sizes_are_told_once():
+    def unrolled(x):
+        for i in range(int(x.shape[0]) // 4):
+            x = x + i
+        return x
+
+    _, told = warned(unrolled, (5, 6, 8, 12, 16, 20, 24, 28, 32))
+    ((_, place, text),) = told
+    assert place == __file__
+    assert text == (
+        "unrolled has other steps at 3 sizes than at any that were tried; more such "
+        "sizes are compiled once each, as by jax.jit"
+    )
+
+
+def test_single_sizes_that_are_asked_for_one_by_one_are_told_once():
+    def by_size(x):
+        return x * sum(k for k in range(30) if x.shape[0] == k)
+
+    _, told = warned(by_size, range(3, 18))
+    ((_, place, text),) = told
+    assert place == __file__
+    assert text.startswith("by_size asks for single sizes, of which 9 were met; more ")
+    assert "It decides by x.shape[0] == " in text and "(test_template.py:" in text

@@ -38,8 +38,8 @@ def _of_family(
     if alone[MOST_ALONE:]:
         left = len(alone) - MOST_ALONE
         notes.append(f"{left} more programs for single sizes are compiled")
-    if family.refused:
-        notes.append(f"compiled once for each size: {family.refused}")
+    if family.exact_because:
+        notes.append(f"compiled once for each size: {family.exact_because}")
     for sizes, one in alone[-MOST_ALONE:]:
         yield from _alone(family, sizes, one, notes)
     for program in family.programs:

@@ -56,7 +56,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
             start = f"exactly {shown(sizes)}"
             texts = one.compilations()
             stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
-        stats.fallbacks.extend(filter(None, [family.refused, *family.left]))
+        stats.fallbacks.extend(filter(None, [family.exact_because, *family.left]))
         for program in family.programs:
             program_stats = program.compiled.stats()
             stats.foreign.extend(program.foreign)
@@ -91,8 +91,8 @@ def explained(
 
 def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
     yield from _exact_lines(family, full)
-    if family.refused:
-        yield f"compiled once for each size: {family.refused}"
+    if family.exact_because:
+        yield f"compiled once for each size: {family.exact_because}"
     yield from (f"calls that jax.jit compiles: {reason}" for reason in family.left)
     for program in family.programs:
         if family.also_for and not program.compiled.stats().compilations:

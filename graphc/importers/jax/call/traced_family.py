@@ -167,7 +167,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         for known in (sibling.decisions for sibling in siblings):
             pinning = known.pinning(pattern.sizes(sizes) or {})
             if pinning:
-                self.pinned[sizes] = known.described(pinning)
+                self._pin(sizes, known.described(pinning))
                 return None
         if len(siblings) >= MOST_PROGRAMS:
             self._tell_limit(siblings, sizes)
@@ -179,9 +179,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             try:
                 program = reading(pattern, sizes)
                 self._check_at_known(program, sizes)
+                self.foretold = ""
                 return self._with_fixed_axes(program, sizes) or program
             except Pinned as pinned:
-                self.pinned[sizes] = pinned.facts
+                self._pin(sizes, pinned.facts)
                 return None
             except Unsupported as error:
                 reasons.append(error)
@@ -189,16 +190,36 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         first = self.shapes is not None and not self.programs
         said = pattern.names if first else []
         fixed = self._of_fixed_axes(pattern, sizes, said)
-        if fixed is None and not self._may_be_odd(reasons):
-            raise _joined(reasons)
+        if fixed is None:
+            self._leave_if_odd(reasons)
         return fixed
 
-    def _may_be_odd(self, reasons: list[Unsupported]) -> bool:
-        """Whether sizes may be the only ones that are traced as they are.
+    def _leave_if_odd(self, reasons: list[Unsupported]) -> None:
+        """Raise Unsupported, unless others may be traced otherwise than these sizes.
 
-        The first such are compiled alone: others may have a program.
+        The first such are compiled alone. Where no two sizes are traced alike, that
+        will stay so, and is told at once.
         """
-        return isinstance(reasons[-1], Unlike) and self.unlike == 1
+        why, last = _joined(reasons), reasons[-1]
+        if not isinstance(last, Unlike) or self.unlike != 1:
+            raise why
+        if last.everywhere and self.program is None:
+            self.foretold = str(why)
+            self._warn(
+                f"is compiled once for each size{self.otherwise}, unless two take the "
+                f"same steps: {why}"
+            )
+
+    def _pin(self, sizes: ShapesOfCall, facts: list[str]) -> None:
+        """Compile these sizes by themselves, as is asked by facts about them."""
+        self.pinned[sizes] = facts
+        if len(self.pinned) > MOST_PROGRAMS and not self.has_many:
+            self.has_many = True
+            self._warn(
+                f"asks for single sizes, of which {len(self.pinned)} were met; more of "
+                f"them are compiled once each{self.otherwise}. It decides by "
+                f"{facts[0]}. {FEWER}"
+            )
 
     def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
         """Warn, once, that sizes are exact since there are too many programs."""
@@ -219,6 +240,15 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
             f"such sizes are compiled once each{self.otherwise}.{why} {FEWER}"
         )
+
+    def _tell_unlike(self) -> None:
+        """Warn, once, that sizes are exact which take the steps of no others."""
+        if self.program is not None and not self.has_many:
+            self.has_many = True
+            self._warn(
+                f"has other steps at {MOST_UNLIKE} sizes than at any that were tried; "
+                f"more such sizes are compiled once each{self.otherwise}"
+            )
 
     def _with_fixed_axes(
         self, program: JaxProgram, sizes: ShapesOfCall
@@ -300,6 +330,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """The program by traces at single sizes: of this call, of others, and twice."""
         first = Sample(pattern.sizes(sizes) or {}, self._direct(sizes))
         if self.unlike == MOST_UNLIKE:
+            self._tell_unlike()
             raise Unlike
         seen = [pattern.sizes(s) or {} for s in self.seen[-SAMPLED:] if pattern.has(s)]
         subject, names = self.subject, self.names()

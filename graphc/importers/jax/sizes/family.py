@@ -98,7 +98,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     `compiled` are programs for single sizes, `programs` those for many; `pinned` are
     facts that leave single sizes alone. Programs for single sizes are `also_for` calls
-    of these patterns, which differ in sizes that nothing reads.
+    of these patterns, which differ in sizes that nothing reads. It is `foretold` why
+    there will be no program for many, where that is all but known.
     """
 
     function: Callable[..., Any]
@@ -107,6 +108,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     shapes: Any
     options: Options
     refused: str = ""  # why there is no program for many sizes
+    foretold: str = ""  # that, with the warning
     left: list[str] = field(default_factory=list)  # why some calls are not for one
     programs: list[ManyT] = field(default_factory=list)  # the last one is in use
     compiled: dict[ShapesOfCall, OneT] = field(default_factory=dict)
@@ -125,6 +127,11 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def program(self) -> ManyT | None:
         """The program for many sizes, where there is one."""
         return self.programs[-1] if self.programs else None
+
+    @property
+    def exact_because(self) -> str:
+        """Why each size is compiled by itself, where that is so."""
+        return self.refused or self.foretold
 
     def wants_program(self, sizes: ShapesOfCall) -> bool:
         """Whether a call of these sizes is one for a program for many."""
@@ -308,7 +315,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if program is not None and program.pattern.has(sizes):
             return  # it does the others
         self.refused = str(error)
-        self._warn(f"is compiled once for each size{self.otherwise}: {error}")
+        if not self.foretold:
+            self._warn(f"is compiled once for each size{self.otherwise}: {error}")
 
     def _warn(self, problem: str) -> None:
         """Tell the user about the function, at the line of the call."""

@@ -4,8 +4,9 @@ A function may do something else at some sizes. The sizes of a call are put toge
 with others that are done alike; for those that are not, there is another program.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from graphc.importers.jax.read.unsupported import Unsupported, raised, reading
 from graphc.importers.jax.sizes.template import Template, steps_of, template
@@ -17,10 +18,14 @@ PERIOD = 24  # two sizes this far apart are alike in the rests by its divisors
 
 
 class Unlike(Unsupported):
-    """A function whose steps at some sizes are those at no others that were tried."""
+    """A function whose steps at some sizes are those at no others that were tried.
 
-    def __init__(self) -> None:
+    Each of these has other steps `everywhere`, where no two of them are alike either.
+    """
+
+    def __init__(self, everywhere: bool = False) -> None:
         super().__init__(UNLIKE)
+        self.everywhere = everywhere
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class _Samples:
 
     def __init__(self, subject: Subject, specs: Sequence[Spec], first: Sample) -> None:
         self.alike = [first]
-        self.why: Unsupported = Unlike()
+        self._failed: Unsupported | None = None
+        self._others: list[list[Hashable]] = []  # steps that are not those
         self._subject, self._specs = subject, specs
         self._steps = steps_of(first.trace.jaxpr)
 
@@ -58,10 +64,20 @@ class _Samples:
         try:
             trace = sampled(self._subject, [s.at(sizes) for s in self._specs])
         except Unsupported as error:
-            self.why = error
+            self._failed = error
             return
-        if steps_of(trace.jaxpr) == self._steps:
+        steps = steps_of(trace.jaxpr)
+        if steps == self._steps:
             self.alike.append(Sample(sizes, trace, seen))
+        else:
+            self._others.append(steps)
+
+    def why(self) -> Unsupported:
+        """Why there are not enough samples."""
+        if self._failed is not None:
+            return self._failed
+        pairs = combinations(self._others, 2)
+        return Unlike(len(self.alike) == 1 and all(a != b for a, b in pairs))
 
     def varies(self, name: str) -> bool:
         """Whether a size has several numbers in the samples."""
@@ -92,7 +108,7 @@ def samples_like(
         for sizes in seen:
             samples.try_at(sizes, seen=True)
     if not all(map(samples.varies, first_sizes)):
-        raise samples.why
+        raise samples.why()
     return samples.alike
 
 
