@@ -28,7 +28,6 @@ from graphc.errors import (
 from graphc.ir.doors import door_of_method
 from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import in_forked_children
-from graphc.ir.graph.accepted import IndexLike
 from graphc.ir.graph.operators import Operators
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import (
@@ -43,7 +42,6 @@ from graphc.ir.namespace import (
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.tracebacks import hiding
 from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
 if TYPE_CHECKING:
@@ -370,10 +368,6 @@ class Value(Operators, Methods):
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *METHODS})
-
-    @hiding
-    def __getitem__(self, index: IndexLike) -> "Value":
-        return F.getitem(self, index)
 
     def __iter__(self) -> "Iterator[Value]":
         self._refuse_scalar("iter")
