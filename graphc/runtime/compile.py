@@ -67,19 +67,18 @@ def function(
 
     `inputs`: variables, `Input`s, or lists, tuples and dicts of variables, in a list or
     a dict. `outputs`: a value, or a list, tuple or dict of values. `jit="auto"`
-    compiles what can be compiled, in segments that few of the sizes concern; "fewest"
-    parts it for none; True insists on one segment; False leaves jit to the caller.
-    `check=True` raises on wrong indices; `rewrites` simplify first. `dims`: a policy
-    for all sizes that can take it, or a dict from sizes to policies:
-    `graphc.Specialize()`, `Pad(...)`, `Bound()`, `Shard(axis)` over `mesh`; or "auto":
-    specialized until an axis has taken two sizes, then padded, where all ops can be
-    masked. `Budget(...)` keeps compilations within a number. Results are of true sizes.
-    `tier` is the backend, or "auto": NumPy until compiling pays. `unused`: for inputs
-    that change no output, "warn", "ignore" or "error". `casting`: which arguments of
-    other dtypes are cast: "safe" those that lose nothing, "same_kind" float64 for
-    float32 too, "exact" none; by default `graphc.config.casting`. `device`: a platform
-    as "cpu" or "gpu", or a `jax.Device`. `decisions`: files of
-    `f.decisions.save(path)`. `donate`: inputs to be given away.
+    compiles all that can be, in segments that few sizes concern; "fewest" parts it for
+    none; True insists on one segment; False leaves jit to the caller. `check=True`
+    raises on wrong indices; `rewrites` simplify first. `dims`: a policy for all sizes,
+    or a dict from sizes to policies: `graphc.Specialize()`, `Pad(...)`, `Bound()`,
+    `Shard(axis)` over `mesh`; or "auto": specialized until an axis has taken two sizes,
+    then padded, where all ops can be masked. `Budget(...)` keeps compilations within a
+    number. `tier` is the backend, or "auto": NumPy until compiling pays. `unused`: for
+    inputs that change no output, "warn", "ignore" or "error". `casting`: which
+    arguments of other dtypes are cast: "safe" those that lose nothing, "same_kind"
+    float64 for float32 too, "exact" none; by default as `config` says. `device`: a
+    platform as "cpu" or "gpu", or a `jax.Device`. `decisions`: files of
+    `f.decisions.save`. `donate`: inputs to be given away.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
