@@ -62,6 +62,7 @@ def vmap(
     if isinstance(function, Graph):
         return of_values
 
+    @hiding
     @wraps(function)
     def mapped(*args: object, **named: Any) -> Any:
         jax = _jax_of((args, named))

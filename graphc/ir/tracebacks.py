@@ -45,6 +45,7 @@ LEADING = {
     "graphc.importers.numpy.function",
     "graphc.importers.numpy.tracing",
     "graphc.ir.tracebacks",
+    "graphc.transform.derivatives.vectorize",
 }
 OF_CALLS = TypeError, ValueError
 _BY_NAME = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
