@@ -62,8 +62,8 @@ def vmap(
     if isinstance(function, Graph):
         return of_values
 
-    @hiding
     @wraps(function)
+    @hiding
     def mapped(*args: object, **named: Any) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
