@@ -32,10 +32,6 @@ class Printed(Protocol):
 def dump(x: object) -> str:
     """The text of a value, a graph, a plan or a compiled function.
 
-    Values bear the names that they have in the user's program, and each line tells
-    where it was written. `graphc.ir.text.reader.parse_graph` reads the text of a
-    graph; the text of a function is its source. Raises GraphError for anything else.
-
     >>> import graphc, graphc.tensor as gt
     >>> y = gt.tanh(gt.tensor("x", "float32", ("n", 3)))
     >>> print(graphc.dump(y).replace("  # <doctest graphc.explain.dump.dump[1]>:1", ""))
@@ -44,6 +40,10 @@ def dump(x: object) -> str:
       return y
     }
     <BLANKLINE>
+
+    Values bear the names that they have in the user's program, and each line tells
+    where it was written. `graphc.ir.text.reader.parse_graph` reads the text of a
+    graph; the text of a function is its source. Raises GraphError for anything else.
     """
     match x:
         case Value():

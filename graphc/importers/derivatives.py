@@ -84,6 +84,15 @@ def grad(
 ) -> Any:
     """The gradient of a real scalar in `wrt`: a value, or a list or dict of values.
 
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> f = graphc.function([x], graphc.grad(gt.sum(x**3), x), backend="numpy")
+    >>> f(np.array([1, 2], "float32"))
+    array([ 3., 12.], dtype=float32)
+    >>> slope = graphc.jit(graphc.grad(lambda x: (x**3).sum()))
+    >>> print(slope(np.array([1, 2], "float32")))
+    [ 3. 12.]
+
     Gives the same structure back, each value with the dtype and shape of what it is
     the gradient in. `wrt` may hold any values of the graph, not only its inputs. In a
     complex value z = x + iy it is d/dx - i d/dy, as in JAX. Raises GraphError where
@@ -93,15 +102,6 @@ def grad(
     Of a Python function written for JAX, it is a function like
     `jax.grad(cost, argnums, has_aux)`; given to `graphc.jit`, the function's graph is
     differentiated, by the rules here.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.vector("x")
-    >>> f = graphc.function([x], graphc.grad(gt.sum(x**3), x), backend="numpy")
-    >>> f(np.array([1, 2], "float32"))
-    array([ 3., 12.], dtype=float32)
-    >>> slope = graphc.jit(graphc.grad(lambda x: (x**3).sum()))
-    >>> print(slope(np.array([1, 2], "float32")))
-    [ 3. 12.]
     """
     numbers = _numbers(cost, wrt, argnums)
     if numbers is not None:
@@ -130,7 +130,15 @@ def value_and_grad(
     argnums: Numbers = 0,
     has_aux: bool = False,
 ) -> Any:
-    """`(cost, grad(cost, wrt))`; of a Python function, as `jax.value_and_grad`."""
+    """`(cost, grad(cost, wrt))`; of a Python function, as `jax.value_and_grad`.
+
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.tensor("x", "float32", (2,))
+    >>> f = graphc.function([x], graphc.value_and_grad(gt.sum(x**2), x))
+    >>> value, slope = f(np.array([1, 2], "float32"))
+    >>> float(value), slope.tolist()
+    (5.0, [2.0, 4.0])
+    """
     numbers = _numbers(cost, wrt, argnums)
     if numbers is not None:
         return Differentiated(cost, numbers, has_aux, "value_and_grad")
@@ -147,6 +155,12 @@ def jacobian(
     has_aux: bool = False,
 ) -> Any:
     """The derivatives of every element of `outputs` in every element of `wrt`.
+
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.tensor("x", "float32", (2,))
+    >>> f = graphc.function([x], graphc.jacobian(x**2, x))
+    >>> f(np.array([1, 2], "float32")).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
 
     Of a value of shape s in one of shape t it has the shape (*s, *t), computed by
     reverse mode for all elements of the value at once (memory: their number times
@@ -165,6 +179,12 @@ def hessian(
     cost: Any, wrt: object = None, *, argnums: Numbers = 0, has_aux: bool = False
 ) -> Any:
     """The second derivatives of a real scalar: the Jacobian of its gradient.
+
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.tensor("x", "float32", (2,))
+    >>> f = graphc.function([x], graphc.hessian(gt.sum(x**3), x))
+    >>> f(np.array([1, 2], "float32")).tolist()
+    [[6.0, 0.0], [0.0, 12.0]]
 
     For structures, each value of `wrt` has a structure of blocks against all of them.
 

@@ -37,6 +37,14 @@ def vmap(
 ) -> Callable[..., object]:
     """`function` for each index of an axis of its arguments, all at once.
 
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.matrix("x")
+    >>> y = graphc.vmap(lambda row: row / gt.sum(row))(x)
+    >>> f = graphc.function([x], y, backend="numpy")
+    >>> f(np.array([[1, 3], [2, 2]], "float32"))
+    array([[0.25, 0.75],
+           [0.5 , 0.5 ]], dtype=float32)
+
     A graph stands for the function of its inputs that gives its output, or a list of
     its outputs.
 
@@ -50,20 +58,13 @@ def vmap(
     where an op cannot be batched, and where a size would differ between examples.
 
     Called with arrays of JAX, it is `jax.vmap` of the function.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.matrix("x")
-    >>> y = graphc.vmap(lambda row: row / gt.sum(row))(x)
-    >>> f = graphc.function([x], y, backend="numpy")
-    >>> f(np.array([[1, 3], [2, 2]], "float32"))
-    array([[0.25, 0.75],
-           [0.5 , 0.5 ]], dtype=float32)
     """
     of_values = vectorize.vmap(function, in_axes, out_axes)
     if isinstance(function, Graph):
         return of_values
 
     @wraps(function)
+    @hiding
     def mapped(*args: object, **named: Any) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
@@ -76,17 +77,17 @@ def vmap(
 def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     """`function`, whose inner values are computed again where a gradient needs them.
 
-    It trades time for memory: only the arguments, and values from outside that
-    `function` uses, are kept until the backward pass. The values are the same.
-
-    Called with arrays of JAX, it is `jax.checkpoint` of the function.
-
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
     >>> y = graphc.checkpoint(lambda x: gt.sin(gt.exp(x)))(x)
     >>> f = graphc.function([x], graphc.grad(y, x), backend="numpy")
     >>> print(round(float(f(0.0)), 6))
     0.540302
+
+    It trades time for memory: only the arguments, and values from outside that
+    `function` uses, are kept until the backward pass. The values are the same.
+
+    Called with arrays of JAX, it is `jax.checkpoint` of the function.
     """
     check_function(function, "checkpoint")
     of_values = checkpoints.checkpoint(function)
@@ -104,15 +105,6 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
 def block(function: Callable[..., object]) -> Callable[..., Any]:
     """Mark `function` as a block that a program repeats, as a layer of a network.
 
-    Calls that do the same are compiled once: a chain of them as a loop, where no call
-    is slowed down by that, and others as one function. Parts of programs that nobody
-    has marked are found, too, if they are large enough; a marked function is shared
-    however small it is, and has its name in the program. Calls on arguments of one
-    type that do not do the same give a `graphc.BlockWarning`, which tells the first op
-    that differs and where it is.
-
-    Called with arrays of JAX, it is `jax.jit` of the function.
-
     >>> import graphc, graphc.tensor as gt
     >>> @graphc.block
     ... def layer(x, w):
@@ -121,6 +113,15 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     >>> f = graphc.function([x, v, w], layer(layer(x, v), w))
     >>> f.source.count("= layer(")
     2
+
+    Calls that do the same are compiled once: a chain of them as a loop, where no call
+    is slowed down by that, and others as one function. Parts of programs that nobody
+    has marked are found, too, if they are large enough; a marked function is shared
+    however small it is, and has its name in the program. Calls on arguments of one
+    type that do not do the same give a `graphc.BlockWarning`, which tells the first op
+    that differs and where it is.
+
+    Called with arrays of JAX, it is `jax.jit` of the function.
     """
     check_function(function, "block")
     of_values = blocks.block(function)
@@ -153,6 +154,17 @@ def ragged(
 ) -> Any:
     """Compile the graph of one example, to be called with lists of examples.
 
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> f = graphc.ragged([x], x / gt.sum(x), backend="numpy")
+    >>> for row in f([np.float32([1, 3]), np.float32([2, 1, 1])]):
+    ...     print(row)
+    [0.25 0.75]
+    [0.5  0.25 0.25]
+    >>> g = graphc.ragged(lambda w, x: w * x.sum(), shared=[0], total=True)
+    >>> print(g(2.0, [np.float32([1, 3]), np.float32([2, 1, 1])]))
+    16.0
+
     The inputs in `shared` are given once, for all examples. Examples are stacked at
     the capacity of the largest (see `graphc.Pad`), their true sizes are traced: what
     is compiled depends on capacities only. `group=True` makes one call per capacity
@@ -169,17 +181,6 @@ def ragged(
     sizes do.
 
     Raises GraphError where an op needs true sizes, and for a batch of no examples.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.tensor("x", "float32", ("n",))
-    >>> f = graphc.ragged([x], x / gt.sum(x), backend="numpy")
-    >>> for row in f([np.float32([1, 3]), np.float32([2, 1, 1])]):
-    ...     print(row)
-    [0.25 0.75]
-    [0.5  0.25 0.25]
-    >>> g = graphc.ragged(lambda w, x: w * x.sum(), shared=[0], total=True)
-    >>> print(g(2.0, [np.float32([1, 3]), np.float32([2, 1, 1])]))
-    16.0
     """
     check_options("ragged", backend, rewrites, None)
     check_packing(pad, batch, total, group, shard)

@@ -8,6 +8,8 @@ from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import numpy as np
+
 from graphc.errors import NOWHERE, GraphError, graph_error
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import DType, dtype_of
@@ -95,6 +97,10 @@ class Config:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise self._no_setting(name)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={_told(getattr(self, name))}" for name in _READ)
+        return f"<graphc.config: {settings}>"
 
     def _no_setting(self, name: str) -> AttributeError:
         known = sorted(_READ)
@@ -220,6 +226,10 @@ class Config:
         if not isinstance(shown, bool):
             raise graph_error("progress is True or False", op="config", got=repr(shown))
         self._progress = shown
+
+
+def _told(setting: object) -> str:
+    return repr(setting.name if isinstance(setting, np.dtype) else setting)
 
 
 _CHECKS: list[Callable[[object, str], None]] = []

@@ -20,7 +20,7 @@ from graphc.ir.namespace import misspelled
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-Kind = TypeVar("Kind", bound=type)
+_CLASS = TypeVar("_CLASS", bound=type)
 _OF_PYTHON = "__init__", "__getattr__", "__hash__", "__repr__", "__dir__"
 SHOWN, MARKED = "off", "tracebackhide"
 # Modules that lead from a call to the user's function, and read its arguments: what
@@ -45,6 +45,7 @@ LEADING = {
     "graphc.importers.numpy.function",
     "graphc.importers.numpy.tracing",
     "graphc.ir.tracebacks",
+    "graphc.transform.derivatives.vectorize",
 }
 OF_CALLS = TypeError, ValueError
 _BY_NAME = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
@@ -90,7 +91,7 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
     return shown
 
 
-def hiding_in_methods(kind: Kind) -> Kind:
+def hiding_in_methods(kind: _CLASS) -> _CLASS:
     """Decorator: a class whose public methods and operators are `hiding`."""
     for name, member in list(vars(kind).items()):
         operator = name.startswith("__") and name not in _OF_PYTHON
@@ -99,7 +100,7 @@ def hiding_in_methods(kind: Kind) -> Kind:
     return kind
 
 
-def at_its_caller(data: Kind) -> Kind:
+def at_its_caller(data: _CLASS) -> _CLASS:
     """Decorator: a data class whose errors are at the line that makes one.
 
     Its `__init__` is written by `dataclasses`, and counts as a file of its own.

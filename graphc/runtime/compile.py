@@ -18,10 +18,11 @@ from graphc.ir.tracebacks import hiding
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.loops.roll.chains import NAME
+from graphc.runtime.arranged import ArrangedFunction
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.donation import donated_inputs
 from graphc.runtime.driver.devices import Target, target_of
-from graphc.runtime.examine import Unused, examine
+from graphc.runtime.examine import Unused, apart, examine
 from graphc.runtime.function import Function
 from graphc.runtime.making import Making
 from graphc.runtime.named_numbers import warn_of_numbers
@@ -58,28 +59,26 @@ def function(
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
-    `inputs`: variables or `Input`s in a list, or in a dict that names them anew.
-    `outputs`: a value, a list, a tuple or a dict of values; calls return the same
-    structure. `jit="auto"` compiles what can be compiled, in segments that few of the
-    sizes concern; "fewest" parts it for none; True insists on one segment; False leaves
-    jit to the caller. `check=True` raises on wrong indices; `rewrites` simplify first.
-    `dims` says what to do about sizes that vary: a policy for all sizes that can take
-    it, or a dict from sizes (their names, or symbolic integers) to policies. These are
-    `graphc.Specialize()`, one compilation per size; `graphc.Pad(...)`, arrays at
-    capacities, masked by rule; `graphc.Bound()`, for a size that depends on data, its
-    upper bound; `graphc.Shard(axis)`, spread over `mesh` or that of `jax.set_mesh`;
-    "specialize", "pad", "bound"; or "auto": specialized, until an axis has taken two
-    sizes, then padded, where all ops can be masked and no segment is added. Results are
-    of true sizes. `graphc.Budget(...)` keeps compilations within a number. `tier` is
-    the backend, or "auto": NumPy for what is new, compiled once that pays; results are
-    of NumPy. `unused`: for inputs on which no output depends, "warn" by an
-    `UnusedInputWarning`, "ignore" or "error". `casting` says which arguments of other
-    dtypes are cast: "safe" those that lose nothing by NumPy's rules, "same_kind"
-    float64 for float32 too, "exact" none, nor lists; by default
-    `graphc.config.casting`. `device` says where a JAX program runs: a platform as "cpu"
-    or "gpu", or a `jax.Device`; None is where JAX would run it. Arguments go there
-    unless they are committed elsewhere. `decisions` are files of
-    `f.decisions.save(path)`, for "auto" sizes. `donate`: inputs that are given away.
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
+    >>> largest = graphc.function([x, k], gt.sort(x[x > 0], descending=True)[:k])
+    >>> print(largest(np.array([3, -1, 4, 1], "float32"), 2))
+    [4. 3.]
+
+    `inputs`: variables, `Input`s, or lists, tuples and dicts of variables, in a list or
+    a dict. `outputs`: a value, or a list, tuple or dict of values. `jit="auto"`
+    compiles all that can be, in segments that few sizes concern; "fewest" parts it for
+    none; True insists on one segment; False leaves jit to the caller. `check=True`
+    raises on wrong indices; `rewrites` simplify first. `dims`: a policy for all sizes,
+    or a dict from sizes to policies: `graphc.Specialize()`, `Pad(...)`, `Bound()`,
+    `Shard(axis)` over `mesh`; or "auto": specialized until an axis has taken two sizes,
+    then padded, where all ops can be masked. `Budget(...)` keeps compilations within a
+    number. `tier` is the backend, or "auto": NumPy until compiling pays. `unused`: for
+    inputs that change no output, "warn", "ignore" or "error". `casting`: which
+    arguments of other dtypes are cast: "safe" those that lose nothing, "same_kind"
+    float64 for float32 too, "exact" none; by default as `config` says. `device`: a
+    platform as "cpu" or "gpu", or a `jax.Device`. `decisions`: files of
+    `f.decisions.save`. `donate`: inputs to be given away.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
@@ -91,6 +90,7 @@ def function(
     again["decisions"] = decided = decisions_of(decisions, "function")
     backend = _backend(tier, backend, jit)
     rule = config.casting if casting is None else check_casting(casting)
+    inputs, arrangement = apart(inputs)
     graph, structure, defaults = examine(inputs, outputs, rule, unused)
     again["donate"] = freed = donated_inputs(graph, donate, defaults, again)
     again["mesh"] = mesh_for(graph, dims, mesh, again)
@@ -98,7 +98,8 @@ def function(
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
     how = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target, freed)
-    return _function(Making(function, graph, structure, defaults, again), how, decided)
+    told = graph, structure, defaults, again, arrangement
+    return _function(Making(function, *told), how, decided)
 
 
 def _function(
@@ -106,7 +107,12 @@ def _function(
 ) -> Function:
     """A compiled function, which holds what it takes to compile it elsewhere."""
     traced = making.graph, making.structure, making.defaults
-    compiled = _by_stretching(*traced, how, decided)
+    arrangement = making.arrangement
+    if arrangement is None:
+        compiled = _by_stretching(*traced, how, decided)
+    else:
+        make = partial(ArrangedFunction, arrangement)
+        compiled = _by_stretching(*traced, how, decided, make)
     compiled.making = making
     return compiled
 
@@ -117,15 +123,21 @@ def _by_stretching(
     defaults: Mapping[int, object],
     how: CompileOptions,
     decided: SavedDecisions | None,
+    make: Callable[..., Function] = Function,
 ) -> Function:
     """A compiled function of a graph, by which of its axes may be 1."""
     if decided is not None:
         decided.require(inputs_of(graph), "function")
     with remembering():
         graph = merged(as_compiled(graph, rolling=NAME in how.rewrites))
-        if axes_maybe_one(graph):
-            return _stretching(graph, structure, defaults, how, decided)
-        return _compiled(graph, structure, defaults, decided_for(graph, how, decided))
+        if not axes_maybe_one(graph):
+            how = decided_for(graph, how, decided)
+            return _compiled(graph, structure, defaults, how, make)
+        if make is not Function:
+            problem = "axes that may be 1 are for inputs that stand in no structures"
+            hint = "give the variables in one list"
+            raise graph_error(problem, op="function", hint=hint)
+        return _stretching(graph, structure, defaults, how, decided)
 
 
 def decided_for(

@@ -26,6 +26,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.runtime.call.arrangement import Arrangement, Placing
 from graphc.transform.printed_sizes import printed
 
 Unused = Literal["ignore", "warn", "error"]
@@ -33,10 +34,49 @@ Unused = Literal["ignore", "warn", "error"]
 
 @dataclass(frozen=True)
 class Input:
-    """An input with a default: `graphc.Input(k, default=3)`."""
+    """An input with a default: `graphc.Input(k, default=3)`.
+
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x, k = gt.vector("x"), gt.iscalar("k")
+    >>> f = graphc.function([x, graphc.Input(k, default=2)], x[:k])
+    >>> print(f(np.array([5, 6, 7], "float32")))
+    [5. 6.]
+    """
 
     value: Value
     default: Any
+
+
+def apart(inputs: Any) -> tuple[Any, Arrangement | None]:
+    """The variables of inputs that stand in structures, in one list, and how they do.
+
+    Inputs of which none does are given back as they are.
+    """
+    if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
+        return inputs, None
+    by_name = isinstance(inputs, Mapping)
+    parts = list(inputs.values() if isinstance(inputs, Mapping) else inputs)
+    if not any(isinstance(part, (dict, list, tuple)) for part in parts):
+        return (inputs if by_name else parts), None
+    require_shallow(parts)
+    leaves: list[Any] = []
+
+    def walk(part: Any) -> Placing:
+        if isinstance(part, dict):
+            return {key: walk(item) for key, item in part.items()}
+        if isinstance(part, (list, tuple)):
+            items = [walk(item) for item in part]
+            return items if isinstance(part, list) else tuple(items)
+        if isinstance(part, Input):
+            problem = "an input beside structures of inputs has no default"
+            raise graph_error(problem, op="function", got=repr(part.value))
+        leaves.append(part)
+        return len(leaves) - 1
+
+    forms = tuple(map(walk, parts))
+    own = (p.name if isinstance(p, Value) else "" for p in parts)
+    names = _keys("input", inputs) if by_name else tuple(own)
+    return leaves, Arrangement(forms, names, len(leaves), by_name)
 
 
 def examine(

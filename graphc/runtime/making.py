@@ -16,6 +16,7 @@ from graphc.ir.graph.replay import substituted
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.text.printer import has_text, to_text
 from graphc.ir.text.reader import parse_graph
+from graphc.runtime.call.arrangement import Arrangement
 from graphc.runtime.examine import Input
 from graphc.runtime.save.exporter import lifted
 from graphc.transform.policies import key_names
@@ -37,6 +38,7 @@ class Making:
     structure: Outputs
     defaults: Mapping[int, Any]
     options: Mapping[str, Any]
+    arrangement: Arrangement | None = None
 
     def function(self) -> Any:
         """The function, compiled anew, that has run no call so far."""
@@ -46,7 +48,9 @@ class Making:
         ]
         names = self.graph.input_names
         distinct = len(set(names)) == len(names)
-        inputs = dict(zip(names, declared, strict=True)) if distinct else declared
+        inputs: Any = dict(zip(names, declared, strict=True)) if distinct else declared
+        if self.arrangement is not None:
+            inputs = self.arrangement.around(declared)
         outputs = self.structure.built(self.graph.outputs)
         return self.make(inputs, outputs, **{**self.options, "unused": "ignore"})
 
@@ -59,7 +63,8 @@ class Making:
         options["dims"] = key_names(options["dims"], self.graph)
         options["device"] = _platform(options["device"])
         parts = self.make, _text(lift.graph), lift.arrays
-        return restored, (*parts, self.structure, dict(self.defaults), options)
+        described = self.structure, dict(self.defaults), options, self.arrangement
+        return restored, (*parts, *described)
 
 
 def restored(
@@ -69,6 +74,7 @@ def restored(
     structure: Outputs,
     defaults: Mapping[int, object],
     options: Mapping[str, object],
+    arrangement: Arrangement | None = None,
 ) -> Making:
     """The making from its text; the last inputs of that are the constant `arrays`."""
     graph = parse_graph(text)
@@ -77,7 +83,7 @@ def restored(
     outputs = tuple(substituted(graph.outputs, new, {}))
     names = graph.input_names[:count]
     graph = Graph(graph.inputs[:count], outputs, names, graph.output_names)
-    return Making(make, graph, structure, defaults, options)
+    return Making(make, graph, structure, defaults, options, arrangement)
 
 
 def _text(graph: Graph) -> str:

@@ -17,6 +17,15 @@ from graphc_serving.reading import Tensors
 def load(path: StrPath, *, graph: bool = False) -> Model:
     """The model that `Function.export` has written to a file.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> import pathlib, tempfile
+    >>> x = gt.vector("x", shape=("n",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "doubled.model")
+    ...     graphc.function([x], x * 2).export(path, {"n": [2, 3]})
+    ...     print(graphc.load(path)(np.array([1, 2], "float32")))
+    [2. 4.]
+
     It takes the sizes that it was exported for; where it is padded, all that fit into
     their capacities. With `graph`, other sizes are compiled for when they come, from
     the graph in the file: it must have been exported with `graph=True`. So are all

@@ -16,14 +16,14 @@ MOST_LISTED = 12  # ops, or rules, of one line
 def diff(first: Showing | Plan, second: Showing | Plan) -> str:
     """The differences of two plans, or of the plans of two functions, line by line.
 
-    Steps are told as by `difflib`: with "-" those of the first that the second has not.
-
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n",))
     >>> f = graphc.function([x], gt.mean(x))
     >>> g = graphc.function([x], gt.mean(x), backend="numpy")
     >>> print(graphc.diff(f, g).splitlines()[0])
     backend: jax -> numpy
+
+    Steps are told as by `difflib`: with "-" those of the first that the second has not.
     """
     return difference(_record(first), _record(second))
 

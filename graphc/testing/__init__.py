@@ -16,6 +16,12 @@ from graphc.runtime.driver.stance import CompilationLimit, require_functions, wi
 def assert_compiles(*functions: object, at_most: int) -> Iterator[None]:
     """Within: the functions are compiled so many times at most, in this thread.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> f = graphc.jit(lambda x: x * 2)
+    >>> with graphc.assert_compiles(f, at_most=4):
+    ...     for size in range(2, 30):
+    ...         value = f(np.ones(size, "float32"))
+
     The call that would be one more raises before it compiles anything, with what has
     changed in it: a `TooManyCompilationsError`, which is an AssertionError too. Without
     functions, those of all that graphc compiles are counted. A program of several

@@ -25,13 +25,26 @@ from graphc.transform.printed_sizes import printed
 
 @dataclass(frozen=True)
 class Specialize:
-    """One compilation per value, as `jax.jit` does."""
+    """One compilation per value, as `jax.jit` does.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], gt.sum(x), dims={"n": graphc.Specialize()})
+    >>> f.plan.forecast({"n": range(1, 100)}).compilations
+    99
+    """
 
 
 @at_its_caller
 @dataclass(frozen=True)
 class Pad:
     """Run at a capacity, with the true size as a number known at run time.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], gt.sum(x), dims={"n": graphc.Pad(growth=2)})
+    >>> f.plan.forecast({"n": range(1, 100)}).compilations
+    4
 
     Capacities are `minimum` times powers of `growth`, rounded up; or the listed
     `buckets`; or multiples of `multiple`. `strict`: compiling raises where an op needs
@@ -120,6 +133,12 @@ class Narrow(Pad):
 class Bound:
     """Stay at the largest size that there can be, with the true one counted.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], gt.sum(x[x > 0]), dims=graphc.Bound())
+    >>> print(f(np.array([3, -1, 4], "float32")))
+    7.0
+
     For sizes that depend on data: nothing is read on the host.
     """
 
@@ -157,12 +176,12 @@ def _problem(pad: Pad) -> str:
 def learned(sizes: Sequence[int], most: int) -> Pad:
     """The `most` buckets that waste least on these sizes.
 
+    >>> learned([3, 3, 3, 10, 11], 2).buckets
+    (3, 11)
+
     Dynamic programming over the histogram of sizes: the last bucket of a set is the
     largest size, and what the others cost is the same problem with fewer sizes.
     O(distinct sizes squared times `most`).
-
-    >>> learned([3, 3, 3, 10, 11], 2).buckets
-    (3, 11)
     """
     numbers = [n for n in sizes if isinstance(n, (int, np.integer))]
     if not numbers or len(numbers) < len(sizes) or not isinstance(most, int):

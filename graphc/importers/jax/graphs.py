@@ -28,6 +28,13 @@ from graphc.ir.tracebacks import hiding
 def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     """The graph of a function of JAX, of arguments such as these.
 
+    >>> import jax.numpy as jnp, numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n",))
+    >>> graph = graphc.from_jax(lambda x: jnp.sum(x**2) / x.shape[0], x)
+    >>> mean_square = graphc.function(graph.inputs, graph.outputs[0])
+    >>> print(mean_square(np.array([1, 2, 4], "float32")))
+    7.0
+
     An argument is a variable of graphc, which becomes an input of the graph; or an
     array, or a `jax.ShapeDtypeStruct`, whose sizes may be symbols of `jax.export`; or a
     dict, list or other pytree of these. The function is traced once. JAX takes sizes
@@ -36,13 +43,6 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     Arrays that the function takes from outside are constants of the graph. Raises
     GraphError, with the user's line, where a primitive has no op here, and where the
     function decides by a size that is a symbol.
-
-    >>> import jax.numpy as jnp, numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.tensor("x", "float32", ("n",))
-    >>> graph = graphc.from_jax(lambda x: jnp.sum(x**2) / x.shape[0], x)
-    >>> mean_square = graphc.function(graph.inputs, graph.outputs[0])
-    >>> print(mean_square(np.array([1, 2, 4], "float32")))
-    7.0
     """
     check_function(function, "from_jax")
     leaves, form = jax.tree.flatten(specs)

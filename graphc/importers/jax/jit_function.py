@@ -379,6 +379,20 @@ def jit(
 ) -> Any:
     """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
 
+    >>> import jax.numpy as jnp, numpy as np, graphc
+    >>> @graphc.jit
+    ... def mean_square(x):
+    ...     return jnp.sum(x**2) / x.shape[0]
+    >>> for size in (3, 4, 5, 6, 7, 8):
+    ...     value = mean_square(np.ones(size, "float32"))
+    >>> print(value, len(mean_square.stats().compilations) < 6)
+    1.0 True
+    >>> @graphc.jit(frontend="numpy", backend="numpy")
+    ... def positive(x):
+    ...     return np.sort(x[x > 0])
+    >>> positive(np.array([3.0, -1.0, 2.0]))
+    array([2., 3.])
+
     The first call is compiled for its sizes, as `jax.jit` does, with loops rewritten so
     that they stack less. When an axis has a second size, the function is traced again
     with a symbol for the size of that axis, and what comes out serves all sizes from
@@ -400,20 +414,6 @@ def jit(
     `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
     `f.decisions.save(path)` wrote: what varies is known then. `mesh`, or that of
     `jax.set_mesh`, is for `graphc.Shard` in `dims`, of axes that `shapes` names.
-
-    >>> import jax.numpy as jnp, numpy as np, graphc
-    >>> @graphc.jit
-    ... def mean_square(x):
-    ...     return jnp.sum(x**2) / x.shape[0]
-    >>> for size in (3, 4, 5, 6, 7, 8):
-    ...     value = mean_square(np.ones(size, "float32"))
-    >>> print(value, len(mean_square.stats().compilations) < 6)
-    1.0 True
-    >>> @graphc.jit(frontend="numpy", backend="numpy")
-    ... def positive(x):
-    ...     return np.sort(x[x > 0])
-    >>> positive(np.array([3.0, -1.0, 2.0]))
-    array([2., 3.])
     """
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
     options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))

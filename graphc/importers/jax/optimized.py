@@ -73,17 +73,17 @@ def optimize(
 ) -> OptimizedFunction:
     """`function`, written for JAX, rewritten: plain JAX, to jit or to transform.
 
-    It is what `graphc.jit` compiles for the sizes of a call: loops stack less, arrays
-    that need not be made are not made. Functions that have derivative rules of their
-    own keep these, under the transformations of JAX too. The rest is as JAX traces it;
-    `explain()` tells what was done.
-
     >>> import jax, jax.numpy as jnp, numpy as np, graphc
     >>> def total(x):
     ...     return jnp.sum(jax.lax.scan(lambda c, v: (c + v, c * v), 0.0, x)[1])
     >>> slope = jax.jit(jax.grad(graphc.optimize(total)))
     >>> print(slope(np.array([1, 2, 3], "float32")))
     [5. 4. 3.]
+
+    It is what `graphc.jit` compiles for the sizes of a call: loops stack less, arrays
+    that need not be made are not made. Functions that have derivative rules of their
+    own keep these, under the transformations of JAX too. The rest is as JAX traces it;
+    `explain()` tells what was done.
     """
     check_options("optimize", "jax", rewrites, None)
     return OptimizedFunction(function, Options(None, rewrites, "jax"))

@@ -25,7 +25,6 @@ from graphc.errors import (
 from graphc.ir.doors import door_of_method
 from graphc.ir.elsewhere import OF_VALUES
 from graphc.ir.forks import RenewedLock
-from graphc.ir.graph.accepted import IndexLike
 from graphc.ir.graph.operators import Operators
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import (
@@ -40,7 +39,6 @@ from graphc.ir.namespace import (
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
-from graphc.ir.tracebacks import hiding
 from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
 if TYPE_CHECKING:
@@ -274,10 +272,6 @@ class Value(Operators, Methods):
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(type(self)), *METHODS})
-
-    @hiding
-    def __getitem__(self, index: IndexLike) -> "Value":
-        return F.getitem(self, index)
 
     def __iter__(self) -> "Iterator[Value]":
         self._refuse_scalar("iter")

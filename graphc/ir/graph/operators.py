@@ -5,7 +5,7 @@ NumPy's arrays and functions leave expressions that have a value in them to us.
 
 from typing import TYPE_CHECKING, cast
 
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
 from graphc.ir.graph.repeating import SEQUENCES, refuse_repeating
 from graphc.ir.namespace import F
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @hiding_in_methods
 class Operators:
-    """The arithmetic, comparison and bitwise operators of a value."""
+    """The indexing, arithmetic, comparison and bitwise operators of a value."""
 
     __slots__ = ()
     __hash__ = object.__hash__
@@ -35,6 +35,9 @@ class Operators:
         options: dict[str, object],
     ) -> object:
         return apply_function(function, args, options)
+
+    def __getitem__(self, index: IndexLike) -> "Value":
+        return F.getitem(self, index)
 
     def __add__(self, other: ArrayLike) -> "Value":
         return F.add(self, other)

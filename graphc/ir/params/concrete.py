@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,7 +55,8 @@ _ANY = {
     "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
 }
 _TRUNCATED = 'use x.astype("int64")'
-_OF_GRAPHC = re.compile(r"gt\.(?!asarray)(\w+)")  # which makes values of arrays
+# But for gt.asarray, which makes values of arrays.
+_OF_GRAPHC = re.compile(r"gt\.(?!asarray)((?:\w+\.)*\w+)")
 _SPACE = {True: "np", False: "gt"}
 _INDEX = "for an array of NumPy, write gt.asarray(a)[i], or np.take(a, i, axis=0)"
 _OF_LIST = "for a list, a tuple or an array of NumPy, write gt.asarray(a)[i]"
@@ -85,7 +87,15 @@ def in_words(hint: str) -> str:
     if not _WORDS.of_numpy:
         return hint
     hint = hint.replace(_IF, "use np.where(condition, a, b)")
-    return _OF_GRAPHC.sub(lambda m: f"{_SPACE[hasattr(np, m[1])]}.{m[1]}", hint)
+    return _OF_GRAPHC.sub(lambda m: f"{_SPACE[_is_in_numpy(m[1])]}.{m[1]}", hint)
+
+
+def _is_in_numpy(name: str) -> bool:
+    """Whether NumPy has a function of this name, which may be dotted."""
+    try:
+        return callable(attrgetter(name)(np))
+    except AttributeError:
+        return False
 
 
 def no_number(value: "Value", op: str, hint: str = "") -> GraphError:

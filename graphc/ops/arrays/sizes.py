@@ -50,17 +50,17 @@ def ndim(x: ArrayLike) -> int:
 def known(x: ArrayLike) -> Known | None:
     """The integer that `x` is, as far as it can be told while the graph is built.
 
-    An int where it is a constant; a `graphc.Dim` where it is arithmetic with sizes of
-    axes and with inputs that are integer scalars, all known when a call arrives; None
-    where it depends on the contents of arrays, on a step of a loop, or is no integer.
-    Of integer arrays, nested tuples of these, or None where one element is not known.
-
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n", 3))
     >>> graphc.known(x.shape[1]), graphc.known(x.size), graphc.known(x[0, 0])
     (3, Dim(3*n), None)
     >>> graphc.known(gt.stack(x.shape)), graphc.known(gt.count_nonzero(x))
     ((Dim(n), 3), None)
+
+    An int where it is a constant; a `graphc.Dim` where it is arithmetic with sizes of
+    axes and with inputs that are integer scalars, all known when a call arrives; None
+    where it depends on the contents of arrays, on a step of a loop, or is no integer.
+    Of integer arrays, nested tuples of these, or None where one element is not known.
     """
     if isinstance(x, Dim):
         return x if _is_known_at_call(x) else None
@@ -97,14 +97,14 @@ def _is_argument(value: Value) -> bool:
 def same_size(a: ArrayLike, b: ArrayLike) -> bool | None:
     """Whether two sizes are equal: True or False where that is proved, else None.
 
-    Sizes are ints, symbolic integers or `graphc.Dim`s. True and False hold whatever the
-    symbols will be; None is no answer, and never to be taken for False.
-
     >>> import graphc, graphc.tensor as gt
     >>> n, m = gt.tensor("x", "float32", ("n", "m")).shape
     >>> graphc.same_size(2 * n, n + n), graphc.same_size(n, n + 1)
     (True, False)
     >>> print(graphc.same_size(n, m))
     None
+
+    Sizes are ints, symbolic integers or `graphc.Dim`s. True and False hold whatever the
+    symbols will be; None is no answer, and never to be taken for False.
     """
     return dims.equal(as_size(a), as_size(b))

@@ -45,7 +45,8 @@ _OPERATORS = [n for n, f in vars(Operators).items() if callable(f) and n != "__h
 def _as_no_array(cls: type[ClassT]) -> type[ClassT]:
     """Class decorator: operators, calls and conversions say what the object is."""
     for name in (*_OPERATORS, "__array__", "__jax_array__", "__iter__", "__call__"):
-        setattr(cls, name, _not_an_array)
+        if name not in vars(cls):
+            setattr(cls, name, _not_an_array)
     return cls
 
 

@@ -306,6 +306,16 @@ def rewrite(
 ) -> Callable[[Replacement], Rule]:
     """Decorator: the rule that puts what the function gives in place of `pattern`.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> @graphc.rewrite(lambda a: gt.log(gt.exp(a)), exact=False)
+    ... def log_of_exp(a):
+    ...     return a if a.dtype.kind == "f" else None
+    >>> x = gt.vector("x")
+    >>> rules = graphc.rewrites.default + log_of_exp
+    >>> f = graphc.function([x], gt.log(gt.exp(x)), rewrites=rules)
+    >>> print(f(np.array([1000], "float32")))
+    [1000.]
+
     The function's arguments are the variables of the pattern. `exact`: values stay the
     same, bit for bit; else up to rounding. `finite`: that is claimed for finite inputs
     only, where the places of infinities and NaN may change. `checks`: it puts in tests

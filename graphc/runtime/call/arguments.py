@@ -1,5 +1,6 @@
 """The arguments of a call: brought in order, and fit to be handed to the program."""
 
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -199,6 +200,9 @@ class Signature:
         return converted
 
     def _of_jax(self, i: int, array: Any) -> object:
+        if str(array.dtype).startswith("key<") and self.dtypes[i] == np.uint32:
+            words = sys.modules["jax"].random.key_data(array)
+            return words if self._backend == "jax" else np.asarray(words)
         if self._backend == "jax":
             self._mixed = self._mixed or _differs(array, self.dtypes[i])
             self._know(type(array))

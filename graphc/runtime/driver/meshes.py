@@ -18,11 +18,11 @@ from graphc.transform.sharding.meshes import DeviceMesh
 def mesh(*unnamed: object, **axes: int) -> Any:
     """The first devices of JAX as a mesh: the name of each axis, and its size.
 
-    Raises GraphError for sizes without a name, and where there are too few devices.
-
     >>> import graphc
     >>> graphc.mesh(data=1).axis_names
     ('data',)
+
+    Raises GraphError for sizes without a name, and where there are too few devices.
     """
     jax = importlib.import_module("jax")
     sizes = list(axes.values())

@@ -108,6 +108,14 @@ def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
 def stance(stance: Stance, /, *functions: object) -> Iterator[None]:
     """Within: what graphc does, in this thread, where a call would compile something.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], x * 2, dims="specialize")
+    >>> _ = f.compile({"n": 3})
+    >>> with graphc.stance("no_compile"):
+    ...     print(f(np.ones(3, "float32")))
+    [2. 2. 2.]
+
     "no_compile": the call raises `NoCompileError` before anything is compiled, and
     changes nothing. The message names the size that is new, the line that asks for it,
     and the call of `compile` by which it would have been ready. "default": it is

@@ -71,6 +71,12 @@ def vjp(
 ) -> Any:
     """The product of `cotangents` with the Jacobian of `outputs` in `wrt`.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x, v = gt.tensor("x", "float32", (2,)), gt.tensor("v", "float32", (2,))
+    >>> f = graphc.function([x, v], graphc.vjp(x**2, x, v))
+    >>> f(np.array([1, 2], "float32"), np.ones(2, "float32")).tolist()
+    [2.0, 4.0]
+
     `cotangents` has the structure of `outputs` and its shapes; the result the
     structure of `wrt`. `pullback` is another name of it.
     """
@@ -82,6 +88,12 @@ def vjp(
 
 def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
     """The product of the Jacobian of `outputs` in `wrt` with `tangents`.
+
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x, v = gt.tensor("x", "float32", (2,)), gt.tensor("v", "float32", (2,))
+    >>> f = graphc.function([x, v], graphc.jvp(x**2, x, v))
+    >>> f(np.array([1, 2], "float32"), np.ones(2, "float32")).tolist()
+    [2.0, 4.0]
 
     `tangents` has the structure of `wrt` and its shapes; the result the structure of
     `outputs`. Computed as the transpose of the transpose, so that one rule per op
@@ -185,6 +197,12 @@ def _awaited_aside(node: Node) -> tuple[Value, ...]:
 
 def hvp(cost: object, wrt: object = None, vectors: object = None) -> Any:
     """The product of the Hessian of a real scalar in `wrt` with `vectors`.
+
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x, v = gt.tensor("x", "float32", (2,)), gt.tensor("v", "float32", (2,))
+    >>> f = graphc.function([x, v], graphc.hvp(gt.sum(x**3), x, v))
+    >>> f(np.array([1, 2], "float32"), np.ones(2, "float32")).tolist()
+    [6.0, 12.0]
 
     `vectors` and the result have the structure of `wrt` and its shapes.
     """

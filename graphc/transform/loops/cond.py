@@ -163,11 +163,6 @@ def _of(outputs: list[Value], variables: list[Value], staying: set[Node]) -> Bra
 def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
     """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`.
 
-    As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from
-    outside are found by themselves; both return the same structure, dtypes and ranks.
-    Where their sizes differ, the result has those of the branch taken: they are known
-    when `pred` is, and read from the device where that depends on data.
-
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
     >>> y = gt.cond(x > 0, lambda: gt.log(x), lambda: x * 0)
@@ -179,6 +174,11 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
     >>> f = graphc.function([v, k], head, backend="numpy")
     >>> f(np.ones(3, "float32"), 2).shape, f(np.ones(3, "float32"), 0).shape
     ((2,), (3,))
+
+    As `jax.lax.cond`: only one of them is computed, unless under `vmap`. Values from
+    outside are found by themselves; both return the same structure, dtypes and ranks.
+    Where their sizes differ, the result has those of the branch taken: they are known
+    when `pred` is, and read from the device where that depends on data.
     """
     test = as_value(pred)
     if test.type.rank:

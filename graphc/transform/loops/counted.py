@@ -38,16 +38,16 @@ def fori_loop(
 ) -> Any:
     """`carry = body(i, carry)` for i from `lower` up to `upper`, without it.
 
-    As `jax.lax.fori_loop`; bounds are integers, integer scalars or sizes, and there
-    is a gradient. One compilation serves all bounds. A gradient for which each step has
-    to be kept is compiled for their number, or a capacity: see `graphc.function`.
-    `checkpoint` says for which steps, as for `scan`.
-
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
     >>> y = gt.fori_loop(0, 3, lambda i, c: c * x, 1.0)
     >>> print(graphc.function([x], graphc.grad(y, x), backend="numpy")(2.0))
     12.0
+
+    As `jax.lax.fori_loop`; bounds are integers, integer scalars or sizes, and there
+    is a gradient. One compilation serves all bounds. A gradient for which each step has
+    to be kept is compiled for their number, or a capacity: see `graphc.function`.
+    `checkpoint` says for which steps, as for `scan`.
     """
     numbers, like = numbers_and_parts(init)
     length: Size | None
@@ -88,14 +88,14 @@ def fori_loop(
 def map_(f: Callable[..., object], xs: object, batch_size: int | None = None) -> Any:
     """`f` of each element of `xs` along the first axis, one after another, stacked.
 
-    As `jax.lax.map`; `graphc.vmap` does all at once, with more memory. `batch_size`
-    elements are done at once, and those that are left at the end.
-
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
     >>> f = graphc.function([x], gt.map(lambda v: v * v, x), backend="numpy")
     >>> f(np.array([1, 2, 3], "float32"))
     array([1., 4., 9.], dtype=float32)
+
+    As `jax.lax.map`; `graphc.vmap` does all at once, with more memory. `batch_size`
+    elements are done at once, and those that are left at the end.
     """
     if not callable(f):
         raise graph_error("the first argument is the function", op="map", got=repr(f))

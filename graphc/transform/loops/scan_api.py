@@ -45,6 +45,16 @@ def scan(
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
 
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> total, sums = gt.scan(lambda c, v: (c + v, c + v), 0.0, x)
+    >>> f = graphc.function([x], [total, sums], backend="numpy")
+    >>> f(np.array([1, 2, 4], "float32"))
+    [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
+    >>> _, few = gt.scan(lambda c, v: (c + v, c + v), 0.0, x, until=lambda c, y: c > 2)
+    >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
+    array([1., 3.], dtype=float32)
+
     `init`, `xs` and what the body gives are values, or lists, tuples and dicts of
     them. Returns the last carry and the `y`s stacked along a first axis. Without `xs`,
     `length` says how many steps there are. Values that do not change between steps are
@@ -63,16 +73,6 @@ def scan(
     Where a size within differs from step to step, as that of `x[x > c]`, the loop runs
     in Python, over compiled segments. Raises GraphError where a step changes the type
     of the carry or what it stacks, and where sequences have different lengths.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.vector("x")
-    >>> total, sums = gt.scan(lambda c, v: (c + v, c + v), 0.0, x)
-    >>> f = graphc.function([x], [total, sums], backend="numpy")
-    >>> f(np.array([1, 2, 4], "float32"))
-    [array(7., dtype=float32), array([1., 3., 7.], dtype=float32)]
-    >>> _, few = gt.scan(lambda c, v: (c + v, c + v), 0.0, x, until=lambda c, y: c > 2)
-    >>> graphc.function([x], few, backend="numpy")(np.array([1, 2, 4], "float32"))
-    array([1., 3.], dtype=float32)
     """
     _check_arguments(body, reverse)
     numbers, like = numbers_and_parts(init)

@@ -37,6 +37,16 @@ def while_loop(
 ) -> Any:
     """`carry = body(carry)` as long as `cond(carry)` holds, as `jax.lax.while_loop`.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> n = gt.scalar("n", "int64")
+    >>> powers = gt.while_loop(lambda p: p < n, lambda p: 2 * p, 1)
+    >>> f = graphc.function([n], powers, backend="numpy")
+    >>> int(f(100))
+    128
+    >>> _, ys = gt.while_loop(lambda p: p < n, lambda p: (2 * p, p), 1, collect=True)
+    >>> graphc.function([n], ys, backend="numpy")(20)
+    array([ 1,  2,  4,  8, 16])
+
     The carry is a value, or a list, tuple or dict of values; its type stays. With
     `collect=True`, the body returns a pair `(carry, y)`, and the result is the last
     carry and the `y`s of all steps, stacked. There is a gradient, which may need what
@@ -52,16 +62,6 @@ def while_loop(
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
     "log" all stays within one program: at most 65 are kept, whatever their number.
-
-    >>> import graphc, graphc.tensor as gt
-    >>> n = gt.scalar("n", "int64")
-    >>> powers = gt.while_loop(lambda p: p < n, lambda p: 2 * p, 1)
-    >>> f = graphc.function([n], powers, backend="numpy")
-    >>> int(f(100))
-    128
-    >>> _, ys = gt.while_loop(lambda p: p < n, lambda p: (2 * p, p), 1, collect=True)
-    >>> graphc.function([n], ys, backend="numpy")(20)
-    array([ 1,  2,  4,  8, 16])
     """
     _check(max_steps, on_exceeded)
     most = None if max_steps is None else as_size(max_steps, "max_steps")

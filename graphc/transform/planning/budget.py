@@ -50,6 +50,12 @@ Counts = tuple[int, ...]  # of capacities, per size
 class Budget:
     """At most so many compilations, whatever the sizes are.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], gt.sum(x), dims=graphc.Budget(compilations=3))
+    >>> f.plan.forecast({"n": range(1, 1000)}).compilations <= 3
+    True
+
     The capacities are chosen for sizes from `smallest` to `largest`, or for those that
     `sizes` lists by name, each as often as it is expected. Other sizes are no error,
     but may go over the budget, which is told once by a RecompilationWarning. A size

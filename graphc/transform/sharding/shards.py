@@ -20,6 +20,13 @@ from graphc.transform.sharding.meshes import NO_MESH, DeviceMesh, check_axis
 class Shard:
     """Spread the elements of an axis evenly over the devices along `axis` of a mesh.
 
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.tensor("x", "float32", ("batch", 2))
+    >>> spread, mesh = {"batch": graphc.Shard("data")}, graphc.mesh(data=1)
+    >>> f = graphc.function([x], gt.sum(x, axis=1), dims=spread, mesh=mesh)
+    >>> print(f(np.ones((3, 2), "float32")))
+    [2. 2. 2.]
+
     The size is stored at capacities of `pad`, rounded up to multiples of the number of
     devices, masked by rule; without a `pad`, at the next multiple. Arguments without
     such an axis are given whole to each device. Raises GraphError for what is no name

@@ -63,6 +63,7 @@ CASES = {
     "index": lambda: x[0, 0],
     "update": lambda: x.at[0].set("a"),
     "variable": lambda: gt.tensor("v", "float31", ()),
+    "mapped": lambda: graphc.vmap(lambda a, b: a)(x),
     "policy": lambda: graphc.Pad(growth=0),
     "body": lambda: gt.scan(lambda c, v: (c + v[0], v), 0.0, x),
     "examples": lambda: graphc.ragged([x], x, backend="numpy")([ones(2, 2)]),

@@ -1,0 +1,109 @@
+"""Inputs that stand in lists, tuples and dicts, as parameters often do.
+
+The program has one input for each variable. A call gives the same structure of arrays,
+which is taken apart first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.errors import CallError, ErrorKind, describe, user_place
+
+Placing = Any  # the place of a variable among all, or a list, tuple or dict of forms
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The structure of each input, and how calls name it ("" where they do not)."""
+
+    forms: tuple[Placing, ...]
+    names: tuple[str, ...]
+    count: int  # of the variables
+    by_name: bool  # whether the inputs stand in a dict
+
+    def flat(
+        self, args: Sequence[object], named: Mapping[str, object]
+    ) -> list[object]:
+        """The arrays of a call, in the order of the variables.
+
+        Raises CallError where they do not stand in this structure.
+        """
+        given = self._bound(args, named)
+        arrays: list[object] = [None] * self.count
+        for i, form in enumerate(self.forms):
+            if i not in given:
+                raise self._misfit(f"call: missing input: {self._title(i)}", "missing")
+            self._take_apart(form, given[i], self._title(i), arrays)
+        return arrays
+
+    def around(self, leaves: Sequence[object]) -> list[object] | dict[str, object]:
+        """The structure of all inputs, with these in the places of the variables."""
+        parts = [_filled(form, leaves) for form in self.forms]
+        return dict(zip(self.names, parts, strict=True)) if self.by_name else parts
+
+    def _title(self, i: int) -> str:
+        return self.names[i] or f"number {i}"
+
+    def _bound(
+        self, args: Sequence[object], named: Mapping[str, object]
+    ) -> dict[int, object]:
+        if len(args) > len(self.forms):
+            problem = f"call: {len(args)} arguments for {len(self.forms)} inputs"
+            raise self._misfit(problem, "unexpected")
+        given = dict(enumerate(args))
+        for name, argument in named.items():
+            if not name or name not in self.names:
+                problem = f"call: there is no input called {name!r}"
+                raise self._misfit(problem, "unexpected")
+            i = self.names.index(name)
+            if i in given:
+                raise self._misfit(f"call: input {name!r} is given twice", "unexpected")
+            given[i] = argument
+        return given
+
+    def _take_apart(
+        self, form: Placing, argument: Any, path: str, arrays: list[object]
+    ) -> None:
+        if isinstance(form, int):
+            arrays[form] = argument
+            return
+        if isinstance(form, dict):
+            if not isinstance(argument, Mapping) or form.keys() != argument.keys():
+                keys = ", ".join(map(repr, form))
+                raise self._other(path, argument, f"a dict with the keys {keys}")
+            pairs = [(f"{path}[{k!r}]", part, argument[k]) for k, part in form.items()]
+        else:
+            if not isinstance(argument, (list, tuple)) or len(form) != len(argument):
+                expected = f"a list or tuple of {len(form)}"
+                raise self._other(path, argument, expected)
+            pairs = [
+                (f"{path}[{i}]", part, argument[i]) for i, part in enumerate(form)
+            ]
+        for inner, part, item in pairs:
+            self._take_apart(part, item, inner, arrays)
+
+    def _other(self, path: str, argument: Any, expected: str) -> CallError:
+        got = type(argument).__name__
+        if isinstance(argument, Mapping):
+            got = f"a dict with the keys {', '.join(map(repr, argument))}"
+        elif isinstance(argument, (list, tuple)):
+            got = f"a {got} of {len(argument)}"
+        problem = f"input {path} has another structure"
+        return self._misfit(problem, "argument", got, expected)
+
+    def _misfit(
+        self, problem: str, kind: ErrorKind, got: str = "", expected: str = ""
+    ) -> CallError:
+        known = ", ".join(map(self._title, range(len(self.forms))))
+        told = expected or f"inputs {known}"
+        message = describe(problem, got=got, expected=told, where=user_place())
+        return CallError(message, kind)
+
+
+def _filled(form: Placing, leaves: Sequence[object]) -> object:
+    if isinstance(form, int):
+        return leaves[form]
+    if isinstance(form, dict):
+        return {key: _filled(part, leaves) for key, part in form.items()}
+    return type(form)(_filled(part, leaves) for part in form)
