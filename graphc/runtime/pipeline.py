@@ -34,6 +34,7 @@ from graphc.rewriting.engine.fixpoint import (
 )
 from graphc.rewriting.engine.rule import Rules
 from graphc.rewriting.rules.cleanup import CLEANUP
+from graphc.rewriting.rules.masks import integers_traced
 from graphc.runtime.cache import program_cache
 from graphc.runtime.cache.graph_key import key_of
 from graphc.runtime.cache.prepared import Prepared
@@ -323,13 +324,20 @@ class Pipeline:
         return rehearsed(adapter, plan, self.how.tier != "auto", sizes)
 
     def unjitted(self) -> Plan:
-        """The plan at true sizes, without tests that rules put in."""
-        plan = self.first.plan
-        checked = _tests_of_rules(plan, self.log) or _has_driven_loops(plan)
-        if not self.start.policies and not checked and plan.mesh is None:
-            return plan
+        """The plan at true sizes, without tests that rules put in.
+
+        As few integers as can be must be static in it.
+        """
+        first = self.first.plan
+        checked = _tests_of_rules(first, self.log) or _has_driven_loops(first)
+        plain = not self.start.policies and not checked and first.mesh is None
+        if plain and not first.static_inputs:
+            return first
         rules = self.how.rewrites.unchecked()
-        plan = partition(rewritten(self.written, rules).graph)
+        with integers_traced():
+            plan = partition(rewritten(self.written, rules).graph)
+        if plain and len(plan.static_inputs) >= len(first.static_inputs):
+            return first
         return replace(plan, casting=self.how.casting)
 
     def on_numpy(self) -> tuple[Plan, Source] | None:

@@ -121,7 +121,7 @@ class Narrow(Pad):
     """
 
     def __str__(self) -> str:
-        return f"{super().__str__()}, as what it cuts"
+        return f"{super().__str__()}, and so are the parts that it cuts"
 
     @property
     def of_whole(self) -> Pad:

@@ -61,16 +61,16 @@ class Run:
     calls: list[Call]
 
 
-def compiled(id: str, backend: str) -> Any:
+def compiled(id: str, backend: str, dims: str = "specialize") -> Any:
     """The program of a case as one compiled function of several outputs.
 
-    Sizes are specialized: test_padding.py runs the cases under the other policies.
+    Sizes are specialized by default; test_padding.py runs the cases under others.
     """
     inputs = [gt.tensor(*declared) for declared in CASES[id].inputs]
     outputs = PROGRAMS[id](*inputs)
     several = list(outputs) if isinstance(outputs, tuple) else [outputs]
     return graphc.function(
-        inputs, several, backend=backend, check=id in CHECKED, dims="specialize"
+        inputs, several, backend=backend, check=id in CHECKED, dims=dims
     )
 
 

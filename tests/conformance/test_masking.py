@@ -13,6 +13,10 @@ MASKED = [id for id, case in CASES.items() if case.kind == "M"]
 # tested when all has been computed, and nothing is compiled for it.
 TESTED = {"mask_pos_max": "max: axis 0 has no element to reduce: none is selected"}
 
+# Here an argument bounds a slice: a mask would have the work of all elements done at
+# each call, so it is one by policy, where sizes vary.
+BOUNDED = ["slice_to_n_sum", "slice_to_n_grad"]
+
 
 def test_every_one_is_written():
     assert len(MASKED) == 16
@@ -21,10 +25,17 @@ def test_every_one_is_written():
 
 @pytest.mark.parametrize("id", MASKED)
 def test_one_segment_and_no_read(id):
-    plan = compiled(id, "jax").plan
+    plan = compiled(id, "jax", "pad" if id in BOUNDED else "specialize").plan
     assert len(plan.segments) == 1
     assert plan.static_inputs == () and not plan.segments[0].statics
     assert not any(isinstance(step, Read) for step in plan.glue)
     messages = [step.message for step in plan.glue if isinstance(step, Check)]
     assert len(messages) == len(plan.glue)
     assert messages == ([TESTED[id]] if id in TESTED else [])
+
+
+@pytest.mark.parametrize("id", BOUNDED)
+def test_one_segment_for_the_part_that_is_asked_for(id):
+    plan = compiled(id, "jax").plan
+    assert len(plan.segments) == 1 and not plan.glue
+    assert len(plan.static_inputs) == 1

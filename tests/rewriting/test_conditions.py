@@ -11,7 +11,7 @@ from graphc.rewrites import default, rewritten
 X = gt.tensor("x", "float32", ("n", 3))
 Y = gt.tensor("y", "float32", ("n", 3))
 U = gt.tensor("u", "float32", ("n",))
-I = gt.tensor("i", "int64", (9,))  # noqa: E741
+I = gt.tensor("i", "int64", ("k",))  # noqa: E741
 EXP = gt.exp(X)
 SOFTMAX = EXP / gt.sum(EXP, 1, keepdims=True)
 COUNT = gt.count_nonzero(I)

@@ -119,3 +119,14 @@ def test_the_policy_is_saved_with_the_other_decisions(tmp_path):
     for number in (2, 7, 16):
         np.testing.assert_allclose(again(*arrays, number), arrays[0][:number].sum())
     assert len(again.stats().compilations) == 1
+
+
+def test_all_parts_of_a_range_can_be_compiled_ahead():
+    f = narrow_program()
+    f.compile({"m": LONG, "k": range(1, 300)})
+    compiled_for = len(f.stats().compilations)
+    arrays = arguments()
+    for number in (1, 16, 17, 100, 255, 256, 257, 299):
+        np.testing.assert_allclose(f(*arrays, number), arrays[0][:number].sum())
+    assert len(f.stats().compilations) == compiled_for
+    assert "so are the parts that it cuts" in f.explain()

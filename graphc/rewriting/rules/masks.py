@@ -11,7 +11,9 @@ is left to the policies of sizes, whether it is compiled for or masked.
 these are graphs that are rewritten likewise. Sums are added up in another order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -144,9 +146,27 @@ def _by_bounds(x: Value, params: Any, shape: tuple[Size, ...]) -> Selection | No
     return Selection(mask, (n,), shape[0])
 
 
+_ARE_TRACED = ContextVar("whether integers of arguments are traced", default=False)
+
+
+@contextmanager
+def integers_traced() -> Iterator[None]:
+    """Within, no integer of an argument is known on the host.
+
+    So it is in programs that users jit themselves.
+    """
+    token = _ARE_TRACED.set(True)
+    try:
+        yield
+    finally:
+        _ARE_TRACED.reset(token)
+
+
 def _is_read(bounds: tuple[Size | None, Size | None]) -> bool:
     """Whether the size of a slice would be read from the device."""
     integers = [v for b in bounds if b is not None for v in origins(b)]
+    if _ARE_TRACED.get():
+        return bool(integers)
     return not all(map(is_known_on_host, integers))
 
 
