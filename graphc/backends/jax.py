@@ -29,6 +29,7 @@ from graphc.backends.sharding.text import (
     in_shardings,
     mesh_lines,
     out_shardings,
+    specs_text,
 )
 from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
@@ -195,12 +196,31 @@ def _print_gathered(body: PrintedBody, needs: Gathered) -> None:
         whole = body.module.names.unique(f"{name}_whole")
         body.line(f"{whole} = {constrained(name, needs.inputs[value])}")
         body.bind(value, whole)
-    body.node(needs.node)
+    if needs.is_apart:
+        _print_apart(body, needs)
+    else:
+        body.node(needs.node)
     for value, name in names.items():
         body.bind(value, name)
-    for value, axes in needs.outputs.items():
+    for value, axes in needs.outputs.items() if not needs.is_apart else ():
         name = body.value(value)
         body.line(f"{name} = {constrained(name, axes)}")
+
+
+def _print_apart(body: PrintedBody, needs: Gathered) -> None:
+    """A node that each device does on its part, as a function of its own."""
+    start = len(body.lines)
+    body.node(needs.node)
+    lines, body.lines[start:] = body.lines[start:], []
+    names = [body.value(v) for v in needs.inputs]
+    results = ", ".join(map(body.value, needs.outputs))
+    part = body.module.names.unique("on_part")
+    body.line(f"def {part}({', '.join(names)}):")
+    body.lines += indent([*lines, f"return ({results},)"])
+    specs = specs_text(needs.inputs.values()), specs_text(needs.outputs.values())
+    of_specs = f"in_specs={specs[0]}, out_specs={specs[1]}"
+    call = f"jax.shard_map({part}, mesh=MESH, {of_specs})({', '.join(names)})"
+    body.line(f"({results},) = {call}")
 
 
 def _jitted(name: str, function: str, options: list[str]) -> list[str]:

@@ -42,7 +42,7 @@ def test_a_page_prints_what_it_says(name, tmp_path):
 
 
 def test_pages_that_run_are_tested():
-    """But for guides and for pages about PyTensor, which have tests of their own."""
+    """But for guides, and pages about PyTensor or Orbax, with tests of their own."""
     elsewhere = "add_an_op", "add_a_rule", "add_a_pass", "add_a_backend", "loops"
     running = {
         page.relative_to(DOCS).with_suffix("").as_posix()
@@ -50,5 +50,5 @@ def test_pages_that_run_are_tested():
         if any(b.language == "python" for b in blocks(page.read_text(encoding="utf-8")))
     }
     pytensor = "pymc", "pytensor", "stories/selective_jit"
-    tested = {*elsewhere, *pytensor, "rewriting", *ON_DEVICES}
+    tested = {*elsewhere, *pytensor, "rewriting", "checkpoints", *ON_DEVICES}
     assert running - tested <= set(PAGES)

@@ -50,6 +50,11 @@ def sharding_text(axes: MeshAxes | None) -> str:
     return f"on_mesh({', '.join(map(repr, without_last_whole(axes)))})"
 
 
+def specs_text(axes_of_arrays: Iterable[MeshAxes]) -> str:
+    """The partitions of several arrays, as `jax.shard_map` takes them."""
+    return _tuple([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
+
+
 def constrained(name: str, axes: MeshAxes) -> str:
     """An array of a segment that lies along these axes."""
     return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"

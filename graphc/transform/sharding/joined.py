@@ -157,6 +157,44 @@ def _of_scatter(node: Node) -> AxesOfOperands:
     return [[], places, *(range(i.type.rank) for i in indices)]
 
 
+@PARTED.of(OP.segment)
+def _parts_of_segment(node: Node, axis: int) -> OperandAxis | None:
+    return [axis, None, None] if axis else None
+
+
+@JOINED.of(OP.segment)
+def _of_segment(node: Node) -> AxesOfOperands:
+    return [[0], [0], []] if node.params["how"] == "add" else []
+
+
+@PARTED.of(OP.pad)
+def _parts_of_pad(node: Node, axis: int) -> OperandAxis | None:
+    widths = node.params["low"][axis], node.params["high"][axis]
+    return [axis, None] if all(same_size(n, 0) for n in widths) else None
+
+
+@PARTED.of(OP.max_pool, OP.min_pool, OP.sum_pool)
+def _parts_of_pool(node: Node, axis: int) -> OperandAxis | None:
+    """Images and channels: windows are over the last axes."""
+    before = node.inputs[0].type.rank - len(node.params["window"])
+    return [axis] if axis < before else None
+
+
+@PARTED.of(OP.cholesky, OP.inv, OP.solve, OP.solve_triangular, OP.svdvals, OP.eigvalsh)
+def _parts_of_matrices(node: Node, axis: int) -> OperandAxis | None:
+    """Stacked matrices, each of which is one device's."""
+    behind = node.outputs[0].type.rank - axis
+    values = node.primitive in (OP.svdvals, OP.eigvalsh)
+    if behind <= 2 - values:
+        return None
+    return _aligned(node.inputs, behind + values)
+
+
+@PARTED.of(OP.searchsorted)
+def _parts_of_searchsorted(node: Node, axis: int) -> OperandAxis:
+    return [None, axis]
+
+
 def _points(axes: Sequence[int], indices: Sequence[Value]) -> tuple[int, int]:
     """The first axis of a result that index arrays make, and how many they make."""
     adjacent = list(axes) == list(range(axes[0], axes[0] + len(axes)))

@@ -130,7 +130,7 @@ class Follower:
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
         elif gathered(self._layout, node) is not None:
-            raise _Unforeseen
+            self._apart(node)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
             # What devices make of nothing, as masks, they make where it is used.
             made = not any(map(self._layout.is_spread, node.inputs))
@@ -144,6 +144,13 @@ class Follower:
             raise _Unforeseen
         else:
             self._by_axes(node, messages)
+
+    def _apart(self, node: Node) -> None:
+        """Set where the results lie of a node that devices do on their parts."""
+        needs = gathered(self._layout, node)
+        if needs is None or needs.sent or not needs.is_apart:
+            raise _Unforeseen
+        self._places.update((v, self._spread(a)) for v, a in needs.outputs.items())
 
     def _call(self, node: Node, messages: Messages) -> None:
         (call,) = node.primitive.body_calls(node)

@@ -33,6 +33,15 @@ class Gathered:
     outputs: Mapping[Value, MeshAxes]
     sent: tuple[Value, ...]
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether devices do the node on what they have, along the other axes.
+
+        XLA does not part these ops along any axis. A body is left to it.
+        """
+        lies = [*self.inputs.values(), *self.outputs.values()]
+        return not has_inner(self.node) and all(map(any, lies))
+
 
 def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
     """The arrays that a node needs whole; None where it may be parted along all axes.

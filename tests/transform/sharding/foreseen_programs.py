@@ -71,6 +71,22 @@ def convolved():
     return [x, w, d], [loss, *graphc.grad(loss, [w, d])]
 
 
+def row_by_row():
+    """Ops whose devices work on their rows: none is sent, but for a sum by segments."""
+    x = gt.tensor("x", "float32", ("batch", 6, 6))
+    rows, kinds = x[:, 0], gt.tensor("kinds", "int32", ("batch",))
+    matrices = x @ gt.swapaxes(x, 1, 2) + gt.eye(6)
+    results = [
+        *(gt.linalg.cholesky(matrices), gt.linalg.inv(matrices)),
+        *(gt.linalg.solve(matrices, x), gt.linalg.svd(x, compute_uv=False)),
+        *(gt.linalg.eigvalsh(matrices), gt.nn.max_pool(x[:, None], (2, 2))),
+        *(gt.pad(rows, ((0, 0), (1, 2))), gt.searchsorted(gt.arange(4.0), rows)),
+        *(gt.fft.fft(rows, axis=1), gt.fft.irfft(gt.fft.rfft2(x), axis=2)),
+        gt.segment_sum(rows, kinds, 3),
+    ]
+    return [x, kinds], [*results, graphc.grad(gt.sum(gt.abs(results[8]) ** 2), x)]
+
+
 def compiled(program, dims=ROWS, mesh=None):
     inputs, outputs = program()
     mesh = mesh or mesh_of_all()
@@ -97,7 +113,7 @@ def compared(function, batch=13):
 
 
 if __name__ == "__main__":
-    for program in (perceptron, recurrent, attending, convolved):
+    for program in (perceptron, recurrent, attending, convolved, row_by_row):
         compared(compiled(program))
     compared(compiled(sharded_programs.regression))
     compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered

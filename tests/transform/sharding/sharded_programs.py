@@ -43,6 +43,23 @@ def statistics():
     return [x], results
 
 
+def row_by_row():
+    """Fourier transforms of rows and of columns, and what else is done row by row."""
+    x = gt.tensor("x", "float32", ("batch", 4))
+    rows = gt.fft.fft(x, axis=1)
+    both = gt.fft.irfft(gt.fft.rfft(rows.real, axis=1), axis=1)
+    columns = gt.fft.fft(both, axis=0)
+    stacked = gt.fft.fft2(gt.reshape(x, (x.shape[0], 2, 2)))
+    loss = gt.sum(gt.abs(rows) ** 2) + gt.sum(gt.abs(columns))
+    each = graphc.vmap(lambda row: gt.fft.fft(row))(x)
+    matrices = gt.expand_dims(x, 2) * gt.expand_dims(x, 1) + gt.eye(4)
+    triangles = gt.linalg.cholesky(matrices)
+    padded = gt.pad(x, ((0, 0), (1, 2)))
+    return [x], [rows, both, columns, stacked, each, triangles, padded] + [
+        graphc.grad(loss, x)
+    ]
+
+
 def recurrence():
     """A scan over rows, and over columns with a batch in its carry, with gradients."""
     x = gt.tensor("x", "float32", ("batch", 3))
@@ -101,7 +118,10 @@ def draws():
     return [x, w], [loss, graphc.grad(loss, w), rows, classes, order]
 
 
-PROGRAMS = regression, statistics, recurrence, transforms, branches, of_data, draws
+PROGRAMS = (
+    *(regression, statistics, recurrence, transforms, branches, of_data, draws),
+    row_by_row,
+)
 
 
 def arguments(inputs, batch):
