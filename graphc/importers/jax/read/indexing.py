@@ -380,6 +380,6 @@ for _name, _how in {
 
 @PRIMITIVES.define("scatter-sub")
 def _scatter_sub(eqn: Equation, x: Value, indices: Value, v: Value) -> Value:
-    """What is added is the negative; of integers of all kinds, modulo their range."""
+    """The negative is added; of integers of all kinds, modulo their range."""
     added: Value = PRIMITIVES.find("scatter-add")(eqn, x, indices, F.negative(v))
     return added
