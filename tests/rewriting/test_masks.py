@@ -193,3 +193,25 @@ def test_slices_up_to_an_argument_stay(last):
         f = graphc.function([x, n], y)
         assert not any("select" in a.rule.name for a in f.rewrites)
         assert not any("slice" in a.rule.name for a in f.rewrites)
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+@pytest.mark.parametrize("selected", ["mask", "count", "positions"])
+def test_gradients_compare_what_the_maximum_was_taken_of(backend, dims, selected):
+    """Each element is computed once, though some of its users take all elements."""
+    x, y = gt.tensor("x", "float64", ("n",)), gt.tensor("y", "float64", ("m",))
+    mask = x > 0.2
+    taken = {
+        "mask": x[mask],
+        "count": gt.sort(x, descending=True)[: gt.sum(mask)],
+        "positions": x[gt.nonzero(mask)[0]],
+    }[selected]
+    sums = gt.sum(gt.where(taken > 0, taken, 0.1)[:, None] + y, axis=1)
+    cost = gt.max(sums, initial=-1.0)
+    f = graphc.function([x, y], graphc.grad(cost, x), backend=backend, dims=dims)
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        array, added = rng.standard_normal(300), rng.standard_normal(200)
+        expected = np.where(array == array.max(), 200.0, 0.0)
+        np.testing.assert_allclose(f(array, added), expected, rtol=1e-6)

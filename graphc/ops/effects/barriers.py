@@ -96,3 +96,4 @@ _pinned.emit(
     numpy="{x}", jax=lambda p: f"{p.helper(pinned)}(jax, {p.inputs[0]})"
 )
 enroll(_pinned, "_pinned")
+PINNED = _pinned

@@ -28,6 +28,7 @@ from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import is_inexact
 from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.effects.assertions import asserted
+from graphc.ops.effects.barriers import PINNED
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import IsKept, Rule, Rules, rewrite
@@ -226,6 +227,18 @@ class _Unselecting:
         """
         return any(map(is_kept, self._order(value) or ()))
 
+    def taking(self, value: Value) -> Node | None:
+        """A node that takes such elements out of an array, in their order."""
+        order = self._order(value) or ()
+        sources = [v.node for v in order if self._source(v) is not None]
+        return next((n for n in sources if _masked(n) or _cut(n)), None)
+
+    def is_of_elements(self, value: Value) -> bool:
+        """Whether it is made by functions of selected elements alone."""
+        order = self._order(value) or ()
+        made = [v for v in order if self._source(v) is None and self._carries(v)]
+        return bool(order) and all(v.node.primitive.elementwise for v in made)
+
     def _carries(self, value: Value) -> bool:
         """Whether the first axis is the selected one."""
         shape, count = value.type.shape, self._selection.count
@@ -273,6 +286,8 @@ class _Unselecting:
             return self._behind(node)
         keeps_elements = node.primitive.elementwise or node.primitive is OP.assert_
         if not keeps_elements or len(node.outputs) > 1:
+            return None
+        if node.primitive is PINNED:  # others would see what was computed for them
             return None
         return self._elementwise(node, value.type.rank)
 
@@ -448,8 +463,30 @@ def _written(
     return F.where(mask, combine(x, F.broadcast_to(whole, x.type.shape)), x)
 
 
+@rewrite(v.y(p.pinned(v.x)), exact=True)
+def pinned_of_selected(y: Value, x: Value, kept: IsKept) -> Value | None:
+    """Selected elements that are computed once are selected once they are computed.
+
+    So reductions of them, and whatever else uses them, see the same numbers.
+    """
+    selection = _selection(x)
+    whole = _whole(selection, x, kept)
+    if selection is None or whole is None or kept(y):
+        return None
+    unselecting = _Unselecting(selection)
+    taking = unselecting.taking(x)
+    if taking is None or not unselecting.is_of_elements(x):
+        return None
+    if whole.type.rank != taking.inputs[0].type.rank:
+        return None
+    pinned = PINNED(whole)
+    result: Value = taking.primitive(pinned, *taking.inputs[1:], **taking.params)
+    return result
+
+
 MASKS = Rules(
     (
+        pinned_of_selected,
         *map(_reduction, ("sum", "prod", "any", "all", "max_from", "min_from")),
         *map(_of_all, ("sum_of_squares", "count_nonzero")),
         *map(_nonempty, ("max", "min")),

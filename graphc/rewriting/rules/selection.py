@@ -13,6 +13,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import is_float, is_integer
+from graphc.ops.effects.barriers import PINNED
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
@@ -93,7 +94,8 @@ def index_of_elementwise(x: Value, y: Value) -> Value | None:
 
 def _is_elementwise(x: Value) -> bool:
     primitive = x.node.primitive
-    return primitive.elementwise and len(x.node.outputs) == 1 and bool(x.type.rank)
+    single = len(x.node.outputs) == 1 and bool(x.type.rank)
+    return primitive.elementwise and single and primitive is not PINNED
 
 
 def _one_axis(x: Value, indices: tuple[Value, ...], axes: Axes) -> bool:

@@ -193,11 +193,10 @@ class _Rebuilt:
     def _made(self, region: TileConsumers) -> dict[Value, Value]:
         """Replacements of the live-out values of a region, by a tiled loop.
 
-        There are none where it neither reads rows nor carries anything from tile to
-        tile: nothing would tell how many rows a tile has.
+        There are none where it reads no rows: nothing would tell how many a tile has.
         """
         blocks = Blocks(region, self._known)
-        if not blocks.start and not blocks.given:
+        if not blocks.given:
             return {}
         products = any(node.primitive in PRODUCTS for node in region.nodes)
         large = [p for p in region.producers.made if p[0] in region.facts.large]
