@@ -411,6 +411,11 @@ def test_the_program_of_what_is_no_function():
         "hint: write axis=",
     ),
     (
+        lambda: gt.bincount(gt.tensor("i", "int64", ("n",)), 4),
+        "bincount: weights are a vector of real numbers, one for each",
+        "hint: the least length is minlength=n",
+    ),
+    (
         lambda: setattr(graphc.config, "float", 3),
         "config: the default float cannot be 3",
         "expected: float16, float32, float64 or bfloat16",

@@ -368,6 +368,17 @@ def _(n: Size, batched: Batched, x: Value, weights: Value, *, length: Size) -> V
     return F._scatter(zeros, shares, rows, numbers, how="add", inside=inside, **where)
 
 
+def _weight_vector(weights: Value) -> Value:
+    if weights.type.rank == 1 and weights.dtype.kind != "c":
+        return weights
+    raise graph_error(
+        "weights are a vector of real numbers, one for each",
+        op="bincount",
+        got=str(weights.type),
+        hint="" if weights.type.rank else "the least length is minlength=n",
+    )
+
+
 @public()
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: SizeLike = 0
@@ -385,7 +396,7 @@ def bincount(
     if weights is None:
         share = F.ones_like(numbers)
     else:
-        share = cast(as_value(weights), np.dtype("float64"))
+        share = cast(_weight_vector(as_value(weights)), np.dtype("float64"))
     floor = F.asarray(minlength, "int64") - 1
     largest = F.maximum(F.max(numbers, initial=floor), floor)  # surely not below it
     return _bincount(numbers, share, length=as_size(largest + 1))
