@@ -152,10 +152,10 @@ class Entry:
         mesh = None if self._layout is None else self._layout.mesh
         if mesh is None or not mesh.processes:
             return []
-        told = ", ".join([f"{name!r}: {name}" for name in names])
+        arguments = ", ".join([f"{name!r}: {name}" for name in names])
         agree = self._module.helper(agree_between)
         how = f"ProgramError, {mesh.processes}, {mesh.wait:g}, PROGRAM"
-        return [f"{agree}(jax, {how}, {{{told}}})"]
+        return [f"{agree}(jax, {how}, {{{arguments}}})"]
 
     @property
     def _several(self) -> bool:

@@ -1,5 +1,6 @@
 """Emitted programs, and the parts that all backends print alike."""
 
+import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,14 @@ from graphc.ops.common.conditions import tells
 from graphc.transform.planning.plan import Check, Plan, PythonLoop
 
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
+
+
+def segment_text(source: str, index: int) -> str | None:
+    """The lines of a program that a segment is printed as; None where there is none."""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == f"segment_{index}":
+            return ast.get_source_segment(source, node)
+    return None
 
 
 @dataclass(frozen=True)

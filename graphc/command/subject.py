@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 import graphc
-from graphc.backends.printed import ProgramText
 from graphc.command.errors import CommandError
 from graphc.command.sizes import ArraySpec, drawn
 from graphc.command.target import user_code
+from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Dim, evaluate, symbol_dim
@@ -138,7 +138,7 @@ def _of_function(name: str, function: Function) -> Examined:
         return [_argument(value, sizes, random) for value in inputs]
 
     plain = function.jax_callable if function.backend == "jax" else None
-    wide = function._programs.newest.prepared.facts.wide
+    wide = "NEEDS_X64" in getattr(plain, "__globals__", {})  # which its text asks for
     statics = function.static_argnums
     return Examined(name, function, plain, statics, arguments, wide)
 

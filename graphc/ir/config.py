@@ -99,7 +99,7 @@ class Config:
             raise self._no_setting(name)
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={_told(getattr(self, name))}" for name in _READ)
+        settings = ", ".join(f"{name}={_shown(getattr(self, name))}" for name in _READ)
         return f"<graphc.config: {settings}>"
 
     def _no_setting(self, name: str) -> AttributeError:
@@ -228,7 +228,7 @@ class Config:
         self._progress = shown
 
 
-def _told(setting: object) -> str:
+def _shown(setting: object) -> str:
     return repr(setting.name if isinstance(setting, np.dtype) else setting)
 
 

@@ -81,8 +81,8 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
             return function(*args, **named)
         except Exception as error:
             if isinstance(error, TypeError) and _is_of_binding(error):
-                told = meant_keyword(str(error), signature(function))
-                error.args = (f"{error}{told}",)
+                meant = meant_keyword(str(error), signature(function))
+                error.args = (f"{error}{meant}",)
             hide(error)
             raise
 

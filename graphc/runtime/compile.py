@@ -98,8 +98,8 @@ def function(
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
     how = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target, freed)
-    told = graph, structure, defaults, again, arrangement
-    return _function(Making(function, *told), how, decided)
+    traced = graph, structure, defaults, again, arrangement
+    return _function(Making(function, *traced), how, decided)
 
 
 def _function(

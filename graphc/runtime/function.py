@@ -14,9 +14,9 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.printed import ProgramText, segment_text
-from graphc.backends.program import entry
+from graphc.backends.program import entry, segment_text
 from graphc.errors import CallError, graph_error
+from graphc.explain.program_text import ProgramText
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
 from graphc.ir.sizes.names import naming

@@ -114,7 +114,7 @@ def test_segments_recompile_only_for_what_they_depend_on(id):
     function = made.function
     known = defaultdict(set)
     for call in made.calls:
-        integers = call.contents(function.static_argnums)
+        integers = call.contents(function.plan.static_inputs)
         for compilation in call.compiled:
             keys = set(function.plan.segments[compilation.segment].keys)
             if not keys & counts_of(made):
@@ -130,7 +130,7 @@ def test_other_counts_recompile_only_what_is_keyed_by_a_count(id):
     function, counts = made.function, counts_of(made)
     seen = set()
     for call in made.calls:
-        sizes = (call.shapes, call.contents(function.static_argnums))
+        sizes = (call.shapes, call.contents(function.plan.static_inputs))
         if sizes in seen:
             for compilation in call.compiled:
                 assert counts & set(function.plan.segments[compilation.segment].keys)

@@ -6,6 +6,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.namespace import F
 from graphc.rewriting.rules.cleanup import CLEANUP
 from graphc.rewriting.rules.selection import SELECTION
 from tests.rewriting.builds_lifting import LIFTED
@@ -306,6 +307,7 @@ BUILDS = {
     "all_of_selected": selected(lambda x: gt.all(x > 2)),
     "max_from_of_selected": selected(lambda x: gt.max(x, initial=0)),
     "min_from_of_selected": selected(lambda x: gt.min(x, initial=0)),
+    "pinned_of_selected": selected(lambda x: gt.sum(F._pinned(gt.square(x)))),
     "write_to_selected": {
         "build": lambda x, z: x.at[x > 0].set(gt.exp(z[x > 0])),
         "shapes": ROW,

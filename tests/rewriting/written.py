@@ -75,6 +75,7 @@ MASKS = {
     },
     "sum_of_squares_of_selected": "gt.linalg.norm(gt.exp(u[u > 2]))",
     "count_nonzero_of_selected": "gt.count_nonzero(u[u > 2] - 3)",
+    "pinned_of_selected": "graphc.grad(gt.sum(gt.abs(x[u > 0] * x[u > 0] - 2)), x)",
     "write_to_selected": "u.at[u > 0].set(gt.log(u[u > 0]))",
     "write_to_slice": f"u.at[:{COUNT}].set(gt.exp(u[:{COUNT}]))",
 }

@@ -24,22 +24,22 @@ def agree_between(
     group = f"graphc/{'-'.join(map(str, processes))}"
     call = store.key_value_increment(f"{group}/calls/{rank}", 1)
     here = f"{group}/{call}/"
-    lines = [f"{name}: {as_told(a)}" for name, a in arguments.items()]
-    told = "\n".join([f"program: {program}", *lines])
+    lines = [f"{name}: {described_for_all(a)}" for name, a in arguments.items()]
+    message = "\n".join([f"program: {program}", *lines])
     if rank != first:
-        store.key_value_set(f"{here}{rank}", told)
-        answer = when_told(store, f"{here}answer", seconds + 10)
+        store.key_value_set(f"{here}{rank}", message)
+        answer = awaited(store, f"{here}answer", seconds + 10)
         if answer is None:
             answer = f"process {first} has not come to call {call}"
     else:
-        answer = answer_of(store, processes, here, told, seconds, call)
+        answer = answer_of(store, processes, here, message, seconds, call)
         store.key_value_set(f"{here}answer", answer)
         store.key_value_delete(f"{group}/{call - 1}/")  # which all have read
     if answer:
         raise error(answer, kind="process")
 
 
-def as_told(argument: Any) -> str:
+def described_for_all(argument: Any) -> str:
     """Printed into programs: what must be the same in all processes."""
     if not hasattr(argument, "shape"):
         return repr(argument)
@@ -47,17 +47,17 @@ def as_told(argument: Any) -> str:
 
 
 def answer_of(
-    store: Any, processes: Any, here: str, told: str, seconds: Any, call: Any
+    store: Any, processes: Any, here: str, message: str, seconds: Any, call: Any
 ) -> str:
     """Printed into programs: the first difference between processes, "" for none."""
     until = time.monotonic() + seconds
     first, *others = processes
     answer = ""
     for rank in others:
-        theirs = when_told(store, f"{here}{rank}", until - time.monotonic())
+        theirs = awaited(store, f"{here}{rank}", until - time.monotonic())
         if theirs is None:
             return f"process {rank} has not come to call {call} within {seconds} s"
-        pairs = zip(told.splitlines(), theirs.splitlines())  # noqa: B905
+        pairs = zip(message.splitlines(), theirs.splitlines())  # noqa: B905
         differing = [(ours, other) for ours, other in pairs if ours != other]
         if differing and not answer:
             ours, other = differing[0]
@@ -67,7 +67,7 @@ def answer_of(
     return answer
 
 
-def when_told(store: Any, key: str, seconds: Any) -> Any:
+def awaited(store: Any, key: str, seconds: Any) -> Any:
     """Printed into programs: the text of a key, None if it is not there in time.
 
     The user may interrupt: no wait takes more than a second.

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax
 
-from graphc.backends.printed import ProgramText
 from graphc.errors import SourceLocation
+from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern

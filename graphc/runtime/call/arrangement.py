@@ -96,8 +96,8 @@ class Arrangement:
         self, problem: str, kind: ErrorKind, got: str = "", expected: str = ""
     ) -> CallError:
         known = ", ".join(map(self._title, range(len(self.forms))))
-        told = expected or f"inputs {known}"
-        message = describe(problem, got=got, expected=told, where=user_place())
+        needed = expected or f"inputs {known}"
+        message = describe(problem, got=got, expected=needed, where=user_place())
         return CallError(message, kind)
 
 

@@ -38,7 +38,7 @@ _FORMS = 256  # of plans whose lines are remembered
 Run = Callable[..., Any]
 
 
-class Programs(Protocol):
+class InUse(Protocol):
     """The programs of a function."""
 
     @property
@@ -62,7 +62,7 @@ class CallSite:
     number: Callable[[int], object]
     place: Run | None
     otherwise: Run
-    programs: Programs
+    programs: InUse
     program: object
     fail: Callable[[Exception, tuple[Any, ...]], Exception]
     pending: Sized

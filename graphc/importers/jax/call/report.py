@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from graphc.backends.printed import ProgramText
+from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import MOST_SHOWN, shown
 from graphc.importers.jax.trace.decisions import OPAQUE

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jax.export import default_export_platform
 
-from graphc.backends.printed import ProgramText
 from graphc.errors import NoCompileError, graph_error
+from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
 from graphc.importers.jax.call.exact_export import Asked

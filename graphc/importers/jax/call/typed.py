@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
-from graphc.backends.printed import ProgramText
+from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.report import JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
 from graphc.rewriting.engine.rule import Rules

@@ -1,6 +1,5 @@
-"""The texts of programs, and the parts of them that people look for."""
+"""The texts of programs, and the part of them that people read."""
 
-import ast
 from collections.abc import Iterable
 
 # Behind the functions of the model stand those that check its calls, and helpers.
@@ -38,11 +37,3 @@ class ProgramText(str):
         parts = list(texts)
         models = [x.model if isinstance(x, ProgramText) else x for x in parts]
         return cls("\n\n".join(parts), "\n\n".join(models))
-
-
-def segment_text(source: str, index: int) -> str | None:
-    """The lines of a program that a segment is printed as; None where there is none."""
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.FunctionDef) and node.name == f"segment_{index}":
-            return ast.get_source_segment(source, node)
-    return None
