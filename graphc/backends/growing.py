@@ -14,6 +14,7 @@ from functools import partial
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.placing import placed, placer
+from graphc.backends.program import draws_alike
 from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.graph.build import INPUT
@@ -44,6 +45,7 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     name = f"segment_{segment.index}"
     statics = ", ".join(str(len(names) + i) for i in range(len(sizes)))
     return [
+        *draws_alike(segment.nodes),
         f"def {name}({', '.join(names + sizes)}):",
         *indent(body.lines),
         "",

@@ -14,6 +14,7 @@ from graphc.backends.program import (
     Source,
     assemble,
     checked_sizes,
+    draws_alike,
     entry,
     flat,
     module_source,
@@ -181,6 +182,7 @@ def _segment(
     name_and_count = f"{name}, {count}" if numbered else name
     function = f"{module.helper(telling)}({name_and_count})" if misfits else name
     return [
+        *draws_alike(segment.nodes),
         f"def {name}({', '.join(names + sizes)}):",
         *indent(body.lines),
         "",

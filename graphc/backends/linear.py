@@ -11,6 +11,7 @@ from graphc.backends.program import (
     argument_check,
     assemble,
     checks_of,
+    draws_alike,
     entry,
     flat,
     module_source,
@@ -84,7 +85,8 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
     _print_nodes(body, plan)
     results = [body.value(plan.resolve(v)) for v in plan.graph.outputs]
     body.line(f"return {outputs.text(results)}")
-    lines, head = body.lines, [f"def program({', '.join(names)}):"]
+    lines, decorators = body.lines, draws_alike(plan.graph.nodes)
+    head = [*decorators, f"def program({', '.join(names)}):"]
     if needs_64_bits(module, plan):
         test = "jax.config.jax_enable_x64, NEEDS_X64, 'the call', kind='other'"
         lines = [f"require({test})", *lines]

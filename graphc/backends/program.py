@@ -17,12 +17,13 @@ from graphc.backends.slice_bounds import slice_bounds
 from graphc.backends.source import PrintedBody
 from graphc.ir.graph.bodies import within
 from graphc.ir.graph.build import INPUT
-from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
 from graphc.ops.common.conditions import tells
 from graphc.transform.planning.plan import Check, Plan, PythonLoop
 
+_SAME_KEYS = {"random_key", "random_fold_in"}  # of one key there is one result
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 
 
@@ -157,6 +158,17 @@ def needs_64_bits(
     taken = [v for s in plan.segments for v in s.inputs]
     wide = [v for v in (*computed, *taken, *others) if v.type.dtype in WIDE]
     return any(not v.node.primitive.inline for v in wide)
+
+
+def draws_alike(nodes: Iterable[Node]) -> list[str]:
+    """The decorator of a function of JAX with random draws, where there are some.
+
+    With it a number of an array is the same in one of another size, and on NumPy,
+    whatever JAX is set to.
+    """
+    names = {node.primitive.name for node in within(nodes)}
+    draws = any(n.startswith("random_") and n not in _SAME_KEYS for n in names)
+    return ["@jax.threefry_partitionable(True)"] if draws else []
 
 
 def size_checks(module: Module, plan: Plan, names: list[str]) -> list[str]:
