@@ -74,8 +74,8 @@ def apart(inputs: Any) -> tuple[Any, Arrangement | None]:
         return len(leaves) - 1
 
     forms = tuple(map(walk, parts))
-    own = (p.name if isinstance(p, Value) else "" for p in parts)
-    names = _keys("input", inputs) if by_name else tuple(own)
+    part_names = (p.name if isinstance(p, Value) else "" for p in parts)
+    names = _keys("input", inputs) if by_name else tuple(part_names)
     return leaves, Arrangement(forms, names, len(leaves), by_name)
 
 

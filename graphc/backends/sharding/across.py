@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from graphc.backends.sharding.arrays import shared_evenly, sizes_of_part
+
 
 def whole_across(jax: Any, array: Any, sharding: Any) -> Any:
     """Printed into programs: an array as each device has it, or a number."""
@@ -19,7 +21,9 @@ def whole_across(jax: Any, array: Any, sharding: Any) -> Any:
     return placed_across(jax, array, array.shape, sharding)
 
 
-def with_padding_across(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
+def with_padding_across(
+    jax: Any, array: Any, shape: tuple[int, ...], sharding: Any
+) -> Any:
     """Printed into programs: the array with zeros behind, each device with its part."""
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
@@ -29,7 +33,7 @@ def with_padding_across(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
     return placed_across(jax, array, shape, sharding)
 
 
-def placed_across(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
+def placed_across(jax: Any, array: Any, shape: tuple[int, ...], sharding: Any) -> Any:
     """Printed into programs: an array from anywhere, stored at this shape."""
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
         if isinstance(array, jax.Array) and not array.is_fully_addressable:
@@ -39,7 +43,7 @@ def placed_across(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
         return from_host(jax, np.asarray(array), shape, sharding)
 
 
-def on_each_host(jax: Any, array: Any, shape: Any) -> Any:
+def on_each_host(jax: Any, array: Any, shape: tuple[int, ...]) -> Any:
     """Printed into programs: an array of several processes, on the host of each.
 
     Parts of devices are sent with as much padding as they have in an array of this
@@ -76,23 +80,17 @@ def without_padding_across(jax: Any, array: Any, shape: Any, whole: Any) -> Any:
     part = tuple(map(slice, shape))
     if isinstance(array, jax.core.Tracer):
         return array[part]
-    pairs = zip(array.shape, shape)  # noqa: B905
-    sizes = tuple([n if true is None else true for n, true in pairs])
+    sizes = sizes_of_part(array.shape, shape)
     if array.size and sizes == array.shape:
         return array
     cut = np.zeros(sizes, array.dtype)
     with jax.enable_x64(True):
         if cut.size:
             cut[...] = np.asarray(jax.device_put(array, whole))[part]
-        sharding = array.sharding
-        try:
-            sharding.shard_shape(sizes)
-        except ValueError:
-            sharding = whole
-        return from_host(jax, cut, sizes, sharding)
+        return from_host(jax, cut, sizes, shared_evenly(sizes, array.sharding, whole))
 
 
-def from_host(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
+def from_host(jax: Any, array: Any, shape: tuple[int, ...], sharding: Any) -> Any:
     """Printed into programs: the parts that the devices here have of an array.
 
     Behind it are zeros, up to this shape.

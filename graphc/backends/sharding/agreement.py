@@ -10,7 +10,12 @@ from typing import Any
 
 
 def agree_between(
-    jax: Any, error: Any, processes: Any, seconds: Any, program: Any, arguments: Any
+    jax: Any,
+    error: Any,
+    processes: tuple[int, ...],
+    seconds: float,
+    program: str,
+    arguments: dict[str, object],
 ) -> None:
     """Printed into programs: go on where all processes make this call, alike.
 
@@ -47,7 +52,12 @@ def described_for_all(argument: Any) -> str:
 
 
 def answer_of(
-    store: Any, processes: Any, here: str, message: str, seconds: Any, call: Any
+    store: Any,
+    processes: tuple[int, ...],
+    here: str,
+    message: str,
+    seconds: float,
+    call: int,
 ) -> str:
     """Printed into programs: the first difference between processes, "" for none."""
     until = time.monotonic() + seconds
@@ -67,7 +77,7 @@ def answer_of(
     return answer
 
 
-def awaited(store: Any, key: str, seconds: Any) -> Any:
+def awaited(store: Any, key: str, seconds: float) -> str | None:
     """Printed into programs: the text of a key, None if it is not there in time.
 
     The user may interrupt: no wait takes more than a second.

@@ -40,20 +40,31 @@ def without_padding_on_mesh(jax: Any, array: Any, shape: Any, whole: Any) -> Any
     part = tuple(map(slice, shape))
     if isinstance(array, jax.core.Tracer):
         return array[part]
-    pairs = zip(array.shape, shape)  # noqa: B905
-    sizes = tuple([n if true is None else true for n, true in pairs])
+    sizes = sizes_of_part(array.shape, shape)
     if array.size and sizes == array.shape:
         return array
     cut = np.zeros(sizes, array.dtype)
     if cut.size:
         cut[...] = np.asarray(array)[part]
-    sharding = array.sharding
+    with jax.enable_x64(True):
+        return jax.device_put(cut, shared_evenly(sizes, array.sharding, whole))
+
+
+def sizes_of_part(
+    stored: tuple[int, ...], shape: tuple[int | None, ...]
+) -> tuple[int, ...]:
+    """Printed into programs: a shape, with the stored sizes where it has None."""
+    pairs = zip(stored, shape)  # noqa: B905
+    return tuple([n if true is None else true for n, true in pairs])
+
+
+def shared_evenly(sizes: tuple[int, ...], sharding: Any, whole: Any) -> Any:
+    """Printed into programs: this sharding if it parts such sizes, else `whole`."""
     try:
         sharding.shard_shape(sizes)
     except ValueError:
-        sharding = whole
-    with jax.enable_x64(True):
-        return jax.device_put(cut, sharding)
+        return whole
+    return sharding
 
 
 def run_on_mesh(jax: Any, mesh: Any, run: Any, *args: Any) -> Any:

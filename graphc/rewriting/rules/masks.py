@@ -236,8 +236,8 @@ class _Unselecting:
     def is_of_elements(self, value: Value) -> bool:
         """Whether it is made by functions of selected elements alone."""
         order = self._order(value) or ()
-        made = [v for v in order if self._source(v) is None and self._carries(v)]
-        return bool(order) and all(v.node.primitive.elementwise for v in made)
+        computed = [v for v in order if self._source(v) is None and self._carries(v)]
+        return bool(order) and all(v.node.primitive.elementwise for v in computed)
 
     def _carries(self, value: Value) -> bool:
         """Whether the first axis is the selected one."""
@@ -470,14 +470,14 @@ def pinned_of_selected(y: Value, x: Value, kept: IsKept) -> Value | None:
     So reductions of them, and whatever else uses them, see the same numbers.
     """
     selection = _selection(x)
-    whole = _whole(selection, x, kept)
-    if selection is None or whole is None or kept(y):
+    if selection is None or kept(y):
         return None
     unselecting = _Unselecting(selection)
     taking = unselecting.taking(x)
     if taking is None or not unselecting.is_of_elements(x):
         return None
-    if whole.type.rank != taking.inputs[0].type.rank:
+    whole = None if unselecting.are_wanted(x, kept) else unselecting.whole(x)
+    if whole is None or whole.type.rank != taking.inputs[0].type.rank:
         return None
     pinned = PINNED(whole)
     result: Value = taking.primitive(pinned, *taking.inputs[1:], **taking.params)

@@ -29,12 +29,12 @@ class Arrangement:
 
         Raises CallError where they do not stand in this structure.
         """
-        given = self._bound(args, named)
+        arguments = self._bound(args, named)
         arrays: list[object] = [None] * self.count
         for i, form in enumerate(self.forms):
-            if i not in given:
+            if i not in arguments:
                 raise self._misfit(f"call: missing input: {self._title(i)}", "missing")
-            self._take_apart(form, given[i], self._title(i), arrays)
+            self._take_apart(form, arguments[i], self._title(i), arrays)
         return arrays
 
     def around(self, leaves: Sequence[object]) -> list[object] | dict[str, object]:
@@ -51,16 +51,16 @@ class Arrangement:
         if len(args) > len(self.forms):
             problem = f"call: {len(args)} arguments for {len(self.forms)} inputs"
             raise self._misfit(problem, "unexpected")
-        given = dict(enumerate(args))
+        arguments = dict(enumerate(args))
         for name, argument in named.items():
             if not name or name not in self.names:
                 problem = f"call: there is no input called {name!r}"
                 raise self._misfit(problem, "unexpected")
             i = self.names.index(name)
-            if i in given:
+            if i in arguments:
                 raise self._misfit(f"call: input {name!r} is given twice", "unexpected")
-            given[i] = argument
-        return given
+            arguments[i] = argument
+        return arguments
 
     def _take_apart(
         self, form: Placing, argument: Any, path: str, arrays: list[object]
