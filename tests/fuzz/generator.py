@@ -454,10 +454,15 @@ def new_input(
         n if rng.random() < 0.3 else f"s{number}_{i}" for i, n in enumerate(shape)
     )
     if stretching:
-        axes = tuple(
-            n if rng.random() < 0.2 else f"{'one' if n == 1 else 'axis'}{number}_{i}?"
-            for i, n in enumerate(shape[:2])
-        ) + axes[2:]
+        axes = (
+            tuple(
+                n
+                if rng.random() < 0.2
+                else f"{'one' if n == 1 else 'axis'}{number}_{i}?"
+                for i, n in enumerate(shape[:2])
+            )
+            + axes[2:]
+        )
     return gt.tensor(f"x{number}", dtype, axes), array
 
 
