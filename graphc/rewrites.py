@@ -14,7 +14,6 @@ graphs that it matches.
 """
 
 import importlib
-from typing import Any
 
 from graphc.analysis.cost import DeviceCosts
 from graphc.rewriting.default import ALL as everything
@@ -30,7 +29,7 @@ from graphc.rewriting.match.pattern import once, p, v
 from graphc.rewriting.sharing.share import sharing
 
 
-def check(rule: Rule, **options: object) -> Any:
+def check(rule: Rule, **options: object) -> object:
     """Try a rule on graphs that it matches; see `graphc.checking.check.check`.
 
     It needs Hypothesis, which graphc itself does not: `pip install hypothesis`.

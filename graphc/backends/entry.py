@@ -28,6 +28,7 @@ from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
+from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import (
     capacity_call,
     tied_call,
@@ -39,7 +40,7 @@ from graphc.transform.policies import Pad
 from graphc.transform.tied import capacities_of
 
 
-def with_padding(array: Any, shape: tuple[int, ...]) -> object:
+def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
     """Printed into programs: the array with zeros behind it."""
     if array.shape == shape:
         return array
@@ -79,7 +80,7 @@ def where_xla_takes_it(zeros: Any) -> Any:
     return room[start : start + size].view(zeros.dtype).reshape(zeros.shape)
 
 
-def without_padding(array: Any, shape: tuple[int, ...]) -> object:
+def without_padding(array: NDArray, shape: tuple[int, ...]) -> object:
     """Printed into programs: the part that counts."""
     return array if array.shape == shape else array[tuple(map(slice, shape))]
 

@@ -4,8 +4,8 @@
 that is compiled for each shape; `jax.device_put` compiles nothing.
 """
 
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +27,9 @@ def placer(module: Module) -> str:
     return "on_device"
 
 
-def array_of(jax: ModuleType, on_device: Any, value: Any, dtype: DType) -> object:
+def array_of(
+    jax: ModuleType, on_device: Callable[..., object], value: object, dtype: DType
+) -> object:
     """Printed into programs: an argument, or a result of the host, as one of JAX.
 
     An array of NumPy is copied, since somebody else may write to it.

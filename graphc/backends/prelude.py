@@ -81,9 +81,9 @@ def kind(scalar: Any) -> object:
 
 def expect(
     name: str,
-    value: Any,
+    value: object,
     dtype: str,
-    shape: tuple[Any, ...],
+    shape: tuple[object, ...],
     place: str,
     casting: str = "safe",
 ) -> object:

@@ -14,6 +14,7 @@ from graphc.ir.params.exactness import Range, fits, lies_within, parts_fit
 from graphc.ir.sizes.dims import Dim, Size, substitute, symbol_dim
 from graphc.ir.sizes.polynomials import Atom, Symbol, calls_in, polynomial
 from graphc.ir.sizes.text import Printer
+from graphc.ir.types import JaxArray
 
 INT32: Range = (-(2**31), 2**31 - 1)
 EXACT: Range = (-(2**62), 2**62)  # where sums of integers of 64 bits do not wrap around
@@ -104,7 +105,7 @@ def in_sums(size: Dim) -> set[Symbol]:
     return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 
 
-def bounded_sum(jnp: ModuleType, exact: object, rough: Any) -> object:
+def bounded_sum(jnp: ModuleType, exact: object, rough: JaxArray) -> object:
     """Printed into JAX programs: a sum, cut off where integers of 64 bits wrap around.
 
     `rough` is the same sum of floats.

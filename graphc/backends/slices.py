@@ -8,7 +8,6 @@ when the program runs.
 
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any
 
 from graphc.analysis.cost import worth_alike
 from graphc.backends.source import PrintedBody
@@ -58,7 +57,9 @@ class AlikeSlices:
         body.bind(value, name)
 
 
-def unknown_places(jax: ModuleType, stack: Any, count: int) -> Sequence[object]:
+def unknown_places(
+    jax: ModuleType, stack: Sequence[object], count: int
+) -> Sequence[object]:
     """Printed into programs: the numbers below `count`, which XLA takes for unknown.
 
     Slices at places that it knows are a kernel each, others are one.

@@ -1,7 +1,6 @@
 """Arrays for the variables of a graph: ordinary numbers, and special ones."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -54,7 +53,9 @@ def draw_array(c: Chance, want: Want, sizes: SizeValues, special: bool) -> NDArr
     return array
 
 
-def _ordinary(rng: Any, want: Want, shape: tuple[int, ...], ties: bool) -> NDArray:
+def _ordinary(
+    rng: np.random.Generator, want: Want, shape: tuple[int, ...], ties: bool
+) -> NDArray:
     """Numbers of moderate size; where there may be ties, small integers."""
     if want.dtype.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)

@@ -1,7 +1,6 @@
 """Whether two arrays are the same: bit for bit, or up to rounding."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -43,7 +42,7 @@ def close(x: NDArray, y: NDArray, unit: float, *, finite: bool = False) -> bool:
     return bool(good.all())
 
 
-def coarsest(dtypes: Iterable[Any]) -> float:
+def coarsest(dtypes: Iterable[DType]) -> float:
     """The largest unit in the last place of numbers near 1."""
     return max((_eps(d) for d in dtypes if is_inexact(d)), default=0.0)
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -95,7 +94,7 @@ def _finished(results: object) -> object:
 
 def _first_calls(
     function: Callable[..., object], arguments: Sequence[Sequence[object]]
-) -> tuple[FirstCalls, list[Any]]:
+) -> tuple[FirstCalls, list[object]]:
     before, start = xla.EVENTS.count, time.perf_counter()
     results = [_finished(function(*args)) for args in arguments]
     seconds = time.perf_counter() - start

@@ -26,7 +26,7 @@ SEED = 0
 class CompiledFunction(Protocol):
     """A compiled function, whichever door it came in by."""
 
-    def __call__(self, /, *args: object) -> Any:
+    def __call__(self, /, *args: object) -> object:
         """The results for these arguments."""
 
     def explain(self, full: bool = False) -> str:
@@ -100,7 +100,7 @@ def subject_of(
     of_numpy = options.get("frontend") == "numpy" or not hasattr(compiled, "lower")
     plain = None if of_numpy else getattr(target, "__wrapped__", target)
 
-    def arguments(sizes: SizesOfCall) -> list[Any]:
+    def arguments(sizes: SizesOfCall) -> list[object]:
         missing = _needed(target)[len(specs) :]
         if missing:
             names = ", ".join(missing)
@@ -133,7 +133,7 @@ def _refuse(
 def _of_function(name: str, function: Function) -> Examined:
     inputs = function.plan.called.inputs
 
-    def arguments(sizes: SizesOfCall) -> list[Any]:
+    def arguments(sizes: SizesOfCall) -> list[object]:
         random = np.random.default_rng(SEED)
         return [_argument(value, sizes, random) for value in inputs]
 

@@ -118,13 +118,13 @@ def leaves(structure: object) -> list[tuple[str, object]]:
     return listed
 
 
-def in_form(structure: object, like: object, problem: str, op: str) -> Any:
+def in_form(structure: object, like: object, problem: str, op: str) -> object:
     """A structure with dicts in the order of those in `like`, whose form it must have.
 
     Raises GraphError with the place in the structure where they differ.
     """
 
-    def walk(part: object, form: object, path: str) -> Any:
+    def walk(part: object, form: object, path: str) -> object:
         part_items, form_items = items(part), items(form)
         if part_items is None or form_items is None:
             if _kind(part) is not _kind(form):

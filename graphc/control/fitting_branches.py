@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphc.ir.graph.bodies import bodies_of, within
 from graphc.ir.graph.nodes import Node
 from graphc.ir.graph.op import Array, op
-from graphc.ir.types import JaxArray, TensorType
+from graphc.ir.types import JaxArray, NDArray, TensorType
 
 if TYPE_CHECKING:
     from graphc.backends.prelude import ProgramError, require
@@ -58,7 +58,7 @@ def is_numbered(nodes: Iterable[Node]) -> bool:
     return any(node.primitive is NUMBERED for node in within(nodes))
 
 
-def known_misfits() -> dict[int, Any]:
+def known_misfits() -> dict[int, Exception]:
     """Printed into programs: the errors of guards that do not hold, by number."""
     thread = f"of_{threading.get_ident()}"
     errors: dict[int, Any] = vars(known_misfits).get(thread, {})
@@ -66,8 +66,11 @@ def known_misfits() -> dict[int, Any]:
 
 
 def with_misfits(
-    run: Callable[..., object], arguments: Any, errors: dict[int, object], traced: bool
-) -> Any:
+    run: Callable[..., object],
+    arguments: Sequence[object],
+    errors: dict[int, Exception],
+    traced: bool,
+) -> object:
     """Printed into programs: the results where some guards of branches do not hold.
 
     A program that is traced is compiled for these guards.
@@ -91,7 +94,7 @@ def guard_error(message: str, place: str, *sizes: int, kind: str = "shape") -> A
 
 
 def add_error(
-    errors: dict[int, object], number: int, check: Callable[[], None]
+    errors: dict[int, Exception], number: int, check: Callable[[], None]
 ) -> None:
     """Printed into programs: note the error of a guard, where there is one."""
     try:
@@ -102,7 +105,12 @@ def add_error(
         errors[number] = error
 
 
-def branch_that_fits(index: Any, branches: Any, values: Any, numbers: Any) -> Any:
+def branch_that_fits(
+    index: NDArray,
+    branches: Sequence[Callable[..., object]],
+    values: Sequence[object],
+    numbers: Sequence[Sequence[int]],
+) -> object:
     """Printed into NumPy programs: the results of the branch of a number."""
     taken = min(max(int(index), 0), len(branches) - 1)
     errors = known_misfits()
@@ -123,7 +131,9 @@ def open_flags() -> list[Any]:
     return stack
 
 
-def attempt(function: Callable[..., Any], values: Any) -> tuple[Any, Flags]:
+def attempt(
+    function: Callable[..., object], values: Sequence[object]
+) -> tuple[object, Flags]:
     """Printed into JAX programs: the results of a branch or segment, and its flags.
 
     Where it does not fit there are no results, and the last flag says so, unless those
@@ -144,13 +154,13 @@ def attempt(function: Callable[..., Any], values: Any) -> tuple[Any, Flags]:
     return results, told
 
 
-def telling(segment: Callable[..., Any], count: int = -1) -> Callable[..., object]:
+def telling(segment: Callable[..., object], count: int = -1) -> Callable[..., object]:
     """Printed into JAX programs: a segment that gives flags too, if there are any.
 
     More than `count` arguments are numbers of guards that it is compiled for.
     """
 
-    def traced(*arguments: object) -> Any:
+    def traced(*arguments: object) -> object:
         given = arguments if count < 0 else arguments[:count]
         results, told = attempt(segment, given)
         if not told:
@@ -163,7 +173,7 @@ def telling(segment: Callable[..., Any], count: int = -1) -> Callable[..., objec
     return traced
 
 
-def taken_fit(found: object) -> Any:
+def taken_fit(found: object) -> object:
     """Printed into JAX programs: the results of a segment whose taken branches fit."""
     if type(found) is not dict or 0 not in found:
         return found
@@ -179,11 +189,11 @@ def switch_of_fitting(
     jax: ModuleType,
     index: JaxArray,
     branches: Sequence[Callable[..., object]],
-    values: Any,
-    sizes: Any,
+    values: Sequence[object],
+    sizes: Sequence[object],
     told: bool,
     numbers: Sequence[Sequence[int]] = (),
-) -> Any:
+) -> object:
     """Printed into JAX programs: a switch of branches that need relations of sizes.
 
     It is `told` which do not fit, where it may be: else the first such is an error.
@@ -191,7 +201,7 @@ def switch_of_fitting(
     """
 
     def with_sizes(i: int, branch: Callable[..., object]) -> Callable[..., object]:
-        def run(*values: object) -> Any:
+        def run(*values: object) -> object:
             for number in numbers[i] if numbers else ():
                 if number in known_misfits():
                     raise ProgramError(str(number), kind="number")
@@ -216,8 +226,11 @@ def switch_of_fitting(
 
 
 def switch_with_flags(
-    jax: Any, index: JaxArray, branches: Sequence[Callable[..., object]], values: Any
-) -> Any:
+    jax: ModuleType,
+    index: JaxArray,
+    branches: Sequence[Callable[..., object]],
+    values: Sequence[object],
+) -> object:
     """Printed into JAX programs: a switch; its branches tell where they do not fit.
 
     Where none fits there are no results: a ProgramError, of which flags tell all.
@@ -227,8 +240,8 @@ def switch_with_flags(
     types = next((types for types, _ in known if types is not None), ())
     asked = [(i, *fault) for i, (_, told) in enumerate(known) for fault in told]
 
-    def flagged(i: int) -> Callable[..., Any]:
-        def run(*values: object) -> Any:
+    def flagged(i: int) -> Callable[..., object]:
+        def run(*values: object) -> object:
             results, told = attempt(branches[i], values)
             if results is None:
                 results = tuple([jax.numpy.zeros(t.shape, t.dtype) for t in types])
@@ -249,15 +262,15 @@ def switch_with_flags(
 
 
 def types_and_faults(
-    jax: ModuleType, branch: Callable[..., object], values: Any
-) -> Any:
+    jax: ModuleType, branch: Callable[..., object], values: Sequence[object]
+) -> tuple[Sequence[JaxArray] | None, list[tuple[str, str]]]:
     """Printed into JAX programs: the types that a branch gives, and faults within.
 
     One that is faulty itself gives None.
     """
     faults: list[tuple[str, str]] = []
 
-    def looked_at(*values: object) -> Any:
+    def looked_at(*values: object) -> object:
         results, told = attempt(branch, values)
         faults[:] = [(text, kind) for text, kind, _ in told]
         return results

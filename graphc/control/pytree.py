@@ -43,7 +43,7 @@ def require_shallow(structure: object) -> None:
         depth += 1
 
 
-def items(part: Any) -> list[tuple[str, Any]] | None:
+def items(part: object) -> list[tuple[str, Any]] | None:
     """The items of a part of a structure, each with the text that leads there.
 
     None for a value, which is no structure.
@@ -133,7 +133,7 @@ def unflatten(like: object, values: Sequence[object]) -> Any:
     """The structure of `like` with other values in it."""
     leaves = iter(values)
 
-    def walk(part: object) -> Any:
+    def walk(part: object) -> object:
         inside = items(part)
         if inside is not None:
             return _rebuilt(part, [walk(item) for _, item in inside])

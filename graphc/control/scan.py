@@ -33,6 +33,7 @@ from graphc.ir.graph.op import (
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F, enroll
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size, Symbol, less_equal
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -138,12 +139,13 @@ def sizes_in(params: Params) -> tuple[Size, ...]:
     return (*known, *params["sizes"], *chunk)
 
 
-def with_sizes(params: dict[str, Any], sizes: Sequence[Size]) -> dict[str, object]:
+def with_sizes(params: Params, sizes: Sequence[Size]) -> dict[str, object]:
     """The params of a scan where these sizes stand for its own."""
     length, chunk, *others = sizes
     count = len(params["sizes"])
     per_chunk: PerChunk | None = params["per_chunk"]
-    return params | {
+    return {
+        **params,
         "length": None if params["length"] is None else length,
         "chunk": None if params["chunk"] is None else chunk,
         "sizes": tuple(others[:count]),
@@ -265,7 +267,7 @@ def run_scan(
     count: Value | None = None,
     going: Value | None = None,
     grows: bool = False,
-    **options: Any,
+    **options: Param,
 ) -> StepResult:
     """The scan of a step on lists of values; `pruned`: without sequences not used.
 

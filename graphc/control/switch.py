@@ -6,7 +6,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
 
 from graphc.control.carries import fresh
 from graphc.control.checks import BodyCheck, checked, held, taken_out
@@ -45,17 +44,25 @@ def _switch(
     return first
 
 
-def switch_numpy(index: NDArray, branches: Any, values: Any) -> NDArray:
+def switch_numpy(
+    index: NDArray,
+    branches: Sequence[Callable[..., NDArray]],
+    values: Sequence[NDArray],
+) -> NDArray:
     """Printed into NumPy programs."""
     return branches[min(max(int(index), 0), len(branches) - 1)](*values)
 
 
 def switch_jax(
-    jax: ModuleType, index: JaxArray, branches: Any, values: Any, sizes: Any
+    jax: ModuleType,
+    index: JaxArray,
+    branches: Sequence[Callable[..., JaxArray]],
+    values: Sequence[JaxArray],
+    sizes: Sequence[object],
 ) -> JaxArray:
     """Printed into JAX programs."""
 
-    def chosen(branch: Any) -> Any:
+    def chosen(branch: Callable[..., JaxArray]) -> Callable[..., JaxArray]:
         return lambda *values: branch(*values, *sizes)
 
     return jax.lax.switch(index, [chosen(b) for b in branches], *values)

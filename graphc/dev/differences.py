@@ -8,7 +8,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -95,7 +95,7 @@ def _takes(name: str, arity: int, dtype: str) -> bool:
     return True
 
 
-def arguments(dtype: str, arity: int) -> list[np.ndarray[Any, Any]]:
+def arguments(dtype: str, arity: int) -> list[NDArray]:
     """All combinations of special values, one array per argument."""
     numbers: list[complex] = [np.float64(x) for x in SPECIAL]
     if dtype == "complex128":

@@ -36,7 +36,7 @@ class Case:
     dtype: str
     values: str = ""
 
-    def array(self, spec: Array) -> Any:
+    def array(self, spec: Array) -> object:
         """The array of a description."""
         return replace(spec, values=self.values or spec.values).make(self.dtype)
 

@@ -9,7 +9,6 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import scipy.special
 
@@ -43,7 +42,7 @@ def own_text(name: str) -> str:
     return text.removesuffix(HELP.get(name, "")).rstrip()
 
 
-def built(name: str, call: Call) -> list[Any] | None:
+def built(name: str, call: Call) -> list[object] | None:
     """The results of a call; None where it is refused."""
     try:
         with warnings.catch_warnings():

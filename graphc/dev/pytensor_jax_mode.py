@@ -164,7 +164,7 @@ PROGRAMS = [
 ]
 
 
-def compiled(program: Attempt, mode: object) -> Any:
+def compiled(program: Attempt, mode: object) -> list[object]:
     """The results of a program in a mode of PyTensor."""
     arrays = list(map(np.asarray, program.arguments))
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in arrays]
@@ -174,7 +174,7 @@ def compiled(program: Attempt, mode: object) -> Any:
     return list(map(np.asarray, run(*arrays)))
 
 
-def expected(program: Attempt) -> Any:
+def expected(program: Attempt) -> object:
     """The results in Python, without rewrites."""
     return compiled(program, pytensor.Mode("py", "minimum_compile"))
 

@@ -26,7 +26,7 @@ class Differentiated(Decorated):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         argnums: Numbers,
         has_aux: bool,
         derivative: Derivative,

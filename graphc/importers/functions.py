@@ -33,7 +33,7 @@ def _jax_of(arguments: object) -> Any:
 
 
 def vmap(
-    function: Callable[..., object] | Graph, in_axes: Any = 0, out_axes: object = 0
+    function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., object]:
     """`function` for each index of an axis of its arguments, all at once.
 
@@ -65,7 +65,7 @@ def vmap(
 
     @wraps(function)
     @hiding
-    def mapped(*args: object, **named: Any) -> Any:
+    def mapped(*args: object, **named: object) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -93,7 +93,7 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     of_values = checkpoints.checkpoint(function)
 
     @wraps(function)
-    def recomputed(*args: object, **named: Any) -> Any:
+    def recomputed(*args: object, **named: object) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -127,7 +127,7 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     of_values = blocks.block(function)
 
     @wraps(function)
-    def marked(*args: object, **named: Any) -> Any:
+    def marked(*args: object, **named: object) -> Any:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)

@@ -12,7 +12,7 @@ from graphc.ir.tracebacks import hiding
 
 
 @cache
-def door(name: str) -> Callable[..., Any]:
+def door(name: str) -> Callable[..., object]:
     """The function of `graphc.tensor` of this name, for users."""
     space, _, last = name.rpartition(".")
     entered: Any = hiding(FUNCTIONS[name])
@@ -22,17 +22,17 @@ def door(name: str) -> Callable[..., Any]:
 
 
 @cache
-def door_of_method(name: str) -> Callable[..., Any]:
+def door_of_method(name: str) -> Callable[..., object]:
     """The method of values of this name, for users."""
     return hiding(METHODS[name])
 
 
-def entrance(space: str = "") -> Callable[[str], Any]:
+def entrance(space: str = "") -> Callable[[str], object]:
     """The `__getattr__` of a module in which users find the functions of a space."""
     within: Any = getattr(F, space) if space else F
     start = f"{space}." if space else ""
 
-    def member(name: str) -> Any:
+    def member(name: str) -> object:
         whole = start + name
         return door(whole) if whole in FUNCTIONS else getattr(within, name)
 

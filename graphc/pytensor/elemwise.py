@@ -75,7 +75,7 @@ def to_float(x: Value, dtype: str) -> Value:
 def elementwise(function: Callable[..., object]) -> ConvertOp:
     """The conversion of a scalar Op to a function of arrays."""
 
-    def convert(op: Any, node: Any, *inputs: Value) -> Any:
+    def convert(op: object, node: Any, *inputs: Value) -> Any:
         dtype = node.outputs[0].type.dtype
         return function(*[to_float(x, dtype) for x in inputs])
 

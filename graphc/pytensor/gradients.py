@@ -77,7 +77,7 @@ def value_and_grad(
 
 
 def _with_gradient(
-    graph: Graph, by: Sequence[Value], cost: Any
+    graph: Graph, by: Sequence[Value], cost: object
 ) -> tuple[Value, ...] | None:
     """The cost and its gradient; None where graphc has none, or PyTensor another."""
     if any(map(tells_its_gradient, ops_of([cost]))):

@@ -172,7 +172,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         "scan_reduce_trace_prealloc",
     )
 
-    def __init__(self, options: dict[str, Any] | None = None) -> None:
+    def __init__(self, options: dict[str, object] | None = None) -> None:
         super().__init__()
         self._options = {**CALLED_OFTEN, **(options or {})}
 
@@ -191,7 +191,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return fn
 
 
-def program_of(compiled: Any) -> StepsProgram:
+def program_of(compiled: object) -> StepsProgram:
     """The program of a function that PyTensor has compiled in this mode.
 
     Its `functions` are graphc's, its `explain()` says what runs where, and why.
@@ -212,7 +212,7 @@ OPTIONS = tuple(
 )
 
 
-def mode(**options: Any) -> Any:
+def mode(**options: object) -> Any:
     """A mode of PyTensor with options of `graphc.function`.
 
     Raises TypeError for other options, and GraphError for values that say nothing.

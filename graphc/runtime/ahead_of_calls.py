@@ -51,7 +51,7 @@ class AheadOfCalls:
     def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failure."""
 
-    def compiled(self, *shapes: Any) -> Any:
+    def compiled(self, *shapes: object) -> Any:
         """The bare executable for arguments of these shapes, as JAX has it.
 
         One shape per input, or what has a shape. It takes arrays of JAX in the dtypes
@@ -245,7 +245,10 @@ class AheadOfCalls:
         return newest.segment
 
     def _made(
-        self, lowered: list[Any], threads: int | None, calls: list[tuple[Any, ...]]
+        self,
+        lowered: list[object],
+        threads: int | None,
+        calls: list[tuple[object, ...]],
     ) -> list[object]:
         """The executables of what was lowered for calls, recorded as compilations."""
         args = calls[0] if calls else ()

@@ -93,7 +93,7 @@ def _launch() -> float:
     """Seconds of a small kernel in a row of such, which are not fused."""
     x, factors = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
 
-    def row(x: Any, matrices: Any) -> object:
+    def row(x: object, matrices: Any) -> object:
         for i in range(LAUNCHES):
             x = x @ matrices[i]
         return x

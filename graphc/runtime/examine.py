@@ -47,7 +47,7 @@ class Input:
     default: Any
 
 
-def apart(inputs: Any) -> tuple[Any, Arrangement | None]:
+def apart(inputs: object) -> tuple[Any, Arrangement | None]:
     """The variables of inputs that stand in structures, in one list, and how they do.
 
     Inputs of which none does are given back as they are.
@@ -61,7 +61,7 @@ def apart(inputs: Any) -> tuple[Any, Arrangement | None]:
     require_shallow(parts)
     leaves: list[Any] = []
 
-    def walk(part: Any) -> Placing:
+    def walk(part: object) -> Placing:
         if isinstance(part, dict):
             return {key: walk(item) for key, item in part.items()}
         if isinstance(part, (list, tuple)):

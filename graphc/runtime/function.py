@@ -171,7 +171,7 @@ class Function(Pictured, AheadOfCalls):
             return None
         return self._planned.find(args)
 
-    def runner(self, args: tuple[Any, ...]) -> Run:
+    def runner(self, args: tuple[object, ...]) -> Run:
         """The function that runs calls like this one, now done, and counts them."""
         run = self._plan_like(args)
         if run is None:

@@ -65,7 +65,7 @@ class ReadyProgram:
         """The sizes of arguments that its segments depend on."""
         return tuple([part(args) for _, part in self._parts])
 
-    def sizes(self, args: tuple[Any, ...]) -> dict[str, int]:
+    def sizes(self, args: tuple[object, ...]) -> dict[str, int]:
         """The same by name, without what has none."""
         return {name: part(args) for name, part in self._parts if name}
 

@@ -189,7 +189,7 @@ class Stretching(Function):
         symbols = self._family.named(ones)
         return self if symbols == self._family.first else self._family.program(symbols)
 
-    def compiled(self, *shapes: Any) -> Any:
+    def compiled(self, *shapes: object) -> Any:
         """The bare executable of the program of the axes that are 1 in these shapes."""
         bound = self._programs.newest.signature.bind(shapes, {})
         args = structs_of(self.jax, bound, self._pipeline.written)
@@ -240,7 +240,7 @@ class Stretching(Function):
         """The program of the axes that are 1 as plain JAX, chosen by shapes."""
         whole = super().jax_callable
 
-        def program(*args: Any) -> Any:
+        def program(*args: object) -> Any:
             ones = self._family.ones(args)
             if ones == self._family.first:
                 return whole(*args)

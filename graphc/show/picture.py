@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any
 
 from graphc.show.collect import ShownProgram, collect
 from graphc.show.drawing import svg
@@ -27,7 +26,7 @@ class Picture:
         self.record = PictureRecord(title, version, calls, records, tuple(notes))
         self._about = about
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Its data."""
         return self.record.to_dict()
 

@@ -5,7 +5,6 @@ sizes stand in a dict by a key of their own. docs/show.md tells what each field 
 """
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 SCHEMA, VERSION = "graphc.plan", 1
 
@@ -201,7 +200,7 @@ class ProgramRecord:
     notes: tuple[str, ...]
     source: str
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, object]:
         """The same as dicts and lists, without what is long."""
         bare = replace(self, steps=(), nodes=(), values=(), lines=(), source="")
         return asdict(bare)
@@ -219,6 +218,6 @@ class PictureRecord:
     schema: str = field(default=SCHEMA, init=False)
     version: int = field(default=VERSION, init=False)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The same as dicts and lists, as JSON has them."""
         return asdict(self)

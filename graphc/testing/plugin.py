@@ -3,14 +3,12 @@
 `pytest_plugins = ["graphc.testing.plugin"]` in a `conftest.py` makes it known.
 """
 
-from typing import Any
-
 import pytest
 
 from graphc import testing
 
 
 @pytest.fixture
-def assert_compiles() -> Any:
+def assert_compiles() -> object:
     """As `graphc.assert_compiles`: `with assert_compiles(f, at_most=3): ...`."""
     return testing.assert_compiles

@@ -44,7 +44,7 @@ def block(function: Callable[..., object]) -> Callable[..., object]:
     first: dict[Hashable, tuple[list[_Entry], SourceLocation]] = {}
 
     @wraps(function)
-    def marked(*args: object, **named: object) -> Any:
+    def marked(*args: object, **named: object) -> object:
         with within_block(name):
             result = function(*args, **named)
         inputs = list(dict.fromkeys(_values([args, named])))

@@ -109,8 +109,7 @@ class Pad:
     def capacity(self, size: int) -> int:
         """The smallest capacity with room for `size`; raises ValueError without."""
         function, options = capacity_call(self.capacities)
-        capacity: int = function(size, *options)
-        return capacity
+        return function(size, *options)
 
 
 @dataclass(frozen=True)
@@ -294,7 +293,7 @@ def names_of(graph: Graph) -> dict[object, str]:
     return distinct(sizes_of(graph))
 
 
-def key_names(declared: object, graph: Graph) -> Any:
+def key_names(declared: object, graph: Graph) -> object:
     """The same `dims`, by names in the place of symbolic integers."""
     if not isinstance(declared, Mapping):
         return declared

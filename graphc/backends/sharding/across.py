@@ -5,14 +5,16 @@ where the program needs it by a message of JAX, at stored sizes, so that nothing
 compiled for a true one.
 """
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from graphc.backends.sharding.arrays import shared_evenly, sizes_of_part
+from graphc.ir.types import ConcreteArray, JaxArray, NDArray
 
 
-def whole_across(jax: Any, array: Any, sharding: Any) -> Any:
+def whole_across(jax: ModuleType, array: JaxArray, sharding: object) -> JaxArray:
     """Printed into programs: an array as each device has it, or a number."""
     if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
         return array
@@ -22,7 +24,7 @@ def whole_across(jax: Any, array: Any, sharding: Any) -> Any:
 
 
 def with_padding_across(
-    jax: Any, array: Any, shape: tuple[int, ...], sharding: Any
+    jax: Any, array: Any, shape: tuple[int, ...], sharding: object
 ) -> Any:
     """Printed into programs: the array with zeros behind, each device with its part."""
     if isinstance(array, jax.core.Tracer):
@@ -33,7 +35,9 @@ def with_padding_across(
     return placed_across(jax, array, shape, sharding)
 
 
-def placed_across(jax: Any, array: Any, shape: tuple[int, ...], sharding: Any) -> Any:
+def placed_across(
+    jax: ModuleType, array: ConcreteArray, shape: tuple[int, ...], sharding: object
+) -> JaxArray:
     """Printed into programs: an array from anywhere, stored at this shape."""
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
         if isinstance(array, jax.Array) and not array.is_fully_addressable:
@@ -71,7 +75,9 @@ def on_each_host(jax: Any, array: Any, shape: tuple[int, ...]) -> Any:
     return joined
 
 
-def without_padding_across(jax: Any, array: Any, shape: Any, whole: Any) -> Any:
+def without_padding_across(
+    jax: ModuleType, array: JaxArray, shape: tuple[int, ...], whole: object
+) -> JaxArray:
     """Printed into programs: the part that counts.
 
     Where it is not all, each process gets the array, and cuts it on its host. It is
@@ -90,13 +96,15 @@ def without_padding_across(jax: Any, array: Any, shape: Any, whole: Any) -> Any:
         return from_host(jax, cut, sizes, shared_evenly(sizes, array.sharding, whole))
 
 
-def from_host(jax: Any, array: Any, shape: tuple[int, ...], sharding: Any) -> Any:
+def from_host(
+    jax: ModuleType, array: NDArray, shape: tuple[int, ...], sharding: object
+) -> JaxArray:
     """Printed into programs: the parts that the devices here have of an array.
 
     Behind it are zeros, up to this shape.
     """
 
-    def part(index: Any) -> Any:
+    def part(index: tuple[slice, ...]) -> NDArray:
         lines = [range(*s.indices(n)) for s, n in zip(index, shape)]  # noqa: B905
         block = np.zeros([len(line) for line in lines], array.dtype)
         there = array[tuple([slice(line.start, line.stop) for line in lines])]

@@ -52,7 +52,7 @@ def described_for_all(argument: Any) -> str:
 
 
 def answer_of(
-    store: Any,
+    store: object,
     processes: tuple[int, ...],
     here: str,
     message: str,

@@ -1,11 +1,15 @@
 """Arrays on a mesh, in programs: spread with padding, cut back, handed to segments."""
 
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from graphc.ir.types import ConcreteArray, JaxArray
 
-def whole_on_mesh(jax: Any, array: Any, sharding: Any) -> Any:
+
+def whole_on_mesh(jax: Any, array: object, sharding: object) -> Any:
     """Printed into programs: an array as each device has it, or a number."""
     if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
         return array
@@ -13,7 +17,9 @@ def whole_on_mesh(jax: Any, array: Any, sharding: Any) -> Any:
         return jax.device_put(array, sharding)
 
 
-def with_padding_on_mesh(jax: Any, array: Any, shape: Any, sharding: Any) -> Any:
+def with_padding_on_mesh(
+    jax: ModuleType, array: ConcreteArray, shape: tuple[int, ...], sharding: object
+) -> JaxArray:
     """Printed into programs: the array with zeros behind, each device with its part.
 
     One of JAX that has its capacity goes from device to device at most. One that is
@@ -30,7 +36,9 @@ def with_padding_on_mesh(jax: Any, array: Any, shape: Any, sharding: Any) -> Any
         return jax.device_put(array, sharding)
 
 
-def without_padding_on_mesh(jax: Any, array: Any, shape: Any, whole: Any) -> Any:
+def without_padding_on_mesh(
+    jax: ModuleType, array: JaxArray, shape: tuple[int, ...], whole: object
+) -> JaxArray:
     """Printed into programs: the part that counts, cut on the host.
 
     It is spread as the array is where devices can share it evenly; else each has it
@@ -58,7 +66,7 @@ def sizes_of_part(
     return tuple([n if true is None else true for n, true in pairs])
 
 
-def shared_evenly(sizes: tuple[int, ...], sharding: Any, whole: Any) -> Any:
+def shared_evenly(sizes: tuple[int, ...], sharding: Any, whole: object) -> Any:
     """Printed into programs: this sharding if it parts such sizes, else `whole`."""
     try:
         sharding.shard_shape(sizes)
@@ -67,7 +75,9 @@ def shared_evenly(sizes: tuple[int, ...], sharding: Any, whole: Any) -> Any:
     return sharding
 
 
-def run_on_mesh(jax: Any, mesh: Any, run: Any, *args: Any) -> Any:
+def run_on_mesh(
+    jax: ModuleType, mesh: object, run: Callable[..., object], *args: object
+) -> object:
     """Printed into programs: a call with this mesh in place of any that is set."""
     if any(isinstance(x, jax.core.Tracer) for x in args):
         return run(*args)

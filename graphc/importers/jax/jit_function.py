@@ -77,9 +77,9 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         as_jax: JitOptions,
-        shapes: Any,
+        shapes: object,
         options: Options,
     ) -> None:
         arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
@@ -228,7 +228,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         family: JaxFamily,
         call: JaxCall,
         specs: list[Spec],
-        args: tuple[Any, ...],
+        args: tuple[object, ...],
         named: Mapping[str, object],
     ) -> object:
         """As `_for_sizes`, for a call of this family."""
@@ -315,11 +315,11 @@ class JitFunction(SizedFunction[JaxFamily]):
         calls = self._by_jax.calls + self._by_key.calls
         return stats_of(calls - self._plainly, self._families.values())
 
-    def lower(self, /, *args: Any, **named: object) -> Any:
+    def lower(self, /, *args: object, **named: object) -> Any:
         """Lower one exact compilation for these arguments, as in JAX."""
         return self.trace(*args, **named).lower()
 
-    def trace(self, /, *args: Any, **named: Any) -> Any:
+    def trace(self, /, *args: object, **named: object) -> Any:
         """Trace one exact compilation for these arguments, as in JAX."""
         with stance.lifted():
             try:
@@ -366,8 +366,8 @@ def jit(
 def jit(
     function: Callable[..., object] | None = None,
     *,
-    dims: Any = None,
-    shapes: Any = None,
+    dims: object = None,
+    shapes: object = None,
     static_argnums: Positional = None,
     static_argnames: StaticNames = None,
     rewrites: Rules = DEFAULT,

@@ -23,7 +23,7 @@ from graphc.runtime.compile import check_options
 class OptimizedFunction(Decorated):
     """A function of JAX that is rewritten when it is called; see `optimize`."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(self, function: Callable[..., object], options: Options) -> None:
         check_function(function, "optimize")
         update_wrapper(self, function)
         self._function = function
@@ -35,7 +35,7 @@ class OptimizedFunction(Decorated):
         return self._function, (self._options,)
 
     @hiding
-    def __call__(self, /, *args: object, **named: Any) -> Any:
+    def __call__(self, /, *args: object, **named: object) -> Any:
         """The results, by the rewritten program; arguments may be traced."""
         call = self._arguments.call(args, named)
         specs = call.specs()

@@ -92,7 +92,7 @@ class RaggedFunction(Decorated):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         shared: tuple[int, ...],
         options: Mapping[str, Any],
     ) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from graphc.ir.sizes.dims import Dim
+from graphc.ir.types import NDArray
 
 NAMES = (
     "ArrayLike",
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     class HasArray(Protocol):
         """An array of another library, which NumPy can read."""
 
-        def __array__(self) -> np.ndarray[Any, Any]: ...
+        def __array__(self) -> NDArray: ...
 
     class HasDLPack(Protocol):
         """An array of another library, which gives its memory away."""

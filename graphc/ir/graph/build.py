@@ -199,7 +199,7 @@ def number_constant(x: int | float | complex, dtype: DType) -> Value:
     return constant(_cast_literal(_number(x), dtype))
 
 
-def _number(x: int | float | complex) -> np.ndarray[Any, Any]:
+def _number(x: int | float | complex) -> NDArray:
     if not isinstance(x, int):
         return np.asarray(x, dtype=_WEAK[type(x)])
     dtype = _integer_dtype(x)

@@ -42,8 +42,8 @@ METHODS = {  # of ufuncs
 
 
 def apply_ufunc(
-    ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, object]
-) -> Any:
+    ufunc: Any, method: str, inputs: tuple[object, ...], options: dict[str, object]
+) -> object:
     """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
     name = ufunc.__name__
     if "out" in options:
@@ -90,7 +90,7 @@ def _outer(
 
 def apply_function(
     function: Any, args: tuple[object, ...], options: dict[str, object]
-) -> Any:
+) -> object:
     """The answer of `__array_function__`."""
     name = name_of(function)
     ours = FUNCTIONS.get(name)
@@ -107,8 +107,10 @@ def name_of(function: Callable[..., object]) -> str:
 
 
 def _by_name(
-    function: Callable[..., object], args: tuple[object, ...], options: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    options: dict[str, object],
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Optional arguments as keywords: NumPy has some in between that we have not."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -135,11 +137,11 @@ def _called(
 
 
 def apply_method(
-    method: Callable[..., Any],
+    method: Callable[..., object],
     name: str,
     args: Sequence[object],
     options: Mapping[str, object],
-) -> Any:
+) -> object:
     """The results of a method. Raises GraphError for arguments that it has not."""
     try:
         signature = inspect.signature(method)
@@ -167,7 +169,7 @@ def _fitted(
     signature: inspect.Signature,
     args: tuple[object, ...],
     options: Mapping[str, object],
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+) -> tuple[tuple[object, ...], dict[str, object]]:
     """Arguments that are positional here by position; none about memory layout."""
     parameters = signature.parameters
     known_options = {

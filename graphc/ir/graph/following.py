@@ -7,7 +7,7 @@ refuse shapes for which that would wrap around.
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from graphc.ir.graph.nodes import Guard, Params, Value, known_sizes
 from graphc.ir.params.exactness import limits, wrapped
 from graphc.ir.sizes.dims import Dim, Size, less_equal
 from graphc.ir.types import DType, TensorType
+
+if TYPE_CHECKING:
+    from graphc.ir.graph.op import Primitive
 
 MOST_TERMS = 32  # of a formula that is followed further
 MOST_SIZES = 16  # an integer vector of at most so many elements can hold sizes
@@ -33,7 +36,7 @@ OPAQUE = Followed()
 
 
 def followed(
-    primitive: Any,
+    primitive: "Primitive",
     inputs: Sequence[Value],
     params: Params,
     type: TensorType,

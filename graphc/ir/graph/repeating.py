@@ -62,7 +62,7 @@ def _rank(items: object) -> int:
     return 1 + (_rank(items[0]) if items else 0)
 
 
-def _written(sequence: Any) -> tuple[str, str]:
+def _written(sequence: object) -> tuple[str, str]:
     """The sequence and the number as the user's line has them."""
     path = around(user_place())
     last = path[-1] if path else None

@@ -195,7 +195,7 @@ class GraphReading:
     def _sizes(self, sizes: Iterable[object]) -> Hashable:
         return tuple(map(self._size, sizes))
 
-    def _size(self, size: Any) -> Hashable:
+    def _size(self, size: object) -> Hashable:
         return expression(size, self._symbol) if isinstance(size, Dim) else size
 
     def _symbol(self, symbol: Symbol) -> str:

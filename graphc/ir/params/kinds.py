@@ -226,7 +226,7 @@ def _named(cls: Any) -> ParamKind:
     return ParamKind(f"a {cls.__name__}", allows, cls)
 
 
-def _record(cls: Any) -> ParamKind:
+def _record(cls: type) -> ParamKind:
     """A data class of params: the fields are checked one by one."""
     parts = [(f.name, kind_of(f.type).allows) for f in fields(cls)]
 
@@ -269,7 +269,7 @@ class ParamKinds:
             self._required |= {name}
 
     def checked(
-        self, params: dict[str, Any], inputs: Sequence[Any] = ()
+        self, params: dict[str, object], inputs: Sequence[object] = ()
     ) -> dict[str, Any]:
         """The params in the order of the rule. Raises GraphError for the first wrong.
 
@@ -293,7 +293,7 @@ class ParamKinds:
         if axes and max(axes) >= limit:
             self._refuse(name, value, f"an axis below {limit}, of {x.type}")
 
-    def _in_order(self, params: Mapping[str, Any]) -> dict[str, object]:
+    def _in_order(self, params: Mapping[str, object]) -> dict[str, object]:
         for name in params:
             if name not in self._kinds:
                 has = f"only {', '.join(self.names)}" if self.names else "nor any other"
@@ -311,7 +311,7 @@ class ParamKinds:
         problem = f"the param {name} is {got}, and must be {expected}"
         raise graph_error(problem, op=self._op)
 
-    def read(self, params: Mapping[str, Any]) -> dict[str, object]:
+    def read(self, params: Mapping[str, object]) -> dict[str, object]:
         """The params of a text, where free texts are words, and records are tuples."""
         return {name: self._read(name, value) for name, value in params.items()}
 

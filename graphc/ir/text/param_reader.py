@@ -106,7 +106,7 @@ class ParamReader(Tokens):
         return self.chain(self.factor, _PRODUCTS)
 
     def chain(
-        self, read: Callable[[], object], signs: dict[str, Callable[[Any, Any], Size]]
+        self, read: Callable[[], object], signs: dict[str, Callable[[Size, Size], Size]]
     ) -> object:
         """Operands with signs between them, from left to right."""
         left = read()

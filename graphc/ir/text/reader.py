@@ -150,7 +150,7 @@ class _Statements(ParamReader):
         if len(names) != len(values):
             self.fail(f"{len(names)} names for the {len(values)} values of {op}", at)
 
-    def arguments(self) -> tuple[list[Value], dict[str, Any]]:
+    def arguments(self) -> tuple[list[Value], dict[str, object]]:
         """The inputs and params between the parentheses of an op."""
         inputs: list[Value] = []
         while self.peek() not in (";", ")"):
@@ -270,7 +270,7 @@ class _Reader(_Statements):
 
 
 def _bind(
-    primitive: Primitive, inputs: tuple[Value, ...], params: dict[str, Any]
+    primitive: Primitive, inputs: tuple[Value, ...], params: dict[str, object]
 ) -> Node:
     """The node of an op; that of a size is made from the size alone."""
     if primitive is not SIZE_OP:

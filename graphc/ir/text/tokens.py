@@ -4,7 +4,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 from graphc.errors import graph_error, shortened
 
@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     |(?P<bad>.)""",
     re.VERBOSE,
 )
+T = TypeVar("T")
 _DEEPEST = 50  # parentheses within parentheses
 
 
@@ -84,9 +85,9 @@ class Tokens:
         except ValueError:
             self.fail("this quoted text has no meaning", self.at - 1)
 
-    def several(self, read: Callable[[], object], end: str) -> list[Any]:
+    def several(self, read: Callable[[], T], end: str) -> list[T]:
         """Items with commas between, perhaps one after the last, up to `end`."""
-        items: list[Any] = []
+        items: list[T] = []
         while not self.accept(end):
             items.append(read())
             if not self.accept(","):
@@ -94,7 +95,7 @@ class Tokens:
                 break
         return items
 
-    def nested(self, read: Callable[[], object]) -> Any:
+    def nested(self, read: Callable[[], T]) -> T:
         """The result of `read` one level deeper; the number of levels is limited."""
         self._depth += 1
         if self._depth > _DEEPEST:

@@ -393,7 +393,7 @@ def _only(widths: Shape, axis: int) -> Shape:
 Sides = Callable[[Value, int], tuple[Value | None, Value | None]]
 
 
-def _by_axis(value: Value, pairs: list[tuple[Size, Size]], sides: Sides) -> Value:
+def _by_axis(value: Value, sides: Sides) -> Value:
     """Axis by axis, put the parts from `sides` before and after; corners come last."""
     for axis in range(value.type.rank):
         before, after = sides(value, axis)
@@ -422,7 +422,7 @@ def _with_ramps(
         head, tail = _slice(x, axis, slice(0, 1)), _slice(x, axis, slice(-1, None))
         return _ramp(head, axis, first, low), _ramp(tail, axis, last, high, True)
 
-    return _by_axis(value, pairs, sides)
+    return _by_axis(value, sides)
 
 
 def _ramp(
@@ -458,7 +458,7 @@ def _with_statistics(
         tail = _slice(x, axis, slice(size_value(n - counts[1]), None))
         return _repeated(head, axis, mode, low), _repeated(tail, axis, mode, high)
 
-    return _by_axis(value, pairs, sides)
+    return _by_axis(value, sides)
 
 
 def _repeated(part: Value, axis: int, mode: str, width: Size) -> Value | None:

@@ -13,6 +13,7 @@ from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
+from graphc.ir.types import NDArray
 
 KnownSizes = Any  # an object array of sizes, or a single one
 
@@ -26,7 +27,7 @@ minima = each(dims.minimum, 2)
 maxima = each(dims.maximum, 2)
 
 
-def numbers(sizes: KnownSizes) -> Any:
+def numbers(sizes: KnownSizes) -> NDArray | None:
     """The sizes as an array of int64; None where one is a formula or too large."""
     array = np.asarray(sizes, dtype=object)
     if not all(type(n) is int and -(2**63) <= n < 2**63 for n in array.flat):
@@ -66,7 +67,7 @@ def running(function: Any) -> Callable[..., KnownSizes]:
 
 def _places(
     x: KnownSizes, indices: Sequence[KnownSizes], axes: Sequence[int]
-) -> tuple[Any, ...] | None:
+) -> tuple[object, ...] | None:
     """The index of known positions, all within their axes."""
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):

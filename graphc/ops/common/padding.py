@@ -175,7 +175,9 @@ def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element
     return {a - sum(b < a for b in axes): fill[a] for a in order}
 
 
-def elementwise(pad: Padding, inputs: Sequence[PaddedValue]) -> Any:
+def elementwise(
+    pad: Padding, inputs: Sequence[PaddedValue]
+) -> PaddedValue | tuple[Value, ...]:
     """The rule of an op whose elements depend on one element of each input."""
     node = pad.node
     value = node.primitive(*(r.value for r in inputs), **node.params)
@@ -191,7 +193,7 @@ def elementwise(pad: Padding, inputs: Sequence[PaddedValue]) -> Any:
     return pad.result(value, fill)
 
 
-def _fill_at(x: PaddedValue, axis: int) -> Any:
+def _fill_at(x: PaddedValue, axis: int) -> Element | None:
     """The element of `x` in the padding of a result's axis, counted from the end."""
     literal = literal_of(x.value)
     if literal is not None and literal.ndim == 0:
@@ -199,7 +201,7 @@ def _fill_at(x: PaddedValue, axis: int) -> Any:
     return x.fill.get(axis + x.type.rank)
 
 
-def _computed(node: Node, numbers: Sequence[object]) -> Any:
+def _computed(node: Node, numbers: Sequence[Element | None]) -> Element | None:
     """The element that a node computes from the padding, None where it is not known."""
     dtype = node.outputs[0].dtype
     if node.primitive.chooses and numbers[0] is not None:
@@ -225,7 +227,7 @@ def constant_fill(x: Value, rank: int) -> dict[int, Element]:
 
 
 
-def last(dtype: DType) -> Any:
+def last(dtype: DType) -> Element:
     """The number that sorts last in ascending order, where NaN comes last."""
     if dtype.kind == "c":
         return complex(np.nan, np.nan)

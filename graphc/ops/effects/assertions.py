@@ -1,6 +1,7 @@
 """Checks that belong to a value and are made when the function runs."""
 
 import builtins
+from collections.abc import Callable
 from typing import Any
 
 from graphc.errors import CallError, ErrorKind, graph_error
@@ -193,7 +194,7 @@ def _debug_print(x: Array, *, text: Text) -> TensorType:
     return x.type.like()
 
 
-def shown(x: ConcreteArray, text: str, show: Any) -> object:
+def shown(x: ConcreteArray, text: str, show: Callable[..., object]) -> object:
     """Printed into programs: pass `x` on after showing it."""
     show(text, x)
     return x

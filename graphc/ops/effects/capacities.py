@@ -1,8 +1,7 @@
 """Capacities: a size rounded up, so that few sizes are compiled for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from graphc.errors import label
 from graphc.ir.graph.nodes import Node, Value
@@ -115,7 +114,9 @@ def together_if_small(sizes: tuple[int, ...], minimum: int, most: int) -> list[i
     return [shared if a < shared <= 2 * a else a for a in needed]
 
 
-def capacity_call(capacities: Capacities) -> tuple[Any, tuple[Any, ...]]:
+def capacity_call(
+    capacities: Capacities,
+) -> tuple[Callable[..., int], tuple[object, ...]]:
     """The function that rounds up, and its arguments after the size."""
     in_steps = (capacities.step,) * (capacities.step != 1)
     if capacities.open_ended and capacities.buckets:
@@ -156,7 +157,9 @@ def tied_places(capacities: Sequence[Capacities]) -> list[int]:
     return places if len(places) > 1 else []
 
 
-def tied_call(capacities: Sequence[Capacities]) -> tuple[Any, tuple[Any, ...]]:
+def tied_call(
+    capacities: Sequence[Capacities],
+) -> tuple[Callable[..., list[int]], tuple[object, ...]]:
     """The function that chooses tied capacities, and its arguments after the sizes."""
     tied = [one for one in capacities if isinstance(one, TiedCapacities)]
     if tied[0].most:

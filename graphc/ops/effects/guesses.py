@@ -12,8 +12,8 @@ def guessing(
     rounding: Sequence[ToCapacity],
     arrays: Sequence[object],
     sizes: Rooms,
-    attempt: Callable[..., tuple[Rooms, Any]],
-) -> tuple[Rooms, Any]:
+    attempt: Callable[..., tuple[Rooms, object]],
+) -> tuple[Rooms, object]:
     """Printed into programs: run on capacities that are guessed, until they are enough.
 
     `attempt` runs on them, and gives those that are needed, and results; `rounding`

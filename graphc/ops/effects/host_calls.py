@@ -45,7 +45,9 @@ class HostCall:
     taken: SizePlaces
     results: SizePlaces
 
-    def on_host(self, shapes: Sequence[int], arrays: Sequence[Any]) -> list[NDArray]:
+    def on_host(
+        self, shapes: Sequence[int], arrays: Sequence[NDArray]
+    ) -> list[NDArray]:
         """The results at these shapes, one after another; sizes are the last array."""
         arrays = [*map(np.asarray, arrays)]
         sizes = arrays.pop().tolist() if self._vary else []

@@ -200,7 +200,7 @@ def elementwise(
     *,
     rule: TypeRule | None = None,
     jax: str | Emit | None = None,
-    sizes: Callable[..., Any] | None = None,
+    sizes: Callable[..., object] | None = None,
     method: bool = False,
     doc: str = "",
     **traits: Any,
@@ -345,7 +345,7 @@ _where.emit("{xp}.where({condition}, {x}, {y})")
 @public()
 def where(
     condition: ArrayLike, /, x: ArrayLike | None = None, y: ArrayLike | None = None
-) -> Any:
+) -> Value | tuple[Value, ...]:
     """`x` where `condition`, else `y`; with one argument, `nonzero(condition)`."""
     if x is None and y is None:
         return F.nonzero(condition)

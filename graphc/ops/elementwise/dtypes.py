@@ -1,7 +1,6 @@
 """Dtypes, their limits and how they combine: functions that give no arrays."""
 
 from collections.abc import Callable
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -74,7 +73,7 @@ def isdtype(
 
 
 @public()
-def finfo(type: ArrayLike | DTypeLike, /) -> Any:
+def finfo(type: ArrayLike | DTypeLike, /) -> "np.finfo[np.floating] | ml_dtypes.finfo":
     """The limits of a floating-point dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_float(dtype) and dtype.kind != "c":
@@ -85,7 +84,7 @@ def finfo(type: ArrayLike | DTypeLike, /) -> Any:
 
 
 @public()
-def iinfo(type: ArrayLike | DTypeLike, /) -> Any:
+def iinfo(type: ArrayLike | DTypeLike, /) -> "np.iinfo[np.integer]":
     """The limits of an integer dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_integer(dtype):
@@ -156,7 +155,9 @@ class NamespaceInfo:
             "indexing": dtype_of("int64"),
         }
 
-    def dtypes(self, *, device: None = None, kind: Any = None) -> dict[str, DType]:
+    def dtypes(
+        self, *, device: None = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, DType]:
         """The dtypes by name, all or of a kind."""
         return {n: d for n, d in DTYPES.items() if kind is None or isdtype(d, kind)}
 

@@ -216,7 +216,7 @@ def _vjp_fmod(g: Value, x: Value, y: Value) -> Cotangents:
     return g, -g * F.trunc(x / y)
 
 
-def _vjp_larger(larger: Callable[[Any, Any], Value]) -> Vjp:
+def _vjp_larger(larger: Callable[[Value, Value], Value]) -> Vjp:
     def rule(g: Value, x: Value, y: Value) -> Cotangents:
         tied = _only_where(x == y, 0.5 * g)
         return F.where(larger(x, y), g, tied), F.where(larger(y, x), g, tied)
@@ -224,7 +224,7 @@ def _vjp_larger(larger: Callable[[Any, Any], Value]) -> Vjp:
     return rule
 
 
-def _vjp_larger_number(larger: Callable[[Any, Any], Value]) -> Vjp:
+def _vjp_larger_number(larger: Callable[[Value, Value], Value]) -> Vjp:
     def rule(g: Value, x: Value, y: Value) -> Cotangents:
         first = F.logical_or(larger(x, y), F.isnan(y))
         return _only_where(first, g), _only_where(F.logical_not(first), g)

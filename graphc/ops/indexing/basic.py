@@ -75,7 +75,9 @@ _basic_index.emit(lambda p: f"{p.inputs[0]}[{subscript(p)}]")
 _basic_index.views = _views
 
 
-def static_items(items: tuple[tuple[Any, ...], ...]) -> tuple[int | slice | None, ...]:
+def static_items(
+    items: tuple[tuple[object, ...], ...],
+) -> tuple[int | slice | None, ...]:
     """The same items for an object array of sizes: all bounds are numbers."""
     numeric_items: list[Any] = []
     for kind, start, stop, step in items:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import Annotated, Literal, TypeGuard
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def _as_items(index: IndexLike) -> list[object]:
     return [as_item(item) for item in items]
 
 
-def as_item(item: Any) -> Any:
+def as_item(item: object) -> object:
     """One item of an index, arrays as values; raises GraphError for other kinds."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return item
@@ -85,7 +85,7 @@ def _consumed(item: object) -> int:
     return item.type.rank if is_mask(item) else 1
 
 
-def _expanded(x: Value, items: list[Any]) -> list[Any]:
+def _expanded(x: Value, items: list[object]) -> list[object]:
     """The items with the ellipsis written out, one per axis and new axis."""
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
@@ -145,9 +145,9 @@ def parse_index(x: Value, index: IndexLike) -> Index:
             items.append(("n", None, None, None))
             out += 1
         elif isinstance(item, slice):
-            parsed_item = _slice_item(item, n[0])
-            if parsed_item[0] == "d":
-                dynamic.append((out, parsed_item[1], parsed_item[2]))
+            parsed_item = _slice_item(item)
+            if len(parsed_item) == 2:
+                dynamic.append((out, *parsed_item))
                 parsed_item = FULL_ITEM
             items.append(parsed_item)
             axis, out = axis + 1, out + 1
@@ -185,12 +185,12 @@ def _is_array(item: object) -> TypeGuard[Value]:
     return isinstance(item, Value) and (item.type.rank > 0 or item.dtype == BOOL)
 
 
-def _within_int64(bound: object) -> Any:
+def _within_int64(bound: object) -> object:
     """A number beyond all axes as one that is so, too: slices are cut to their axis."""
     return max(min(bound, 2**63 - 1), -(2**63)) if type(bound) is int else bound
 
 
-def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
+def _slice_item(item: slice) -> BasicItem | tuple[Value, int]:
     """A slice as a basic item, or as a dynamic start with a constant length."""
     start, stop = (
         None if b is None else as_size(_within_int64(b), "a slice bound")
@@ -203,7 +203,7 @@ def _slice_item(item: slice, n: Size) -> tuple[Any, ...]:
     if step is None and start is not None and stop is not None:
         length = _length(item, start, stop)
         if origins(start) and isinstance(length, int) and length >= 0:
-            return ("d", as_value(item.start), length)
+            return as_value(item.start), length
     return ("s", start, stop, step)
 
 

@@ -148,7 +148,9 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
 
 
 @public()
-def tril_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
+def tril_indices(
+    n: SizeLike, k: SizeLike = 0, m: SizeLike | None = None
+) -> tuple[Value, Value]:
     """The positions at and below diagonal `k` of an n x m matrix, row by row.
 
     `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
@@ -160,7 +162,9 @@ def tril_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
 
 
 @public()
-def triu_indices(n: Any, k: SizeLike = 0, m: Any = None) -> tuple[Value, Value]:
+def triu_indices(
+    n: SizeLike, k: SizeLike = 0, m: SizeLike | None = None
+) -> tuple[Value, Value]:
     """The positions at and above diagonal `k` of an n x m matrix, row by row.
 
     `n`, `k` and `m` may be symbolic: the number of positions is worked out of them.
@@ -185,14 +189,16 @@ def triu_indices_from(arr: ArrayLike, k: SizeLike = 0) -> tuple[Value, Value]:
     return triu_indices(rows, k, columns)
 
 
-def _matrix_shape(arr: ArrayLike, name: str) -> tuple[object, ...]:
+def _matrix_shape(arr: ArrayLike, name: str) -> tuple[int | Value, ...]:
     value = as_value(arr)
     if value.type.rank != 2:
         raise graph_error("needs a matrix", op=name, got=str(value.type))
     return tuple(value.shape)
 
 
-def _of_matrix(n: SizeLike, k: SizeLike, m: Any, name: str) -> tuple[Size, Size, Size]:
+def _of_matrix(
+    n: SizeLike, k: SizeLike, m: SizeLike | None, name: str
+) -> tuple[Size, Size, Size]:
     """Rows, columns and diagonal as sizes."""
     rows, columns = _shape((n, n if m is None else m), name)
     return rows, columns, as_size(k, "the diagonal")

@@ -6,7 +6,6 @@ compiled with `check=True`, which raises.
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -311,7 +310,9 @@ def _slice_update(
     return x.type.like()
 
 
-def slice_update_numpy(x: NDArray, v: NDArray, items: Any, how: str) -> NDArray:
+def slice_update_numpy(
+    x: NDArray, v: NDArray, items: tuple[int | slice | None, ...], how: str
+) -> NDArray:
     """Printed into NumPy programs."""
     y = np.array(x)  # of a NumPy scalar, an array that can be written to
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}

@@ -17,7 +17,7 @@ from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_in
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT64, JaxArray, NDArray, TensorType
+from graphc.ir.types import INT64, DType, JaxArray, NDArray, TensorType
 from graphc.ops.common.batching import Batched, batch_behind, spread
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
@@ -112,7 +112,9 @@ def _(
     return of_a, F.squeeze(of_b, 1) if vector else of_b, *[None] * len(rcond)
 
 
-def _inverse(factors: Any, nonzero: Value, right: Value) -> Value:
+def _inverse(
+    factors: tuple[Value, Value, Value], nonzero: Value, right: Value
+) -> Value:
     """The pseudo-inverse, by the factors of the adjoint matrix, times `right`."""
     u, s, vh = factors
     inverse = F.where(nonzero, 1 / F.where(nonzero, s, 1), 0)
@@ -176,7 +178,7 @@ def _epsilon(x: Value) -> Value:
     return cast(as_value(largest), real) * float(np.finfo(real).eps)
 
 
-def _per_matrix(limit: ArrayLike, real: Any) -> Value:
+def _per_matrix(limit: ArrayLike, real: DType) -> Value:
     """A number per matrix of a batch, to be compared with its singular values."""
     return F.expand_dims(cast(as_value(limit), real), -1)
 

@@ -35,7 +35,7 @@ def matrix_transpose(x: ArrayLike, /) -> Value:
 
 
 @public(name="linalg.diagonal")
-def diagonal(x: ArrayLike, /, offset: Any = 0) -> Value:
+def diagonal(x: ArrayLike, /, offset: int = 0) -> Value:
     """A diagonal of the matrices in the last two axes."""
     return F.diagonal(need_matrix(x, "linalg.diagonal"), offset, -2, -1)
 

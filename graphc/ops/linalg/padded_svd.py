@@ -207,7 +207,7 @@ def svd_within_jax(
     return parts[0], s, parts[1]
 
 
-def declare(solved: Any) -> None:
+def declare(solved: Callable[..., object]) -> None:
     """Give the primitive its text; `solved` calls a function of NumPy programs."""
 
     def print_numpy(p: Printing) -> str:

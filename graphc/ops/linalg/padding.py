@@ -7,8 +7,6 @@ apart, also those of singular matrices. Padding along batch axes becomes such ma
 too: then its old contents make nothing fail or take long.
 """
 
-from typing import Any
-
 import numpy as np
 
 from graphc.ir.graph.build import as_value, cast
@@ -189,7 +187,7 @@ def lstsq(
     a: PaddedValue,
     b: PaddedValue,
     *rcond: PaddedValue,
-) -> Any:
+) -> tuple[PaddedValue | Value, ...] | None:
     """The solution with zeros in the padding, which change neither it nor the rank."""
     x, y = with_zeros(pad, a), with_zeros(pad, b)
     if rcond:

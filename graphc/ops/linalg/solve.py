@@ -181,7 +181,7 @@ def _blank(x: Value) -> Value:
     return F.full(x.shape[:-2], False)
 
 
-def _with_columns(a: Value, b: Value, op_name: str) -> tuple[Value, Value, bool]:
+def _with_columns(a: Value, b: Value) -> tuple[Value, Value, bool]:
     """Both operands with one batch, `b` as matrices, and whether `b` was one vector."""
     vector = b.type.rank == 1
     columns = F.expand_dims(b, 1) if vector else b
@@ -286,7 +286,7 @@ def solve_triangular(
     x, side = matrices("linalg.solve_triangular", a, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.solve_triangular")
     how = 1 if how == 2 and x.dtype.kind != "c" else how
-    x, columns, vector = _with_columns(x, side, "linalg.solve_triangular")
+    x, columns, vector = _with_columns(x, side)
     solution = _solve_triangular(
         x, columns, lower=bool(lower), trans=how, unit_diagonal=bool(unit_diagonal)
     )
@@ -421,7 +421,7 @@ def lu_solve(
     packed, pivots = _pair(lu_and_piv, "linalg.lu_solve", "lu_factor(a)")
     factors, side = matrices("linalg.lu_solve", packed, b, ranks=(2, 1))
     how = _transposition(trans, "linalg.lu_solve")
-    factors, columns, vector = _with_columns(factors, side, "linalg.lu_solve")
+    factors, columns, vector = _with_columns(factors, side)
     pivots = strong(as_value(pivots))
     if not pivots.type.rank or not is_integer(pivots.dtype):
         problem = "row exchanges must be integers, a vector per matrix"

@@ -216,7 +216,7 @@ def _of_array(
     spread: Shape,
     dilation: Shape,
     groups: Size,
-    **unused: Any,
+    **unused: object,
 ) -> Value:
     """The transposed convolution: the kernel turned around, its channels swapped."""
     windows = map(extent, kernel.type.shape[2:], dilation)
@@ -260,7 +260,7 @@ def _of_kernel(
     spread: Shape,
     dilation: Shape,
     groups: Size,
-    **unused: Any,
+    **unused: object,
 ) -> Value:
     """The array moved over with the cotangent as the kernel, examples as channels."""
     g = _with_a_point(g)

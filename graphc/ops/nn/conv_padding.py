@@ -54,7 +54,7 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
         *(spaced(x.type.shape[axis + 2], spread[axis]) for axis in axes),
     ]
     counted = [number(pad, n) for n in numbers]
-    within_params = {"axes": tuple(axes)} | call[1]
+    within_params = {"axes": tuple(axes), **call[1]}
     result: Value = CONV_WITHIN(call[0], weights, *counted, **within_params)
     return result
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir.graph.build import as_value, cast, size_value
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
@@ -279,8 +279,8 @@ def _padded_pool(primitive: Primitive, fill: Callable[[DType], Element]) -> None
 
 
 def _aligned(
-    pad: Padding, x: PaddedValue, fill: Element, params: dict[str, Any]
-) -> tuple[Value, dict[str, Any]] | None:
+    pad: Padding, x: PaddedValue, fill: Element, params: Params
+) -> tuple[Value, Params] | None:
     if not steps_are_known(pad, "window", "stride", "dilation"):
         return None
     count = len(params["window"])

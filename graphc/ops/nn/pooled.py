@@ -31,7 +31,7 @@ def _pooled(
     value: Value,
     window: Any,
     stride: Any,
-    padding: Any,
+    padding: object,
     dilation: Any,
 ) -> Value:
     """The windows over as many last axes as `window` names; a number: all but two."""

@@ -109,7 +109,7 @@ def by_positions(
     half = x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
     wide = jnp.float32 if half else x.dtype
 
-    def step(i: JaxArray, total: Any) -> JaxArray:
+    def step(i: JaxArray, total: object) -> JaxArray:
         starts, first = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
         inside = True
         for axis, count, start, length in zip(axes, *numbers, strict=True):
@@ -148,7 +148,7 @@ def by_points(
         own = jnp.arange(sizes[axis + 2]) < (count - 1) * dilation[axis] + 1
         window &= along(own, axis, x.ndim)
 
-    def step(i: JaxArray, found: Any) -> JaxArray:
+    def step(i: JaxArray, found: object) -> JaxArray:
         starts, points = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
         inside = True
         for axis, _, start, length in zip(axes, *numbers, strict=True):
@@ -174,7 +174,7 @@ def conv_within_jax(
     kernel: JaxArray,
     numbers: Sequence[JaxArray],
     axes: Sequence[int],
-    rest: Any,
+    rest: Sequence[JaxArray],
 ) -> JaxArray:
     """Printed into JAX programs: by positions or by points, whichever are fewer."""
     stride, padding, spread, dilation, groups = rest

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, PadsLike
 from graphc.ir.graph.build import as_size, as_value
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Printing, require_at_most
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -151,7 +151,7 @@ def padding_text(p: Printing, batch: int = 0) -> str:
     return p.code(((0, 0),) * batch + tuple(pairs))
 
 
-def window_pads(n: int, window: int, stride: int, padding: Any) -> Any:
+def window_pads(n: int, window: int, stride: int, padding: object) -> tuple[int, int]:
     """Printed into NumPy programs: the pair that a named padding means on an axis."""
     total = max((-(-n // stride) - 1) * stride + window - n, 0)
     low = total // 2 if padding == "SAME" else total - total // 2
@@ -181,9 +181,9 @@ def aligned(
     value: Value,
     fill: Element,
     window: Shape,
-    params: dict[str, Any],
+    params: Params,
     true_window: Shape = (),
-) -> tuple[Value, dict[str, Any]] | None:
+) -> tuple[Value, Params] | None:
     """The array and the params with which windows start as at true sizes.
 
     Windows with padding have the true sizes `true_window`.
@@ -215,4 +215,5 @@ def aligned(
             after[i], as_it_is = missing, False
     if as_it_is:
         return value, params
-    return value, params | {"padding": "", "low": tuple(before), "high": tuple(after)}
+    low, high = tuple(before), tuple(after)
+    return value, {**params, "padding": "", "low": low, "high": high}

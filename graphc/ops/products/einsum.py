@@ -195,7 +195,7 @@ def einsum(
 def einsum_path(
     *operands: ArrayLike | str | Sequence[object],
     optimize: bool | str | Sequence[object] = "greedy",
-) -> tuple[list[Any], str]:
+) -> tuple[list[object], str]:
     """An order of the products for `einsum`, and a table of what it costs.
 
     As `numpy.einsum_path`. Sizes that are symbolic are taken to be 64.
@@ -210,7 +210,7 @@ def einsum_path(
     return list(path), table
 
 
-def _order(optimize: Any) -> Optimize:
+def _order(optimize: object) -> Optimize:
     """The param for `optimize`."""
     if isinstance(optimize, bool):
         return optimize
@@ -242,7 +242,7 @@ class _Spec:
     text: str
 
 
-def _read(operands: Sequence[Any]) -> tuple[_Spec, list[Any]]:
+def _read(operands: Sequence[object]) -> tuple[_Spec, list[Any]]:
     """The labels and the arrays, from either form of the arguments."""
     if not operands:
         raise graph_error("needs subscripts and arrays", op="einsum")
@@ -274,7 +274,7 @@ def _labels(term: str, text: str) -> list[Hashable]:
     return [*before, ...] * bool(dots) + [*(after if dots else before)]
 
 
-def _read_lists(operands: Sequence[Any]) -> _Spec:
+def _read_lists(operands: Sequence[object]) -> _Spec:
     count = len(operands) // 2
     lists = [operands[2 * i + 1] for i in range(count)]
     output = operands[-1] if len(operands) % 2 else None
@@ -283,7 +283,7 @@ def _read_lists(operands: Sequence[Any]) -> _Spec:
     return _Spec(terms, None if output is None else _numbers(output, text), text)
 
 
-def _numbers(labels: ArrayLike, text: str) -> list[Hashable]:
+def _numbers(labels: object, text: str) -> list[Hashable]:
     """A list of labels: integers from 0 to 51, and at most one Ellipsis."""
     if not isinstance(labels, (list, tuple)) or labels.count(...) > 1:
         raise graph_error("each array needs a list of labels", op="einsum", got=text)

@@ -28,8 +28,6 @@ settings. `key` of a seed that is negative or needs more than 32 bits takes both
 words, as JAX does in 64-bit mode.
 """
 
-from typing import Any
-
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
@@ -68,7 +66,7 @@ def _random_bits(key: Array, *, shape: Shape, dtype: DType) -> TensorType:
     return drawn_type(dtype, shape)
 
 
-def _shape_dtype(p: Printing) -> tuple[Any, Any]:
+def _shape_dtype(p: Printing) -> tuple[str, str]:
     return p.node.params["shape"], p.node.params["dtype"]
 
 

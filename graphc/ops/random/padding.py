@@ -9,12 +9,11 @@ Examples that have keys of their own do not depend on how many examples there ar
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from graphc.ir.graph.build import Shape, as_value, cast
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
@@ -79,7 +78,7 @@ def declare(primitive: Primitive) -> None:
 
 
 def _drawn_apart(
-    pad: Padding, inputs: Sequence[PaddedValue], params: dict[str, Any]
+    pad: Padding, inputs: Sequence[PaddedValue], params: Params
 ) -> Value | None:
     """Draws for which the op at capacities is not called."""
     op, true_params = pad.node.primitive, pad.node.params
@@ -126,9 +125,7 @@ def _is_first(pad: Padding, shape: Shape) -> bool:
     return all(is_known(pad, n) for n in more[1:])
 
 
-def _in_a_row(
-    pad: Padding, inputs: Sequence[PaddedValue], params: dict[str, Any]
-) -> Value:
+def _in_a_row(pad: Padding, inputs: Sequence[PaddedValue], params: Params) -> Value:
     """The draws of an array as a vector, each by its number among the true ones."""
     true, stored = pad.node.params["shape"], params["shape"]
     count = product(stored)
@@ -141,7 +138,7 @@ def _in_a_row(
             value = F.broadcast_to(value, stored)
             value = at_flat_places(pad, value, true, at)
         flat.append(value)
-    row = pad.node.primitive(*flat, **params | {"shape": (count,)})
+    row = pad.node.primitive(*flat, **{**params, "shape": (count,)})
     return read(row, 0, flat_places(pad, true))
 
 

@@ -318,7 +318,7 @@ def _running(
     return primitive(cast(value, to), axis=chosen, reverse=reverse)
 
 
-def _sum_dtype(x: ArrayLike, dtype: DTypeLike | None) -> Any:
+def _sum_dtype(x: ArrayLike, dtype: DTypeLike | None) -> DTypeLike:
     return numpy_sum_dtype(strong(as_value(x)).dtype) if dtype is None else dtype
 
 
@@ -428,7 +428,7 @@ def cumulative_prod(
     return _with_initial("cumulative_prod", x, axis, dtype, include_initial)
 
 
-def _end(part: Any, like: Value, axis: int) -> Value:
+def _end(part: ArrayLike, like: Value, axis: int) -> Value:
     """The slice to put before or after: a scalar is one slice of that number.
 
     As in NumPy, a Python number is first made an array: its dtype counts.

@@ -27,7 +27,7 @@ FLOAT64 = np.dtype("float64")
 Position = tuple[Value, Value | None]  # a position, and how far on to the next one
 
 
-def _between(alpha: float, beta: float) -> Callable[[Any, Value], Position]:
+def _between(alpha: float, beta: float) -> Callable[[Value | int, Value], Position]:
     """Interpolation between positions shifted by `alpha` and `beta`."""
 
     def place(n: int | Value, q: Value) -> Position:

@@ -192,7 +192,7 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
         return F.where(ties, share, zero), F.sum(F.where(first, share, zero))
 
     @primitive.batch
-    def _(n: Size, batched: Batched, x: Value, start: Value, **params: Any) -> Value:
+    def _(n: Size, batched: Batched, x: Value, start: Value, **params: object) -> Value:
         axes, keepdims = params["axes"], params["keepdims"]
         if not batched[1]:
             return primitive(x, start, axes=shifted(axes), keepdims=keepdims)

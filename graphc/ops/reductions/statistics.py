@@ -1,7 +1,6 @@
 """Weighted means, covariances and correlations, and integrals of samples."""
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ def average(
     returned: bool = False,
     *,
     keepdims: bool = False,
-) -> Any:
+) -> Value | tuple[Value, Value]:
     """The weighted mean over `axis`; weights are of the shape of `x`, or of the axes.
 
     With `returned`, also the sum of the weights. Where that is 0 the result is NaN
@@ -197,7 +196,7 @@ def trapezoid(
     return F.sum(_gaps(x, dx, at, value.type.rank) * pairs / 2.0, axis=at)
 
 
-def _gaps(x: ArrayLike | None, dx: ArrayLike, axis: int, rank: int) -> Any:
+def _gaps(x: ArrayLike | None, dx: ArrayLike, axis: int, rank: int) -> ArrayLike:
     if x is None:
         return dx
     points = strong(as_value(x))

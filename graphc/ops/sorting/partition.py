@@ -1,7 +1,6 @@
 """Orders along an axis beyond sorting: by several keys, in part, the largest few."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,7 @@ def _(pad: Padding, *keys: PaddedValue, axis: int) -> Value:
 
 
 @public()
-def lexsort(keys: Any, axis: int = -1) -> Value:
+def lexsort(keys: Value | Sequence[ArrayLike], axis: int = -1) -> Value:
     """The positions that sort along `axis` by several keys, the last one first."""
     values = [_strong(key) for key in keys]
     if not values:
@@ -79,7 +78,7 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
 
 
 def _partition_rule(
-    name: str, infer_dtype: Any, printed: Callable[[Printing], str]
+    name: str, infer_dtype: Callable[[Value], DType], printed: Callable[[Printing], str]
 ) -> Primitive:
     """Both backends sort: any full order is one in parts, and they agree."""
 

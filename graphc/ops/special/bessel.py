@@ -5,7 +5,6 @@ accuracy of a few units of rounding (relative for K); of real order, on NumPy on
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -123,7 +122,10 @@ def _(g: Value, x: Value, *, n: int) -> tuple[Value]:
 
 
 def _of_order(
-    name: str, n: int | Value, x: ArrayLike, primitives: tuple[Any, Any, Any]
+    name: str,
+    n: int | Value,
+    x: ArrayLike,
+    primitives: tuple[Callable[..., Value], Callable[..., Value], Callable[..., Value]],
 ) -> Value:
     """Order n from the primitives of order 0, 1 and above; n < 0 by symmetry."""
     if not isinstance(n, (int, np.integer)) or not -200 <= n <= 200:

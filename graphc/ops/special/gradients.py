@@ -133,7 +133,9 @@ def _xlog(log: str, singular: float, shift: float) -> Vjp:
     return rule
 
 
-def _recurrence(name: str, scale: float, above: float, middle: Any = None) -> Vjp:
+def _recurrence(
+    name: str, scale: float, above: float, middle: Callable[..., object] | None = None
+) -> Vjp:
     """Scaled neighbours and the term between: DLMF 10.6.1, 10.29.1.
 
     It is scale (B(v - 1, x) + above B(v + 1, x)) + middle(x) B(v, x).

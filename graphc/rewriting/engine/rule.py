@@ -293,7 +293,7 @@ class Rules:
 
 
 def rewrite(
-    pattern: Pattern | Callable[..., Any],
+    pattern: Pattern | Callable[..., object],
     *,
     exact: bool,
     name: str = "",
@@ -424,7 +424,7 @@ def _placeholders(function: Callable[..., object]) -> tuple[str, ...]:
 
 
 def _declared(
-    pattern: Any, exact: bool, name: str, finite: bool, checks: bool
+    pattern: Pattern, exact: bool, name: str, finite: bool, checks: bool
 ) -> Callable[[Replacement], Rule]:
     def declare(replace: Replacement) -> Rule:
         called = name or replace.__name__

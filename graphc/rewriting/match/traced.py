@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 
 from graphc.errors import graph_error
 from graphc.ir.graph.build import literal_of, variable
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.structure import param_form
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Size, axis, equal
-from graphc.ir.types import DType, TensorType, dtype_of, same_shape
+from graphc.ir.types import DType, NDArray, TensorType, dtype_of, same_shape
 from graphc.rewriting.match.pattern import (
     COMMUTATIVE,
     Apply,
@@ -169,7 +169,7 @@ class _Alike:
         )
 
 
-def _is_constant(array: Any, value: Value) -> bool:
+def _is_constant(array: NDArray, value: Value) -> bool:
     """Whether a value is a constant that holds the same number everywhere."""
     literal = literal_of(value)
     if literal is None or literal.dtype != array.dtype:
@@ -182,7 +182,7 @@ def _is_constant(array: Any, value: Value) -> bool:
     return numbers * literal.size == literal.tobytes()
 
 
-def _same_params(a: Any, b: Any) -> bool:
+def _same_params(a: Params, b: Params) -> bool:
     """Whether params are the same; sizes are if it is sure."""
     if isinstance(a, Mapping):
         return a.keys() == b.keys() and all(_same_params(a[k], b[k]) for k in a)
@@ -250,7 +250,9 @@ def _trials(
                 yield tuple(map(TensorType, dtype, shape))
 
 
-def _mixtures(n: int, uniform: Iterable[T], pairs: Iterable[tuple[T, T]]) -> list[Any]:
+def _mixtures(
+    n: int, uniform: Iterable[T], pairs: Iterable[tuple[T, T]]
+) -> list[tuple[T, ...]]:
     """The same for all of `n`, or one for all but one, which has another."""
     mixtures = [(one,) * n for one in uniform]
     for most, other in pairs:

@@ -1,15 +1,13 @@
 """Clean-up: remove ops that change nothing, minding NaN, infinities and -0.0."""
 
-from typing import Any
-
 import numpy as np
 
 from graphc.ir.graph.build import cast, constant, literal_of
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import is_inexact, same_shape
-from graphc.rewriting.engine.rule import Rules, rewrite
+from graphc.ir.types import DType, is_inexact, same_shape
+from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import one_of, p, v
 from graphc.rewriting.match.sizes import asks_late, guarded
 
@@ -86,7 +84,7 @@ def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
     return F.broadcast_to(a if array.all() else b, y.type.shape)
 
 
-def _holds(narrow: Any, wide: Any) -> bool:
+def _holds(narrow: DType, wide: DType) -> bool:
     """Whether a dtype holds every number of another, so a cast back loses nothing."""
     return np.can_cast(narrow, wide, "safe")
 
@@ -111,7 +109,9 @@ def reshape_twice(x: Value, y: Value) -> Value | None:
 
 
 @rewrite(v.y(p.transpose(p.transpose(v.x, axes=v.first), axes=v.second)), exact=True)
-def transpose_twice(x: Value, first: Any, second: Any) -> Value | None:
+def transpose_twice(
+    x: Value, first: tuple[int, ...], second: tuple[int, ...]
+) -> Value | None:
     """Two transposes are one."""
     return F.transpose(x, tuple(first[a] for a in second))
 
@@ -155,7 +155,7 @@ def _unstretched(x: Value) -> Value:
     return x.node.inputs[0] if x.node.primitive in STRETCHED else x
 
 
-def _broadcast_operand(op: str) -> Any:
+def _broadcast_operand(op: str) -> Rule:
     stretched = one_of((op,), over=[primitive.name for primitive in STRETCHED])
 
     @rewrite(v.y(stretched), exact=True, name=f"broadcast_in_{op}")
@@ -174,7 +174,7 @@ def _broadcast_operand(op: str) -> Any:
     return rule
 
 
-def _fold(op: str) -> Any:
+def _fold(op: str) -> Rule:
     function = getattr(np, op)
     numbers = [p.constant()] * function.nin
 

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
 
 from graphc.analysis.binding_time import is_known_on_host
 from graphc.ir.graph.build import as_value, cast, size_value
-from graphc.ir.graph.nodes import Node, Value, origins
+from graphc.ir.graph.nodes import Node, Params, Value, origins
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -116,7 +115,9 @@ def _masked(node: Node) -> Selection | None:
     return _by_positions(node.inputs[1:], node.params["axes"])
 
 
-def _by_positions(indices: tuple[Value, ...], axes: tuple[int, ...]) -> Any:
+def _by_positions(
+    indices: tuple[Value, ...], axes: tuple[int, ...]
+) -> "Selection | None":
     source = indices[0].node
     if source.primitive is not OP.nonzero or indices != source.outputs:
         return None
@@ -133,7 +134,7 @@ def _cut(node: Node) -> Selection | None:
     return _by_bounds(node.inputs[0], node.params, node.outputs[0].type.shape)
 
 
-def _by_bounds(x: Value, params: Any, shape: tuple[Size, ...]) -> Selection | None:
+def _by_bounds(x: Value, params: Params, shape: tuple[Size, ...]) -> Selection | None:
     kinds, steps = params["kinds"], params["steps"]
     if kinds[:1] != "s" or set(kinds) != {"s"} or any(s is not None for s in steps):
         return None
@@ -363,7 +364,7 @@ def _reduction(name: str) -> Rule:
     inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
 
     def replace(
-        y: Value, x: Value, axes: Any, keepdims: bool, kept: IsKept
+        y: Value, x: Value, axes: tuple[int, ...], keepdims: bool, kept: IsKept
     ) -> Value | None:
         if 0 not in axes or not x.type.rank:
             return None
@@ -405,7 +406,9 @@ def _of_all(name: str) -> Rule:
 def _nonempty(name: str) -> Rule:
     """The largest of selected elements, of which there must be one."""
 
-    def replace(x: Value, axes: Any, keepdims: bool, kept: IsKept) -> Value | None:
+    def replace(
+        x: Value, axes: tuple[int, ...], keepdims: bool, kept: IsKept
+    ) -> Value | None:
         selection = _selection(x) if 0 in axes else None
         start = None if selection is None else _neutral(name, x)
         if selection is None or start is None:

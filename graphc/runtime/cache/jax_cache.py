@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from graphc.ir.config import config
 from graphc.runtime.cache.program_cache import EXECUTABLES, make_room, usable
@@ -37,7 +36,7 @@ _OWN = _ThreadUndo()
 class Executables:
     """Keeps what is compiled between `enter` and `leave`; `jax` None keeps nothing."""
 
-    def __init__(self, jax: Any = None) -> None:
+    def __init__(self, jax: ModuleType | None = None) -> None:
         self._jax = jax
 
     def enter(self) -> None:

@@ -1,8 +1,10 @@
 """The arguments of a call: brought in order, and fit to be handed to the program."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
@@ -41,11 +43,11 @@ class Signature:
         self,
         inputs: Sequence[Value],
         names: Sequence[str],
-        defaults: Mapping[int, Any],
+        defaults: Mapping[int, object],
         backend: Backend,
-        check: Callable[..., Any],
+        check: Callable[..., Iterable[object]],
         casting: Casting,
-        jax: Any = None,
+        jax: ModuleType | None = None,
         padded: Collection[int] = (),
     ) -> None:
         self._padded = tuple([i in padded for i in range(len(inputs))])
@@ -136,7 +138,8 @@ class Signature:
             admitted = self._cast(admitted, args)
         if self._jax is None:
             return tuple(admitted)
-        take = self._placed if self._jax.config.jax_disable_jit else _own
+        jax = self._jax
+        take = partial(_placed, jax) if jax.config.jax_disable_jit else _own
         pairs = zip(admitted, self._padded, strict=True)
         return tuple([a if padded else take(a) for a, padded in pairs])
 
@@ -164,13 +167,6 @@ class Signature:
         except CallError as error:
             raise self.misfit(error, args) from None
         return list(result) if len(admitted) > 1 else [result]
-
-    def _placed(self, argument: Any) -> Any:
-        """As `_own`, for arguments that JAX does not trace, as a JAX array."""
-        if not isinstance(argument, np.ndarray):
-            return argument
-        with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
-            return self._jax.device_put(argument.copy())
 
     def _admitted(self, i: int, argument: object) -> object:
         """One argument in a form that the program takes, or that it will refuse."""
@@ -297,6 +293,14 @@ def _own(argument: object) -> object:
     A copy of 20 small ones takes 6 us; JAX's own, by `device_put`, takes 2,000.
     """
     return copy(argument) if isinstance(argument, np.ndarray) else argument
+
+
+def _placed(jax: ModuleType, argument: object) -> object:
+    """As `_own`, for arguments that JAX does not trace, as a JAX array."""
+    if not isinstance(argument, np.ndarray):
+        return argument
+    with jax.enable_x64(True):  # keeps 64-bit arrays as they are
+        return jax.device_put(argument.copy())
 
 
 def _differs(array: object, dtype: DType) -> bool:

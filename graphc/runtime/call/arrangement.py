@@ -63,7 +63,7 @@ class Arrangement:
         return arguments
 
     def _take_apart(
-        self, form: Placing, argument: Any, path: str, arrays: list[object]
+        self, form: Placing, argument: object, path: str, arrays: list[object]
     ) -> None:
         if isinstance(form, int):
             arrays[form] = argument
@@ -83,7 +83,7 @@ class Arrangement:
         for inner, part, item in pairs:
             self._take_apart(part, item, inner, arrays)
 
-    def _other(self, path: str, argument: Any, expected: str) -> CallError:
+    def _other(self, path: str, argument: object, expected: str) -> CallError:
         got = type(argument).__name__
         if isinstance(argument, Mapping):
             got = f"a dict with the keys {', '.join(map(repr, argument))}"

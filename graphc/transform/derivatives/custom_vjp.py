@@ -139,7 +139,7 @@ class CustomVjp:
             cotangents: list[Value],
             needed: list[bool],
             sizes: SizeTuple,
-        ) -> Any:
+        ) -> list[Value | None]:
             assert forward is not None and backward is not None
             ahead = forward(*unflatten(form, arguments))
             if not isinstance(ahead, (tuple, list)) or len(ahead) != 2:

@@ -68,7 +68,7 @@ def vjp(
     cotangents: object = None,
     *,
     disconnected: Disconnected = "raise",
-) -> Any:
+) -> object:
     """The product of `cotangents` with the Jacobian of `outputs` in `wrt`.
 
     >>> import graphc, graphc.tensor as gt, numpy as np

@@ -7,7 +7,6 @@ gives results of that size; results of branches not taken are cut or padded to i
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 from graphc.ir.graph.build import SIZE, as_size, as_value, cast, size_value
 from graphc.ir.graph.nodes import Value, origins
@@ -15,7 +14,7 @@ from graphc.ir.graph.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import INT32, TensorType
+from graphc.ir.types import INT32, JaxArray, NDArray, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -69,7 +68,9 @@ def _fitted(x: Array, *, shape: tuple[Size, ...]) -> TensorType:
     return x.type.like(shape)
 
 
-def fitted(xp: ModuleType, x: Any, shape: tuple[int, ...]) -> Any:
+def fitted(
+    xp: ModuleType, x: NDArray | JaxArray, shape: tuple[int, ...]
+) -> NDArray | JaxArray:
     """Printed into programs: the branch that is taken has this shape already."""
     if x.shape == shape:
         return x

@@ -80,7 +80,10 @@ def _kind(dtype: DType) -> int:
 
 
 def _choose(
-    index: Value, branches: Sequence[Callable[..., object]], operands: Any, op: str
+    index: Value,
+    branches: Sequence[Callable[..., object]],
+    operands: Sequence[object],
+    op: str,
 ) -> object:
     operand_parts, form = numbers_and_parts(list(operands))
     values = [v for v in operand_parts if not v.type.weak]
@@ -190,7 +193,7 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
 
 
 @public()
-def switch(index: ArrayLike, branches: Sequence[Any], *operands: object) -> Any:
+def switch(index: ArrayLike, branches: Sequence[object], *operands: object) -> Any:
     """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
 
     >>> import graphc, graphc.tensor as gt

@@ -114,7 +114,7 @@ def _applied(f: Callable[..., object], x: Any) -> object:
     return ask(f, [x], "map", "the function")
 
 
-def _in_batches(f: Callable[..., object], xs: object, size: int) -> Any:
+def _in_batches(f: Callable[..., object], xs: object, size: int) -> object:
     rows, form = parts(xs)
     length = length_of(rows, None, "map")
     forms: list[Any] = []

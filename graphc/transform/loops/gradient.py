@@ -67,7 +67,7 @@ def _by_few(
     values: tuple[Value, ...],
     needed: list[bool],
     cotangents: list[Value | None],
-    params: dict[str, Any],
+    params: dict[str, object],
 ) -> tuple[Value | None, ...]:
     """The gradient with bounded checkpoints.
 

@@ -121,7 +121,9 @@ class _Steps:
         self._start = started(numbers, trial)
         return self._start
 
-    def _asked(self, carry: list[Value], row: list[Value]) -> tuple[Any, list[Value]]:
+    def _asked(
+        self, carry: list[Value], row: list[Value]
+    ) -> tuple[object, list[Value]]:
         arguments = [unflatten(self._like, carry), unflatten(self._form, row)]
         after, y = both_of(ask(self._body, arguments, "scan"), "scan")
         outputs, self.given = parts(y)

@@ -47,7 +47,7 @@ class _Tapped:
 
 @public()
 def scan_taps(
-    f: Callable[..., Any],
+    f: Callable[..., object],
     outputs: Any,
     sequences: object = (),
     length: object = None,
@@ -103,11 +103,11 @@ def scan_taps(
     return stacked if several else stacked[0]
 
 
-def _listed(one_or_more: Any) -> Sequence[Any]:
+def _listed(one_or_more: object) -> Sequence[Any]:
     return one_or_more if isinstance(one_or_more, (list, tuple)) else [one_or_more]
 
 
-def _made(result: Any, count: int, several: bool) -> list[object]:
+def _made(result: object, count: int, several: bool) -> list[object]:
     """The outputs of a step, as a list."""
     if not several:
         return [result]

@@ -122,7 +122,7 @@ class _Loop:
         test = ask(self._cond, arguments, "while_loop", "the condition")
         return condition(test, "while_loop")
 
-    def _asked(self, carry: list[Value]) -> tuple[Any, list[Value]]:
+    def _asked(self, carry: list[Value]) -> tuple[object, list[Value]]:
         arguments, outputs = [unflatten(self._like, carry)], list[Value]()
         after = ask(self._body, arguments, "while_loop")
         if self._collect:
@@ -170,7 +170,7 @@ class _Loop:
         options = self._kept._asdict()
         return run_scan(self.step, self._start.carries, [], length, False, **options)
 
-    def result(self, ends: list[Value], stacked: list[Value]) -> Any:
+    def result(self, ends: list[Value], stacked: list[Value]) -> object:
         """The results in the user's structure."""
         carry = unflatten(self._like, self._start.results(ends))
         return (carry, unflatten(self._given, stacked)) if self._collect else carry

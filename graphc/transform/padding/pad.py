@@ -384,7 +384,9 @@ class _PaddingPass:
             self._bodies -= 1
         return [self._padded[v] for v in body.outputs]
 
-    def _accepted(self, node: Node, value: Value, raw: Any) -> PaddedValue:
+    def _accepted(
+        self, node: Node, value: Value, raw: Value | PaddedValue
+    ) -> PaddedValue:
         """A result of a rule, of the right type and without conditions of its own."""
         if raw is None:
             raise NotPadded("its mask rule does not cover this form")

@@ -7,7 +7,6 @@ number 1 in place of `b?`, or with a plain size, and neither is left.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from graphc.errors import graph_error, standing_at
 from graphc.ir.graph.bodies import Body, bodies_of, has_inner, with_bodies
@@ -99,7 +98,7 @@ class Resolved:
     replacements: dict[Value, Value]
 
 
-def dims_of(known: Resolved, dims: object) -> Any:
+def dims_of(known: Resolved, dims: object) -> object:
     """`dims` as given for the graph before: names, values and sizes as they are now.
 
     Where some axes are 1, sizes that are no more are left out.

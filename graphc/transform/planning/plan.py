@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
 from graphc.ir.config import Casting
@@ -116,7 +116,7 @@ Rehearsal = Callable[[Mapping[str, SizesGiven]], Forecast]
 class PlanPicture(Protocol):
     """The picture of a plan: see `graphc.show`."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Its data."""
 
     def to_svg(self) -> str:
@@ -239,7 +239,7 @@ class Plan:
             raise graph_error("this plan is that of no function", op="plan", hint=hint)
         return self.picture()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The data of its picture: see docs/show.md for the fields."""
         return self._pictured().to_dict()
 

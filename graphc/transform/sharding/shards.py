@@ -84,7 +84,7 @@ class Sharded(Pad):
         return "give graphc.Pad() instead of Shard: the program is on one device then"
 
 
-def sharded_dims(dims: Any, mesh: DeviceMesh | None, op: str = "function") -> Any:
+def sharded_dims(dims: object, mesh: DeviceMesh | None, op: str = "function") -> object:
     """`dims` with shards of a mesh; they are the same where there are none.
 
     Raises GraphError without a mesh, for an axis that it has not, and for a shard of
@@ -136,7 +136,7 @@ def refuse_one_number(symbol: Symbol, policy: Policy | None, node: Node) -> None
         )
 
 
-def mesh_of(dims: Any) -> DeviceMesh | None:
+def mesh_of(dims: object) -> DeviceMesh | None:
     """The mesh that policies of `dims` are for; None without shards."""
     policies = dims.values() if isinstance(dims, Mapping) else ()
     return next((p.mesh for p in policies if isinstance(p, Sharded)), None)

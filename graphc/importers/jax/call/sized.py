@@ -58,9 +58,9 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         arguments: Arguments,
-        shapes: Any,
+        shapes: object,
         options: Options,
     ) -> None:
         update_wrapper(self, function)
@@ -218,7 +218,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         self,
         path: str | PathLike[str],
         /,
-        *args: Any,
+        *args: object,
         sizes: Mapping[str, SizesGiven] | None = None,
         graph: bool = False,
         platform: str | None = None,

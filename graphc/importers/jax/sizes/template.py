@@ -46,7 +46,7 @@ class JaxprParts:
     def __init__(
         self,
         jaxpr: "ClosedJaxpr",
-        size: Callable[[int], Any],
+        size: Callable[[int], object],
         number: Callable[[int, Any], Any],
     ) -> None:
         self.form: list[Hashable] = []
@@ -257,7 +257,7 @@ def _vary(numbers: Sequence[ConcreteArray]) -> bool:
 def template(
     traces: Sequence[Any],
     samples: Sequence[Mapping[str, int]],
-    symbols: Mapping[str, Any],
+    symbols: Mapping[str, object],
 ) -> Template:
     """The template of jaxprs at several sizes; `symbols` are those of JAX, by name.
 

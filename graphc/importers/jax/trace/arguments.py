@@ -31,7 +31,7 @@ class JaxCall:
     form: Any
     statics: tuple[tuple[int | str, Any], ...]
 
-    def arguments(self, leaves: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, leaves: Iterable[object]) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments, with these leaves in place of its own."""
         args, named = jax.tree.unflatten(self.form, leaves)
         args = list(args)
@@ -42,7 +42,7 @@ class JaxCall:
                 named[where] = static
         return args, named
 
-    def names(self, function: Callable[..., Any]) -> list[str]:
+    def names(self, function: Callable[..., object]) -> list[str]:
         """An identifier for each leaf: its parameter, and where it is in that."""
         try:
             numbered = jax.tree.unflatten(self.form, range(len(self.leaves)))
@@ -127,7 +127,7 @@ class Arguments:
     """
 
     def __init__(
-        self, function: Callable[..., Any], numbers: Positional, names: StaticNames
+        self, function: Callable[..., object], numbers: Positional, names: StaticNames
     ) -> None:
         positions_of_statics, texts = numbers_of(numbers), texts_of(names)
         positions = (
@@ -165,7 +165,7 @@ class Arguments:
         """Whether some arguments may be static."""
         return bool(self._numbers or self._names)
 
-    def call(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> JaxCall:
+    def call(self, args: tuple[object, ...], named: Mapping[str, object]) -> JaxCall:
         """The arguments of a call. Static ones hold no leaves."""
         numbers = self._static_at(len(args))
         names = [n for n in self._names if n in named]
@@ -202,7 +202,7 @@ def _from_the_start(
     return tuple(n % len(parameters) if n < 0 else n for n in numbers)
 
 
-def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:
     """All parameters of a function, as far as it tells."""
     try:
         return list(inspect.signature(function).parameters.values())

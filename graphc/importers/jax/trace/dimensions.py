@@ -287,7 +287,7 @@ def _is_true(call: _MethodCall, size: object) -> bool:
     return not call.answer(size, "==", 0)
 
 
-def _written(call: _MethodCall, size: Any, *args: Any) -> object:
+def _written(call: _MethodCall, size: object, *args: Any) -> object:
     """The text of a size: for the user's code, that of the number."""
     by_user = call.is_users or _asks_for_text(call.frame)
     if not (by_user and call.recorder.sizes):

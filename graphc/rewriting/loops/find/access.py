@@ -11,6 +11,7 @@ from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
+from graphc.ops.indexing.parse import BasicItem
 
 SizeT = TypeVar("SizeT")
 NAMES = ("kinds", "starts", "stops", "steps")
@@ -141,7 +142,7 @@ def items_of(node: Node) -> list[tuple[Any, ...]]:
     return list(zip(*(node.params[name] for name in NAMES), strict=True))
 
 
-def same_item(a: Sequence[Any], b: Sequence[Any]) -> bool:
+def same_item(a: BasicItem, b: BasicItem) -> bool:
     """Whether two items are surely the same: symbolic bounds may or may not be."""
     pairs = zip(a[1:], b[1:], strict=True)
     return a[0] == b[0] and all(_same_bound(x, y) for x, y in pairs)

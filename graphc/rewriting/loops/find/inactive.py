@@ -120,7 +120,7 @@ class InactiveSteps:
         return fills[0].astype(node.outputs[0].dtype)
 
     @staticmethod
-    def _hides(fill: Any) -> bool:
+    def _hides(fill: object) -> bool:
         return fill is not None and not fill
 
     def _of(self, value: Value, said: Size) -> Any:
