@@ -110,14 +110,16 @@ class Adapter:
     ) -> Change | None:
         """The program to run in place of compiling for these sizes, by name, and why.
 
-        They are taken to cost what the last ones did. None where nothing changes.
+        They are taken to cost what the last ones did, or what such a graph takes if
+        another program did those. None where nothing changes.
         """
         expected = self._seen.copy()
+        guess = 0.0 if expected.price else self._guess
         by_symbol = expected.by_symbol(sizes)
         for symbol, size in by_symbol.items():
             known = expected.sizes.get(symbol, {size})
             if size not in known and symbol not in self._policies:
-                expected.note(symbol, size, expected.price.get(symbol, 0.0))
+                expected.note(symbol, size, expected.price.get(symbol, guess))
         expected.note_call(by_symbol)
         if expected.sizes == self._seen.sizes:
             return None
@@ -126,6 +128,11 @@ class Adapter:
         if change is None:
             self._seen = before
         return change
+
+    @property
+    def _guess(self) -> float:
+        """Seconds to compile for a size, where nothing is compiled yet."""
+        return self._costs.compiled * (self._costs.segment + len(self._graph.nodes))
 
     def _change(self, calls: int, plan: Plan) -> Change | None:
         """The program to go on with, by the sizes seen."""
