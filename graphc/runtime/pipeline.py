@@ -62,6 +62,7 @@ from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
 from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
 from graphc.transform.policies import (
+    Pad,
     Policy,
     adapting,
     is_auto,
@@ -137,7 +138,7 @@ class Pipeline:
         self.adapts = adapts and self.emit is emit_jax  # to the sizes that it sees
         fewest = how.jit in ("fewest", True)
         model = UNDIVIDED if fewest else CostModel()
-        self._model = replace(model, base=how.costs.segment)
+        self._model = replace(model, base=how.costs.segment, adapts=self.adapts)
         self._place = user_place()  # where stages stand, whenever they run
         self._simplified: Rewritten | None = None
         self._start: _Start | None = None
@@ -171,6 +172,7 @@ class Pipeline:
         if self.adapts:
             policies = {**self._decided(), **policies}
             return _Start(policies, self._adapter(graph, policies, self.compiled))
+        policies |= self._schedules(policies)
         return _Start(policies, Advisor(graph, names, self.planned))
 
     def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
@@ -191,6 +193,17 @@ class Pipeline:
         dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
         return {
             s: policies[s] for s in adapting(graph, dims, self.written) if s in policies
+        }
+
+    def _schedules(self, policies: Policies) -> Policies:
+        """The capacities that other programs came to, of sizes that are all padded."""
+        if self.dims != "pad" or not self.how.decided or not policies:
+            return {}
+        decided = policies_of(self.simplified.graph, self.how.decided, self.written)
+        return {
+            s: decided[s]
+            for s, policy in policies.items()
+            if isinstance(policy, Pad) and isinstance(decided.get(s), Pad)
         }
 
     def _policies(self) -> Policies:
@@ -267,7 +280,9 @@ class Pipeline:
         One policy for all sizes leaves those that cost more padded than not.
         """
         plan, late = self._planned(policies)
-        several = isinstance(self.dims, (Mapping, Budget)) or self.how.decided
+        several = isinstance(self.dims, (Mapping, Budget)) or (
+            self.adapts and self.how.decided
+        )
         one = self.emit is emit_jax and not several
         left = kept_true(plan) if one else frozenset()
         if left:
@@ -310,7 +325,7 @@ class Pipeline:
         program = self.written, self.dims, how.rewrites, how.costs, jax
         given_away = sorted(how.donated)
         key = key_of(*program, *others, self.outputs, how.dims is None, given_away)
-        decided = repr(sorted(how.decided.items())) if self.adapts else ""
+        decided = repr(sorted(how.decided.items()))
         return f"{key}-{sha256(decided.encode()).hexdigest()}" if how.decided else key
 
     def _rehearsed(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:

@@ -220,10 +220,26 @@ def test_nested_counts_alternate():
     x = gt.tensor("x", "float32", ("n",))
     y = x[x > 0]
     z = y[y > 1]
-    f = graphc.function([x], z[z > 2])
+    f = graphc.function([x], z[z > 2], rewrites=NONE)
     kinds = [type(s) for s in f.plan.steps]
     assert kinds == [Segment, Read, Segment, Read, Segment, Read, Segment]
     np.testing.assert_array_equal(f(np.arange(-3, 6).astype("float32")), [3, 4, 5])
+
+
+def test_small_work_on_sizes_that_are_read_together_is_one_segment():
+    """They change together: a segment for each would be compiled as often."""
+    x, y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
+    a, b = x[x > 0], y[y > 0]
+    f = graphc.function([x, y], gt.sum(gt.exp(a[:, None] - b), axis=1))
+    kinds = [type(s) for s in f.plan.steps if not isinstance(s, Check)]
+    assert kinds == [Segment, Read, Read, Segment]
+    xs, ys = np.arange(-3, 6, dtype="float32"), np.arange(-2, 4, dtype="float32")
+    expected = np.sum(np.exp(np.arange(1, 6.0)[:, None] - np.arange(1, 4.0)), axis=1)
+    np.testing.assert_allclose(f(xs, ys), expected, rtol=1e-5)
+    for _ in range(100):
+        a, b = gt.sin(a), gt.tanh(b)
+    f = graphc.function([x, y], gt.sum(gt.exp(a[:, None] - b), axis=1))
+    assert len(f.plan.segments) > 2  # large work on one is not done for the other
 
 
 def test_jit_true_is_one_segment_or_names_what_forbids_it():

@@ -13,100 +13,17 @@ from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.runtime.driver.log import Compilation
+from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.pad import padded
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
-from graphc.transform.tied import Tied
 
-# How many sizes are a sign of more is a question of calls, not of devices.
-MANY = 2  # of one dim
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
-MOST_CALLS = 8  # whose sizes are compared
-MOST_AT_FIRST = 64  # the first capacity; work on fewer elements is next to nothing
 
 Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
 Change = tuple[Plan, Source, str]
 _Taken = tuple[list[Symbol], Plan, Source]
-
-
-class Seen:
-    """The sizes that a function was compiled for, by symbol.
-
-    Symbols within bodies are found by the name of one of the given symbols, `known`.
-    `lost` are the seconds of compilations for sizes after the first, `price` those of
-    the last compilation.
-    """
-
-    def __init__(self, known: Sequence[Symbol]) -> None:
-        self._known = set(known)
-        self._named: dict[str, list[Symbol]] = {}
-        for symbol in known:
-            self._named.setdefault(symbol.name, []).append(symbol)
-        self.sizes: dict[Symbol, set[int]] = {}
-        self.last: dict[Symbol, int] = {}
-        self.lost: dict[Symbol, float] = {}
-        self.price: dict[Symbol, float] = {}
-        self.calls: list[dict[Symbol, int]] = []  # sizes that came together
-
-    def copy(self) -> "Seen":
-        """The same sizes, to which others can be added."""
-        other = Seen(list(self._known))
-        other.sizes = {symbol: set(sizes) for symbol, sizes in self.sizes.items()}
-        other.last, other.lost = dict(self.last), dict(self.lost)
-        other.price = dict(self.price)
-        other.calls = list(self.calls)
-        return other
-
-    def add(
-        self, compilations: Sequence[Compilation], names: dict[str, Symbol]
-    ) -> None:
-        """Record the sizes of compilations; `names` maps their names to symbols."""
-        for compilation in compilations:
-            sizes = {
-                symbol: size
-                for name, size in compilation.sizes.items()
-                for symbol in self._meant(names.get(name))
-            }
-            for symbol, size in sizes.items():
-                self.note(symbol, size, compilation.seconds)
-            self.note_call(sizes)
-
-    def _meant(self, symbol: Symbol | None) -> Sequence[Symbol]:
-        """The given symbols that a symbol of a program is, or may be."""
-        if symbol is None:
-            return []
-        return [symbol] if symbol in self._known else self.named(symbol.name)
-
-    def named(self, name: str) -> Sequence[Symbol]:
-        """The given symbols of a name."""
-        return self._named.get(name, [])
-
-    def by_symbol(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
-        """Sizes that are told by name, by the symbols that they are of."""
-        return {s: size for name, size in sizes.items() for s in self.named(name)}
-
-    def note_call(self, sizes: dict[Symbol, int]) -> None:
-        """Record sizes that came together."""
-        if sizes and sizes not in self.calls[-MOST_CALLS:]:
-            self.calls = [*self.calls[-MOST_CALLS:], sizes]
-
-    def together(self, one: Symbol, other: Symbol) -> list[tuple[int, int]]:
-        """The pairs of two sizes, if neither came again without the other."""
-        both = [c for c in self.calls if one in c and other in c]
-        pairs = list(dict.fromkeys((c[one], c[other]) for c in both))
-        alone = any(len(set(sizes)) < len(pairs) for sizes in zip(*pairs, strict=True))
-        return [] if alone or len(pairs) < MANY else pairs
-
-    def note(self, symbol: Symbol, size: int, seconds: float) -> None:
-        """Record a size that took so long to compile for."""
-        before = self.sizes.setdefault(symbol, set())
-        again = seconds if before and size not in before else 0.0
-        self.lost[symbol] = self.lost.get(symbol, 0.0) + again
-        if seconds:
-            self.price[symbol] = seconds
-        before.add(size)
-        self.last[symbol] = size
 
 
 @dataclass(frozen=True)
@@ -193,14 +110,16 @@ class Adapter:
     ) -> Change | None:
         """The program to run in place of compiling for these sizes, by name, and why.
 
-        They are taken to cost what the last ones did. None where nothing changes.
+        They are taken to cost what the last ones did, or what such a graph takes if
+        another program did those. None where nothing changes.
         """
         expected = self._seen.copy()
+        guess = 0.0 if expected.price else self._guess
         by_symbol = expected.by_symbol(sizes)
         for symbol, size in by_symbol.items():
             known = expected.sizes.get(symbol, {size})
             if size not in known and symbol not in self._policies:
-                expected.note(symbol, size, expected.price.get(symbol, 0.0))
+                expected.note(symbol, size, expected.price.get(symbol, guess))
         expected.note_call(by_symbol)
         if expected.sizes == self._seen.sizes:
             return None
@@ -209,6 +128,11 @@ class Adapter:
         if change is None:
             self._seen = before
         return change
+
+    @property
+    def _guess(self) -> float:
+        """Seconds to compile for a size, where nothing is compiled yet."""
+        return self._costs.compiled * (self._costs.segment + len(self._graph.nodes))
 
     def _change(self, calls: int, plan: Plan) -> Change | None:
         """The program to go on with, by the sizes seen."""
@@ -331,7 +255,8 @@ class Adapter:
         """The policies for sizes, of which some vary."""
         chosen = {s: self._choice(s, s in varying or _is_count(s)) for s in symbols}
         axes = [s for s in chosen if s in varying and s.origin is None]
-        chosen |= self._tied(axes)
+        if len(axes) >= MANY and not self._is_long(axes):
+            chosen |= self._seen.tied(axes)
         if not any(s.origin is None for s in (*self._policies, *chosen)):
             return chosen | {s: self._narrow(s, chosen[s]) for s in chosen}
         # Programs for each pair of capacities, of an array and of its part, are many.
@@ -350,7 +275,7 @@ class Adapter:
         is_small = longest > self._costs.sparse * max(seen)
         if not is_small or longest <= self._costs.cheap:
             return policy
-        return Narrow(minimum=self._first(symbol))
+        return Narrow(minimum=self._seen.first(symbol))
 
     def _cut_lengths(self, symbol: Symbol) -> Iterator[int]:
         """The most elements that sizes can have which an integer cuts, as last seen."""
@@ -365,37 +290,11 @@ class Adapter:
             if most is not None and all(s in known for s in symbols_in(most)):
                 yield evaluate(most, known)
 
-    def _tied(self, axes: Sequence[Symbol]) -> dict[Symbol, Policy]:
-        """The policies of those axes that came together, and share a schedule.
-
-        A program for each pair of capacities would cost more than what is stored for
-        nothing in some calls, unless the axes are long.
-        """
-        if len(axes) < MANY or self._is_long(axes):
-            return {}
-        one, *others = axes
-        pairs = {other: self._seen.together(one, other) for other in others}
-        ahead = {other: _ahead(sizes) for other, sizes in pairs.items() if sizes}
-        if not ahead:
-            return {}
-        first = min(0, *ahead.values())
-        places = {one: 0} | ahead
-        least = min(self._first(s) for s in places)
-        return {s: Tied(minimum=least, ahead=n - first) for s, n in places.items()}
-
-    def _first(self, symbol: Symbol) -> int:
-        """The first capacity of a size that varies: that of the least that was seen.
-
-        To compile for fewer elements would not make a call shorter than it was.
-        """
-        least = min(self._seen.sizes.get(symbol, ()), default=0)
-        return min(Pad().capacity(least), MOST_AT_FIRST)
-
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
         """The policy for a size: a capacity is close to one that has not varied."""
         seen = self._seen.sizes.get(symbol)
         if not _is_count(symbol):
-            return Pad(minimum=self._first(symbol) if varies else 1)
+            return Pad(minimum=self._seen.first(symbol) if varies else 1)
         capacities = Pad() if varies else Pad(minimum=1)
         if symbol.upper is None or not seen:
             return capacities
@@ -410,12 +309,6 @@ def _free_range(free: Symbol, symbol: Symbol) -> SizeRange:
     """The range of a size, of which one is anything."""
     size = symbol_dim(symbol)
     return UNKNOWN if symbol is free else SizeRange(size, size)
-
-
-def _ahead(pairs: Sequence[tuple[int, int]]) -> int:
-    """How many capacities the second of two sizes is ahead of the first, about."""
-    places = [[Pad().capacity(n).bit_length() for n in pair] for pair in pairs]
-    return int(sum(after - before for before, after in places) / len(places))
 
 
 def _is_count(symbol: Symbol) -> bool:

@@ -24,8 +24,10 @@ class CostModel:
     `base` is the cost of a further segment beyond its nodes: the fixed part of a
     compilation and the dispatches of its calls, which depends on the device. `handed`
     is that of a value that one segment hands to another, in a thousand calls. Axes and
-    capacities are expected to take few sizes, an integer value many: beside one, the
-    others count for nothing.
+    capacities are expected to take few sizes, an integer argument many: beside one,
+    these count for nothing. Where the program `adapts`, it is soon one for many sizes; a
+    size that is read from an array is another one in each call until then, and whatever
+    else varies makes few more of them.
     """
 
     base: float = CPU.segment
@@ -33,13 +35,19 @@ class CostModel:
     axis_sizes: float = 1.25
     value_sizes: float = 8.0
     window: int = 8  # the number of latest parts to try for a merge
+    adapts: bool = False
 
     def variants(self, keys: Keys) -> float:
         """The number of combinations of sizes to expect of these symbols."""
-        values = sum(not _takes_few(symbol) for symbol in keys)
-        if values:
-            return self.value_sizes ** min(values, 8)
-        return self.axis_sizes ** min(len(keys), 8)
+        values = [symbol for symbol in keys if not _takes_few(symbol)]
+        if not values:
+            return self.axis_sizes ** min(len(keys), 8)
+        arguments = sum(not (self.adapts and _is_read(symbol)) for symbol in values)
+        of_arguments = self.value_sizes ** min(arguments, 8)
+        if arguments == len(values):
+            return of_arguments
+        of_calls = self.value_sizes * self.axis_sizes ** min(len(values) - 1, 8)
+        return max(of_arguments, of_calls)
 
     def cost(self, weight: float, keys: Keys) -> float:
         """The expected compilation cost of one segment over its life."""
@@ -53,6 +61,12 @@ def _takes_few(symbol: Symbol) -> bool:
     """Whether a symbol is an axis or a capacity."""
     origin = symbol.origin
     return not isinstance(origin, Value) or origin.node.primitive is BUCKET
+
+
+def _is_read(symbol: Symbol) -> bool:
+    """Whether a symbol is a number that is computed from an array."""
+    origin = symbol.origin
+    return isinstance(origin, Value) and any(v.type.rank for v in origin.node.inputs)
 
 
 @dataclass(eq=False)

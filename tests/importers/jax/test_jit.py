@@ -290,6 +290,27 @@ def test_a_size_that_varies_alone_makes_one_segment():
     assert stats.compilations[1].startswith("..., n: ")
 
 
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_a_second_size_is_padded_at_once(dims):
+    """The program of the first size is the only one that serves a single size."""
+    ours = graphc.jit(jnp.tanh, dims=dims)
+    for n in (300, 70, 65, 127, 300, 200):
+        same(ours(vector(n)), jnp.tanh(vector(n)))
+    exact, *padded = ours.stats().compilations
+    assert exact == "exactly (300,)" and len(padded) == 2  # for 128 and 256
+    assert ours(vector(5)).shape == (5,)  # at 64: no less was seen when it was made
+    assert "from 256 to 64" in ours.stats().compilations[-1]
+
+
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_axes_that_vary_together_are_compiled_once_for_each_capacity(dims):
+    ours = graphc.jit(lambda x, y: jnp.exp(x[:, None] - y), dims=dims)
+    for n in (20, 30, 60, 40, 100, 70, 128, 25):
+        args = vector(n) / n, vector(n + n // 2) / n
+        same(ours(*args), jnp.exp(args[0][:, None] - args[1]))
+    assert len(ours.stats().compilations) == 1 + 3
+
+
 def test_importing_graphc_does_not_import_jax():
     code = "import sys, graphc; print('jax' in sys.modules, graphc.jit.__name__)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

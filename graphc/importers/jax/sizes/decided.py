@@ -5,13 +5,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
+from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.sizes.polynomials import Symbol
+from graphc.runtime.driver.devices import target_of
 from graphc.runtime.variants.decisions import (
     DecidedInput,
     DecidedProgram,
     SavedDecisions,
 )
-from graphc.transform.policies import Policy
+from graphc.runtime.variants.seen import MANY, Seen
+from graphc.transform.policies import Pad, Policy
 
 if TYPE_CHECKING:
     from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
@@ -67,3 +71,27 @@ def known_pattern(
         if alike and pattern.has(sizes):
             latest = pattern, program.policies  # the last is the most general
     return latest
+
+
+def schedules_for(
+    pattern: SizePattern, calls: Iterable[ShapesOfCall], options: Options
+) -> dict[str, Policy]:
+    """The capacities of the sizes that vary, by those that calls had; {} of one call.
+
+    Axes that vary together have one schedule. Of several that do not, nothing is said.
+    """
+    symbols = {name: Symbol(name) for name in pattern.names}
+    seen = Seen(list(symbols.values()))
+    for sizes in (pattern.sizes(call) for call in calls if pattern.has(call)):
+        by_symbol = seen.by_symbol(sizes or {})
+        seen.note_call(by_symbol)
+        for symbol, n in by_symbol.items():
+            seen.note(symbol, n, 0.0)
+    if len(seen.calls) < MANY:
+        return {}
+    if len(symbols) == 1:
+        return {name: Pad(minimum=seen.first(s)) for name, s in symbols.items()}
+    longest = max(max(sizes) for sizes in seen.sizes.values())
+    is_long = longest > target_of(None, options.backend).costs.cheap
+    tied = {} if is_long else seen.tied(list(symbols.values()))
+    return {symbol.name: policy for symbol, policy in tied.items()}

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import GraphError, SourceLocation, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.decided import known_pattern
+from graphc.importers.jax.sizes.decided import known_pattern, schedules_for
 from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
@@ -160,10 +160,20 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return True
 
     def options_for(self, pattern: SizePattern) -> Options:
-        """The options of a program: decisions are about the pattern that they name."""
+        """The options of a program: decisions are about the pattern that they name.
+
+        Where all sizes are padded, capacities suit those of the calls so far.
+        """
         if pattern == self.started:
             return self.options
-        return replace(self.options, decided={})
+        schedules = {}
+        if self.options.dims == "pad":
+            schedules = schedules_for(pattern, self._known_calls(), self.options)
+        return replace(self.options, decided=schedules)
+
+    def _known_calls(self) -> list[ShapesOfCall]:
+        """Calls so far, by which a new program knows what varies."""
+        return [*self.seen, *list(self.served)[-RECENT:]]
 
     def _is_small(self, sizes: ShapesOfCall) -> bool:
         """Whether an axis that varies has no more than one element."""
@@ -269,7 +279,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         program = self._new_program(pattern, sizes)
         if program is not None:
             self.captured[id(program)] = captured
-            for known in (*self.seen, *list(self.served)[-RECENT:]):
+            for known in self._known_calls():
                 if known != sizes and pattern.has(known):
                     program.compiled.took(pattern.sizes(known) or {})
             self.programs.append(program)
