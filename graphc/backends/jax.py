@@ -8,6 +8,7 @@ from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
+from graphc.backends.on_parts import print_on_parts
 from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
@@ -25,12 +26,10 @@ from graphc.backends.program import (
     title,
 )
 from graphc.backends.sharding.text import (
-    constrained,
     digest,
     in_shardings,
     mesh_lines,
     out_shardings,
-    specs_text,
 )
 from graphc.backends.slices import AlikeSlices
 from graphc.backends.source import PrintedBody
@@ -44,7 +43,6 @@ from graphc.transform.planning.donated import given_up
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.printed_sizes import printed
-from graphc.transform.sharding.whole import Gathered, gathered
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
@@ -157,11 +155,8 @@ def _segment(
     layout = plan.layout
     slices = AlikeSlices(body, segment.nodes if layout is None else ())
     for node in segment.nodes:
-        needs = None if layout is None else gathered(layout, node)
-        if needs is None:
+        if layout is None or not print_on_parts(body, layout, node):
             slices.print(node)
-        else:
-            _print_gathered(body, needs)
     if outputs is not None:
         print_return(body, plan, outputs)
     else:
@@ -189,40 +184,6 @@ def _segment(
         "",
         *_jitted(name, function, options),
     ]
-
-
-def _print_gathered(body: PrintedBody, needs: Gathered) -> None:
-    """A node between the shardings of what it needs whole."""
-    names = {value: body.value(value) for value in needs.inputs}
-    for value, name in names.items():
-        whole = body.module.names.unique(f"{name}_whole")
-        body.line(f"{whole} = {constrained(name, needs.inputs[value])}")
-        body.bind(value, whole)
-    if needs.is_apart:
-        _print_apart(body, needs)
-    else:
-        body.node(needs.node)
-    for value, name in names.items():
-        body.bind(value, name)
-    for value, axes in needs.outputs.items() if not needs.is_apart else ():
-        name = body.value(value)
-        body.line(f"{name} = {constrained(name, axes)}")
-
-
-def _print_apart(body: PrintedBody, needs: Gathered) -> None:
-    """A node that each device does on its part, as a function of its own."""
-    start = len(body.lines)
-    body.node(needs.node)
-    lines, body.lines[start:] = body.lines[start:], []
-    names = [body.value(v) for v in needs.inputs]
-    results = ", ".join(map(body.value, needs.outputs))
-    part = body.module.names.unique("on_part")
-    body.line(f"def {part}({', '.join(names)}):")
-    body.lines += indent([*lines, f"return ({results},)"])
-    specs = specs_text(needs.inputs.values()), specs_text(needs.outputs.values())
-    of_specs = f"in_specs={specs[0]}, out_specs={specs[1]}"
-    call = f"jax.shard_map({part}, mesh=MESH, {of_specs})({', '.join(names)})"
-    body.line(f"({results},) = {call}")
 
 
 def _jitted(name: str, function: str, options: list[str]) -> list[str]:

@@ -34,7 +34,7 @@ from graphc.errors import GraphError, SourceLocation, graph_error
 from graphc.ir.graph import bodies
 from graphc.ir.graph.build import CONSTANT, INPUT, SIZE_OP, Data
 from graphc.ir.graph.nodes import Guard, Node, Value
-from graphc.ir.graph.op import EMISSION, Opaque, Printing
+from graphc.ir.graph.op import EMISSION, Emit, Opaque, Printing
 from graphc.ir.params.kinds import Text
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
@@ -279,12 +279,15 @@ class PrintedBody:
         text = self._long_formula(value.node.params["size"], narrow)
         return text if text.isidentifier() else f"({text})"
 
-    def node(self, node: Node) -> None:
-        """The line of one node, after those of the sizes and guards it needs."""
+    def node(self, node: Node, emit: Emit | None = None) -> None:
+        """The line of one node, after those of the sizes and guards it needs.
+
+        Its text is that of `emit`, or else of the backend.
+        """
         primitive, module = node.primitive, self.module
         if primitive.inline:
             return
-        rule = EMISSION[self.backend].find(primitive)
+        rule = emit or EMISSION[self.backend].find(primitive)
         if rule is None:
             raise _refused(node, self.backend)
         self._comment(node.place)

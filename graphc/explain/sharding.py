@@ -8,6 +8,7 @@ from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.foreseen import foreseen
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
+from graphc.transform.sharding.combined import combined
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Messages
 from graphc.transform.sharding.whole import gathered
@@ -74,7 +75,7 @@ def _gathered(layout: MeshLayout, segment: Segment) -> Iterable[str]:
     arrays: dict[str, list[Size]] = {}
     for node in segment.nodes:
         needs = gathered(layout, node)
-        if needs is not None and needs.sent:
+        if combined(layout, node) is None and needs is not None and needs.sent:
             asking = f"{node.reported} at {node.place}"
             arrays.setdefault(asking, []).extend(map(_bytes, needs.sent))
     for asking, sizes in arrays.items():

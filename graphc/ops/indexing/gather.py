@@ -52,6 +52,7 @@ from graphc.ops.common.broadcasting import broadcast
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, numbers, taken
 from graphc.ops.indexing.basic import basic
+from graphc.ops.indexing.by_rows import print_by_rows
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,
@@ -130,6 +131,8 @@ def _slice_checks(node: Node) -> list[tuple[Value, str]]:
 
 
 BOUNDS.define(_dynamic_slice, BoundsRule(_slice_checks))
+
+
 def _sizes_of_slice(
     x: KnownSizes, start: KnownSizes, *, axis: int, length: int
 ) -> KnownSizes:
@@ -281,7 +284,9 @@ def _gather_views(node: Node) -> Iterable[tuple[Value, Value]]:
 
 
 _gather.rounding = "none"
-_gather.emit(numpy=_print_gather_numpy, jax=_print_gather_jax)
+_gather.emit(
+    numpy=_print_gather_numpy, jax=lambda p: print_by_rows(p, _print_gather_jax)
+)
 _gather.views = _gather_views
 
 

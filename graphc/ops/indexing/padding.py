@@ -15,6 +15,7 @@ from graphc.ir.types import INT32, INT64, same_size
 from graphc.ops.common.padded_reads import nonempty, number, read
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt
 from graphc.ops.indexing.basic import BASIC_INDEX, basic
+from graphc.ops.indexing.counted import counter, counts
 from graphc.ops.indexing.gather import DYNAMIC_SLICE, GATHER
 from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, clip_down, slice_length
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
@@ -327,6 +328,11 @@ def _(
             return front
     places, within = [], []
     for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
+        numbers = _counting_all(pad, i + 1, x, axis)
+        if numbers is not None:
+            places.append(numbers)
+            within.append(True)
+            continue
         place, known = pad.filled(index, index.axes, 0), inside[i]
         if index.axes:
             array = nonempty(array, axis)
@@ -340,6 +346,19 @@ def _(
         within.append(known)
     elements: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
     return elements
+
+
+def _counting_all(pad: Padding, i: int, x: PaddedValue, axis: int) -> Value | None:
+    """An index array that counts the slices of a padded axis, those of padding too.
+
+    Each of these reads, and writes to, itself alone. None for other index arrays.
+    """
+    index, n = pad.node.inputs[i], x.type.shape[axis]
+    if axis not in x.axes or not same_size(pad.stored(n), x.value.type.shape[axis]):
+        return None
+    if not any(counts(index, a, n) for a in range(index.type.rank)):
+        return None
+    return counter(index, F.arange(F.size_value(pad.stored(n)), dtype=index.dtype))
 
 
 def _front(pad: Padding, x: PaddedValue, axis: int) -> Value | None:
@@ -392,6 +411,11 @@ def _(
 ) -> Value:
     places, within = [], []
     for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
+        numbers = _counting_all(pad, i + 2, x, axis)
+        if numbers is not None:
+            places.append(numbers)
+            within.append(True)
+            continue
         place, end = index.value, as_value(F.size_value(x.value.type.shape[axis]))
         known = inside[i]
         if axis in x.axes:

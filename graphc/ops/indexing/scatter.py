@@ -27,6 +27,7 @@ from graphc.ops.indexing.basic import (
     static_items,
     subscript,
 )
+from graphc.ops.indexing.by_rows import print_by_rows
 from graphc.ops.indexing.gather import (
     GATHER,
     advanced_items,
@@ -125,7 +126,9 @@ def _written_at(p: Printing) -> str:
 
 
 _scatter.rounding = "stored"
-_scatter.emit(numpy=_print_scatter_numpy, jax=_print_scatter_jax)
+_scatter.emit(
+    numpy=_print_scatter_numpy, jax=lambda p: print_by_rows(p, _print_scatter_jax)
+)
 _scatter.picks = True
 BOUNDS.define(_scatter, BoundsRule(stray_checks))
 _scatter.sizes = written

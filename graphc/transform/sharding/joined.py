@@ -13,6 +13,13 @@ from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
+from graphc.ops.indexing.counted import (
+    axes_after,
+    behind_counting,
+    behind_end,
+    of_gathered,
+)
+from graphc.ops.indexing.gather import is_adjacent
 from graphc.rewriting.loops.find.axis_rules import operand_axes
 
 OperandAxis = Sequence[int | None]
@@ -21,7 +28,7 @@ PARTED: RuleTable[Callable[[Node, int], OperandAxis | None]] = RuleTable(
     "axes of operands that parts along an axis of the result are made of"
 )
 JOINED: RuleTable[Callable[[Node], AxesOfOperands]] = RuleTable(
-    "axes of operands over which results of parts are joined by an all-reduce"
+    "axes of operands over which results of parts are joined"
 )
 
 
@@ -44,6 +51,11 @@ def joined_axes(node: Node) -> AxesOfOperands:
 @JOINED.of(*MONOIDS.rules)
 def _of_reduction(node: Node) -> AxesOfOperands:
     return [node.params["axes"]]
+
+
+@JOINED.of(OP.argmax, OP.argmin)
+def _of_extreme(node: Node) -> AxesOfOperands:
+    return [[node.params["axis"]]]
 
 
 @JOINED.of(OP.count_nonzero)
@@ -126,6 +138,9 @@ def _takes_all(node: Node) -> bool:
 @PARTED.of(OP.gather)
 def _parts_of_gather(node: Node, axis: int) -> OperandAxis:
     x, *indices = node.inputs
+    counted = of_gathered(node, axis)
+    if counted is not None:
+        return [counted[0], *_aligned(indices, behind_end(node, axis))]
     axes = node.params["axes"]
     start, points = _points(axes, indices)
     if start <= axis < start + points:
@@ -138,7 +153,11 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
     x, update, *indices = node.inputs
     axes = node.params["axes"]
     if axis in axes:
-        return None
+        behind = behind_counting(node, axis) if is_adjacent(axes) else None
+        if behind is None:
+            return None
+        updates = _aligned([update], behind + axes_after(node))
+        return [axis, *updates, *_aligned(indices, behind)]
     start, points = _points(axes, indices)
     left = _left(x, axes).index(axis)
     behind = len(_left(x, axes)) - left + points * (left < start)
@@ -195,10 +214,9 @@ def _parts_of_searchsorted(node: Node, axis: int) -> OperandAxis:
     return [None, axis]
 
 
-def _points(axes: Sequence[int], indices: Sequence[Value]) -> tuple[int, int]:
+def _points(axes: tuple[int, ...], indices: Sequence[Value]) -> tuple[int, int]:
     """The first axis of a result that index arrays make, and how many they make."""
-    adjacent = list(axes) == list(range(axes[0], axes[0] + len(axes)))
-    return axes[0] if adjacent else 0, max(i.type.rank for i in indices)
+    return axes[0] if is_adjacent(axes) else 0, max(i.type.rank for i in indices)
 
 
 def _left(x: Value, axes: Sequence[int]) -> list[int]:

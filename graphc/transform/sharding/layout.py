@@ -56,6 +56,11 @@ class MeshLayout:
                 decided = decided and self.axes.keys().isdisjoint(size.symbols)
         return tuple(axes) if decided or any(axes) else None
 
+    def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
+        """The stored sizes of the part that one device has of a value that lies so."""
+        sizes = zip(value.type.shape, axes, strict=True)
+        return [n if a is None else n // self.mesh.size(a) for n, a in sizes]
+
     def is_spread(self, value: Value) -> bool:
         """Whether elements along one of the axes may be spread by a size."""
         sizes = [n for n in value.type.shape if isinstance(n, Dim)]

@@ -19,10 +19,12 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.combined import Combined, combined
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.whole import gathered
 
+_EXTREMES = OP.argmax, OP.argmin  # devices send those of each part, and where they are
 _NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
 
 
@@ -129,6 +131,8 @@ class Follower:
         """Set where the results lie. Raises _Unforeseen where no rule tells that."""
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
+        elif (combines := combined(self._layout, node)) is not None:
+            self._combine(combines, messages)
         elif gathered(self._layout, node) is not None:
             self._apart(node)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
@@ -144,6 +148,14 @@ class Follower:
             raise _Unforeseen
         else:
             self._by_axes(node, messages)
+
+    def _combine(self, combines: Combined, messages: Messages) -> None:
+        """Count what devices send to combine what they do on their parts."""
+        for value, axes in combines.inputs.items():
+            if not self._move(value, self._spread(axes), messages):
+                raise _Unforeseen
+        messages.add(combines.kind, combines.bytes)
+        self._places.update((v, self._spread(a)) for v, a in combines.outputs.items())
 
     def _apart(self, node: Node) -> None:
         """Set where the results lie of a node that devices do on their parts."""
@@ -232,7 +244,12 @@ class Follower:
         if len({*filter(None, axes)} | joined) < len([*filter(None, axes), *joined]):
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
-        if joined:
+        if joined and node.primitive in _EXTREMES:
+            devices = prod(map(self._layout.mesh.size, joined))
+            one = node.inputs[0].dtype.itemsize + result.dtype.itemsize
+            elements = prod(self._layout.local_shape(result, axes))
+            messages.add("all-gather", devices * elements * one)
+        elif joined:
             messages.add("all-reduce", self._local_bytes(result, axes))
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
@@ -258,10 +275,7 @@ class Follower:
 
     def _local_bytes(self, value: Value, axes: Sequence[str | None]) -> Size:
         """The bytes of the part of a value that one device has."""
-        mesh = self._layout.mesh
-        sizes = zip(value.type.shape, axes, strict=True)
-        parts = [n if a is None else n // mesh.size(a) for n, a in sizes]
-        return prod(parts) * value.dtype.itemsize
+        return prod(self._layout.local_shape(value, axes)) * value.dtype.itemsize
 
 
 def _whole(value: Value) -> MeshAxes:

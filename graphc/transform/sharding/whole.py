@@ -18,6 +18,8 @@ from graphc.transform.sharding.layout import MeshLayout
 # The axes, of the inputs and the results alike, that are to be whole.
 WHOLE: RuleTable[Callable[[Node], Iterable[int]]] = RuleTable("axes that stay whole")
 WHOLE.define(OP.fft, lambda node: node.params["axes"])
+WHOLE.define(OP.top_k, lambda node: [node.params["axis"]])
+_GATHERED_BY_XLA = (OP.top_k,)  # it works all the same: those that lie open are left
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,9 @@ def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
     rule = WHOLE.find(node.primitive)
     if rule is not None:
         axes = set(rule(node))
+        is_open = any(layout.of(v) is None for v in node.inputs)
+        if is_open and node.primitive in _GATHERED_BY_XLA:
+            return None
     elif has_inner(node) and any(n.primitive in WHOLE for n in within([node])):
         values = *node.inputs, *node.outputs
         axes = {a for v in values for a in range(v.type.rank)}

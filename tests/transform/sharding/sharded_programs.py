@@ -118,9 +118,47 @@ def draws():
     return [x, w], [loss, graphc.grad(loss, w), rows, classes, order]
 
 
+def along_rows():
+    """Ops along the batch that devices do on their parts."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    y = gt.round(gt.abs(x) * 2)  # has elements that are equal
+    results = [
+        *(gt.cumsum(x, axis=0), gt.cumprod(x, axis=0), gt.cummax(y, axis=0)),
+        *(gt.cumsum(x, axis=0, reverse=True), gt.cummin(y, axis=0, reverse=True)),
+        *(gt.cumlogsumexp(x, axis=0), gt.argsort(y, axis=0), gt.sort(x[:, 0])),
+    ]
+    either = gt.concatenate([y, y])
+    return [x], [*results, *gt.top_k(either, 2, axis=0), gt.argmax(either, axis=0)]
+
+
+def along_rows_gradients():
+    """Gradients of these."""
+    x = gt.tensor("x", "float32", ("batch", 2))
+    loss = gt.sum(gt.cumprod(gt.tanh(x), axis=0) ** 2) + gt.sum(gt.sort(x, axis=0)[:1])
+    loss = loss + gt.sum(gt.cumsum(x, axis=0) ** 2) + gt.sum(gt.cummax(x, axis=0))
+    return [x], [graphc.grad(loss, x)]
+
+
+def picking():
+    """Elements of each row, by its number, for reading and writing."""
+    x = gt.tensor("x", "float32", ("batch", 6))
+    y = gt.tensor("y", "float32", ("batch", 2, 6))
+    labels = gt.astype(gt.abs(x[:, 0]) * 3, "int32")
+    places = gt.argsort(y, axis=2)[:, :, :2]
+    rows = gt.arange(x.shape[0])
+    loss = -gt.sum(gt.nn.log_softmax(x)[rows, labels])
+    taken = gt.take_along_axis(y, places, axis=2)
+    second, where = gt.top_k(y, 2, axis=2)
+    loss = loss + gt.sum(taken**3) + gt.sum(second**2)
+    written = x.at[rows, labels].set(0.0)
+    added = y.at[rows[:, None], 1, places[:, 0]].add(x[:, :2])
+    slopes = graphc.grad(loss, [x, y])
+    return [x, y], [loss, *slopes, written, added, taken, where]
+
+
 PROGRAMS = (
     *(regression, statistics, recurrence, transforms, branches, of_data, draws),
-    row_by_row,
+    *(row_by_row, along_rows, along_rows_gradients, picking),
 )
 
 

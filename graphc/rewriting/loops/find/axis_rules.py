@@ -17,6 +17,7 @@ from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
+from graphc.ops.indexing.counted import of_gathered, of_scattered
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.find.access import (
     Tile,
@@ -29,8 +30,6 @@ from graphc.rewriting.loops.find.access import (
 )
 from graphc.rewriting.loops.find.axis_gathers import (
     is_placed,
-    of_gathered,
-    of_scattered,
     part_of_gathered,
     part_of_scattered,
     tiles_of_scattered,

@@ -16,8 +16,8 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, maximum, symbol_dim
 from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
+from graphc.ops.indexing.counted import counts, plain
 from graphc.rewriting.loops.find.affine_reads import FARTHEST, View
-from graphc.rewriting.loops.find.axis_gathers import counts, plain
 from graphc.rewriting.loops.find.scan_view import Loop
 
 # Of elements that are all equal these give the same element.

@@ -11,6 +11,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, product
+from graphc.ops.indexing.counted import of_gathered
 from graphc.rewriting.loops.find.access import (
     picked,
     resized,
@@ -18,7 +19,7 @@ from graphc.rewriting.loops.find.access import (
     same_op,
 )
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
-from graphc.rewriting.loops.find.axis_gathers import normal, of_gathered
+from graphc.rewriting.loops.find.axis_gathers import normal
 from graphc.rewriting.loops.fuse.stream_reductions import (
     Carry,
     PartsRead,

@@ -20,9 +20,9 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import INT32, product
+from graphc.ops.indexing.counted import plain
 from graphc.rewriting.loops.find.access import resized
 from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
-from graphc.rewriting.loops.find.axis_gathers import plain
 from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.rescaled import (
     Factor,

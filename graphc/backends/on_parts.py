@@ -1,0 +1,144 @@
+"""Nodes of segments that devices do on their parts, as functions of `jax.shard_map`.
+
+def on_part(x):
+    cumsum = after_parts_before(jax, [jnp.cumsum(x, axis=0)], ..., 'data')[0]
+    return (cumsum,)
+(cumsum,) = jax.shard_map(on_part, mesh=MESH, in_specs=..., out_specs=...)(x)
+"""
+
+from collections.abc import Callable, Mapping
+
+from graphc.backends.layout import indent
+from graphc.backends.sharding.combined import (
+    after_parts_before,
+    joined_by,
+    joined_recurrences,
+    order_over_parts,
+    sorted_over_parts,
+    top_of_parts,
+)
+from graphc.backends.sharding.text import constrained, specs_text
+from graphc.backends.source import PrintedBody
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import EMISSION, Printing
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
+from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.combined import Combined, combined
+from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.whole import Gathered, gathered
+
+COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(
+    "text of what devices do on their parts, and how they combine"
+)
+_JOINS = {
+    OP.cumsum: "jnp.add",
+    OP.cumprod: "jnp.multiply",
+    OP.cummax: "jnp.maximum",
+    OP.cummin: "jnp.minimum",
+    OP.cumlogsumexp: "jnp.logaddexp",
+}
+
+
+def print_on_parts(body: PrintedBody, layout: MeshLayout, node: Node) -> bool:
+    """Print a node that devices do on their parts, or need arrays whole for.
+
+    Whether it is one.
+    """
+    combines = combined(layout, node)
+    if combines is not None:
+        text = COMBINING.rules[node.primitive]
+        body_start = len(body.lines)
+        body.node(node, lambda p: text(p, combines))
+        _as_part(body, body_start, combines.inputs, combines.outputs, sends=True)
+        return True
+    needs = gathered(layout, node)
+    if needs is not None:
+        _print_gathered(body, needs)
+    return needs is not None
+
+
+def _print_gathered(body: PrintedBody, needs: Gathered) -> None:
+    """A node between the shardings of what it needs whole."""
+    names = {value: body.value(value) for value in needs.inputs}
+    for value, name in names.items():
+        whole = body.module.names.unique(f"{name}_whole")
+        body.line(f"{whole} = {constrained(name, needs.inputs[value])}")
+        body.bind(value, whole)
+    start = len(body.lines)
+    body.node(needs.node)
+    if needs.is_apart:
+        _as_part(body, start, needs.inputs, needs.outputs)
+    for value, name in names.items():
+        body.bind(value, name)
+    for value, axes in needs.outputs.items() if not needs.is_apart else ():
+        name = body.value(value)
+        body.line(f"{name} = {constrained(name, axes)}")
+
+
+def _as_part(
+    body: PrintedBody,
+    start: int,
+    inputs: Mapping[Value, MeshAxes],
+    outputs: Mapping[Value, MeshAxes],
+    sends: bool = False,
+) -> None:
+    """Make of the last lines a function of what one device has, and call it.
+
+    Of one that `sends`, JAX cannot tell which results are alike on all devices.
+    """
+    lines, body.lines[start:] = body.lines[start:], []
+    names = [body.value(v) for v in inputs]
+    results = ", ".join(map(body.value, outputs))
+    part = body.module.names.unique("on_part")
+    body.line(f"def {part}({', '.join(names)}):")
+    body.lines += indent([*lines, f"return ({results},)"])
+    specs = specs_text(inputs.values()), specs_text(outputs.values())
+    options = f"mesh=MESH, in_specs={specs[0]}, out_specs={specs[1]}"
+    options += ", check_vma=False" if sends else ""
+    body.line(f"({results},) = jax.shard_map({part}, {options})({', '.join(names)})")
+
+
+@COMBINING.of(*_JOINS)
+def _running_text(p: Printing, combines: Combined) -> str:
+    join = f"{p.helper(joined_by)}({_JOINS[p.node.primitive]})"
+    return f"{_after(p, combines, _on_part(p), join)}[0]"
+
+
+@COMBINING.of(OP.recurrence)
+def _recurrence_text(p: Printing, combines: Combined) -> str:
+    factor, axis = p.inputs[0], combines.axis
+    products = f"jnp.cumprod({factor}, axis={axis})"
+    if p.node.params["reverse"]:
+        turned = f"jnp.flip({factor}, {axis})"
+        products = f"jnp.flip(jnp.cumprod({turned}, axis={axis}), {axis})"
+    parts = f"{products}, {_on_part(p)}"
+    return f"{_after(p, combines, parts, p.helper(joined_recurrences))}[1]"
+
+
+def _on_part(p: Printing) -> str:
+    """The expression of the node, of one part by itself."""
+    return EMISSION["jax"].rules[p.node.primitive](p)
+
+
+def _after(p: Printing, combines: Combined, parts: str, join: str) -> str:
+    options = f"{combines.axis}, {p.node.params['reverse']}, {combines.name!r}"
+    return f"{p.helper(after_parts_before)}(jax, [{parts}], {join}, {options})"
+
+
+@COMBINING.of(OP.top_k)
+def _top_k_text(p: Printing, combines: Combined) -> str:
+    options = f"{p.code(p.node.params['k'])}, {combines.axis}, {combines.name!r}"
+    return f"{p.helper(top_of_parts)}(jax, {p.inputs[0]}, {options})"
+
+
+@COMBINING.of(OP.sort)
+def _sorted_text(p: Printing, combines: Combined) -> str:
+    options = f"{combines.axis}, {combines.name!r}"
+    return f"{p.helper(sorted_over_parts)}(jax, [{p.inputs[0]}], {options})[0]"
+
+
+@COMBINING.of(OP.argsort)
+def _order_text(p: Printing, combines: Combined) -> str:
+    options = f"{combines.axis}, {combines.name!r}"
+    return f"{p.helper(order_over_parts)}(jax, {p.inputs[0]}, {options})"

@@ -1,0 +1,91 @@
+"""Running, largest and sorted elements of arrays whose parts are on several devices.
+
+Within `jax.shard_map`, along the axis `name` of the mesh.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphc.transform.sharding.merging import rounds
+
+
+def after_parts_before(
+    jax: Any,
+    parts: Sequence[Any],
+    join: Callable[[Any, Any], Any],
+    axis: int,
+    reverse: bool,
+    name: str,
+) -> list[Any]:
+    """Printed into programs: running results of a part, after those before it.
+
+    `join` takes what comes first, then what comes after it, each of all `parts`.
+    """
+    if not parts[0].shape[axis]:
+        return list(parts)
+    end, last = (0, jax.lax.axis_size(name) - 1) if reverse else (-1, 0)
+    totals = [jax.lax.index_in_dim(x, end, axis) for x in parts]
+    totals = [jax.lax.all_gather(total, name) for total in totals]
+    totals = jax.lax.associative_scan(join, totals, reverse=reverse)
+    here = jax.lax.axis_index(name)
+    there = here + 1 if reverse else here - 1
+    before = [
+        jax.lax.dynamic_index_in_dim(x, there.clip(0), keepdims=False) for x in totals
+    ]
+    joined = join(before, list(parts))
+    where = jax.numpy.where
+    return [where(here == last, x, y) for x, y in zip(parts, joined)]  # noqa: B905
+
+
+def joined_by(function: Any) -> Callable[[Any, Any], Any]:
+    """Printed into programs: a function of elements, of lists with one array."""
+    return lambda early, late: [function(early[0], late[0])]
+
+
+def joined_recurrences(early: Any, late: Any) -> Any:
+    """Printed into programs: factors and states of one stretch after another."""
+    return [early[0] * late[0], early[1] * late[0] + late[1]]
+
+
+def top_of_parts(jax: Any, x: Any, k: int, axis: int, name: str) -> tuple[Any, Any]:
+    """Printed into programs: the largest elements, of the largest of each part."""
+    size = x.shape[axis]
+    values, places = jax.lax.top_k(x, min(k, size), axis=axis)
+    places = places + (jax.lax.axis_index(name) * size).astype("int32")
+    values, places = [
+        jax.lax.all_gather(part, name, axis=axis, tiled=True)
+        for part in (values, places)
+    ]
+    values, order = jax.lax.top_k(values, k, axis=axis)
+    return values, jax.numpy.take_along_axis(places, order, axis)
+
+
+def sorted_over_parts(jax: Any, keys: Sequence[Any], axis: int, name: str) -> list[Any]:
+    """Printed into programs: parts of arrays sorted by all keys, the first one first.
+
+    Two parts at a time exchange elements, of which one keeps the lower.
+    """
+    jnp, size = jax.numpy, keys[0].shape[axis]
+    keys = jax.lax.sort(list(keys), dimension=axis, num_keys=len(keys))
+    here = jax.lax.axis_index(name)
+    for pairs in rounds(jax.lax.axis_size(name)):
+        back = [(high, low) for low, high in pairs]
+        theirs = [jax.lax.ppermute(x, name, [*pairs, *back]) for x in keys]
+        both = [jnp.concatenate(pair, axis) for pair in zip(keys, theirs)]  # noqa: B905
+        both = jax.lax.sort(both, dimension=axis, num_keys=len(both))
+        is_low = jnp.isin(here, jnp.asarray([low for low, _ in pairs]))
+        is_high = jnp.isin(here, jnp.asarray([high for _, high in pairs]))
+        halves = [jnp.split(x, [size], axis) for x in both]
+        keys = [
+            jnp.where(is_low, low, jnp.where(is_high, high, x))
+            for (low, high), x in zip(halves, keys)  # noqa: B905
+        ]
+    return keys
+
+
+def order_over_parts(jax: Any, x: Any, axis: int, name: str) -> Any:
+    """Printed into programs: the positions that sort the array of these parts."""
+    size = x.shape[axis]
+    places = jax.lax.broadcasted_iota("int64", x.shape, axis)
+    places = places + jax.lax.axis_index(name).astype("int64") * size
+    return sorted_over_parts(jax, [x, places], axis, name)[1]

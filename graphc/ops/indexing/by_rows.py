@@ -1,0 +1,93 @@
+"""Gathers and scatters printed row by row, where an index array counts the rows.
+
+    jax.vmap(lambda x, i: x.at[i].get(mode="clip"), (0, 0), 0)(x, labels)
+
+XLA sees that no row needs another: devices of a mesh that have some of the rows send
+none. Rows are the slices along any axis.
+"""
+
+from typing import NamedTuple
+
+from graphc.ir.graph.build import body_input
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Emit, Printing
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim
+from graphc.ir.types import same_size
+from graphc.ops.indexing.counted import (
+    axes_after,
+    behind_counting,
+    behind_end,
+    of_gathered,
+    of_scattered,
+)
+
+
+class _Operand(NamedTuple):
+    """An argument of `vmap`, one row of it, and the axis of rows if it has one."""
+
+    text: str
+    row: Value
+    axis: int | None
+
+
+def print_by_rows(p: Printing, emit: Emit) -> str:
+    """As `emit`, or by `jax.vmap` where there is a mesh and rows are counted."""
+    for axis, size in enumerate(p.node.outputs[0].type.shape if p.on_mesh else ()):
+        operands = _operands(p, axis) if isinstance(size, Dim) else []
+        row = _row(p.node, axis, [one.row for one in operands]) if operands else None
+        if row is not None:
+            names = ("x", *"ijklmnopq"[: len(operands) - 1])
+            text = print_by_rows(p._replace(node=row, inputs=names), emit)
+            of_row = f"lambda {', '.join(names)}: {text}"
+            axes = ", ".join(str(one.axis) for one in operands)
+            arguments = ", ".join(one.text for one in operands)
+            return f"jax.vmap({of_row}, ({axes}), {axis})({arguments})"
+    return emit(p)
+
+
+def _operands(p: Printing, axis: int) -> list[_Operand]:
+    """The operands without the index array that counts rows; none where none does."""
+    node = p.node
+    scatters = node.primitive is OP.scatter
+    along = of_scattered(node, axis) if scatters else of_gathered(node, axis)
+    if along is None or along[0] is None or len(node.params["axes"]) == 1:
+        return []
+    behind = behind_counting(node, axis) if scatters else behind_end(node, axis)
+    assert behind is not None
+    operands = [_operand(node.inputs[0], p.inputs[0], along[0])]
+    counting = _first_index(node) + node.params["axes"].index(along[0])
+    for i, value in enumerate(node.inputs):
+        if i not in (0, counting):
+            after = axes_after(node) if scatters and i == 1 else 0
+            at = value.type.rank - behind - after
+            operands.append(_operand(value, p.inputs[i], at))
+    return operands
+
+
+def _first_index(node: Node) -> int:
+    return len(node.inputs) - len(node.params["axes"])
+
+
+def _operand(value: Value, text: str, axis: int) -> _Operand:
+    """An operand of which each row has its own, or all have one."""
+    if axis < 0:
+        return _Operand(text, value, None)
+    shape = value.type.shape
+    row = body_input("row", value.type.like(shape[:axis] + shape[axis + 1 :]))
+    if same_size(shape[axis], 1):
+        return _Operand(f"jnp.squeeze({text}, {axis})", row, None)
+    return _Operand(text, row, axis)
+
+
+def _row(node: Node, axis: int, rows: list[Value]) -> Node | None:
+    """The node of one row; None where it has its axes in another order."""
+    axes, inside = node.params["axes"], node.params["inside"]
+    along = of_gathered(node, axis) if node.primitive is not OP.scatter else [axis]
+    assert along is not None and along[0] is not None
+    counted = along[0]
+    left = tuple([a - (a > counted) for a in axes if a != counted])
+    bounds = tuple([b for a, b in zip(axes, inside, strict=True) if a != counted])
+    row: Value = node.primitive(*rows, **node.params | {"axes": left, "inside": bounds})
+    shape = node.outputs[0].type.shape
+    return row.node if row.type.shape == shape[:axis] + shape[axis + 1 :] else None

@@ -1,0 +1,147 @@
+"""Index arrays that count the slices of an array, as in `x[arange(n), labels]`.
+
+Each slice is read, or written to, by itself then.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir.graph.nodes import Node, Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.types import same_size
+
+
+def of_gathered(node: Node, axis: int) -> list[int | None] | None:
+    """Per input, the axis whose slices make the slices along `axis` of a gather."""
+    x, *indices = node.inputs
+    axes, behind = node.params["axes"], behind_end(node, axis)
+    if not 0 < behind <= _points(indices):
+        return None
+    counting = _counting(x, indices, axes, behind)
+    if counting is None:
+        return None
+    along = [_along(i, behind) for i in indices]
+    along[counting] = None
+    return [axes[counting], *along]
+
+
+def _points(indices: Sequence[Value]) -> int:
+    """The rank that the index arrays have once they are broadcast."""
+    return max(i.type.rank for i in indices)
+
+
+def behind_end(node: Node, axis: int) -> int:
+    """The distance of an axis of the result from the end of the index arrays' axes."""
+    first, *_ = axes = node.params["axes"]
+    adjacent = list(axes) == list(range(first, first + len(axes)))
+    return _points(node.inputs[1:]) - axis + (first if adjacent else 0)
+
+
+def of_scattered(node: Node, axis: int) -> list[int | None] | None:
+    """Per input, the axis whose slices make the slices of the result of a scatter."""
+    _, update, *indices = node.inputs
+    first, *_ = axes = node.params["axes"]
+    if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
+        return None
+    behind = behind_counting(node, axis)
+    if behind is None:
+        return None
+    along = [_along(i, behind) for i in indices]
+    along[axes.index(axis)] = None
+    return [axis, _along(update, behind + axes_after(node)), *along]
+
+
+def behind_counting(node: Node, axis: int) -> int | None:
+    """How far from the end the axis is along which an index array counts slices.
+
+    None if no index array counts them.
+    """
+    x, _, *indices = node.inputs
+    axes = node.params["axes"]
+    for behind in range(_points(indices), 0, -1):
+        counting = _counting(x, indices, axes, behind)
+        if counting is not None and axes[counting] == axis:
+            return behind
+    return None
+
+
+def axes_after(node: Node) -> int:
+    """The number of axes after the indexed axes, which are adjacent."""
+    return int(node.inputs[0].type.rank - 1 - node.params["axes"][-1])
+
+
+def _along(index: Value, behind: int) -> int | None:
+    """The axis of an index array that is `behind` from the end once broadcast."""
+    at = index.type.rank - behind
+    return None if at < 0 or _is_one(index.type.shape[at]) else at
+
+
+def _counting(
+    x: Value, indices: Sequence[Value], axes: Sequence[int], behind: int
+) -> int | None:
+    """The number of the index array that counts along the axis `behind` the end."""
+    for i, (index, axis) in enumerate(zip(indices, axes, strict=True)):
+        at = _along(index, behind)
+        if at is not None and counts(index, at, x.type.shape[axis]):
+            return i
+    return None
+
+
+def counts(index: Value, axis: int, size: Size) -> bool:
+    """Whether an array is 0, 1, 2 ... along an axis, up to a size."""
+    if axis < 0:
+        return False
+    node = index.node
+    while node.primitive in (OP.expand_dims, OP.maximum, OP.minimum):
+        if node.primitive is OP.expand_dims:
+            axes = node.params["axes"]
+            if axis in axes:
+                return False
+            axis -= sum(a < axis for a in axes)
+        elif not _clips(node, size):
+            return False
+        node = node.inputs[0].node
+    params = node.params
+    if node.primitive is not OP.iota or not same_size(params["start"], 0):
+        return False
+    whole = same_size(params["length"], size)
+    return same_size(params["step"], 1) and whole
+
+
+def _clips(node: Node, size: Size) -> bool:
+    """Whether a node only clips indices to the range of their axis."""
+    sizes = known_sizes(plain(node.inputs[1]))
+    if sizes is None or sizes.ndim:
+        return False
+    bound: Any = sizes[()]
+    if node.primitive is OP.maximum:
+        return less_equal(bound, 0) is True
+    return equal(bound, size - 1) is True
+
+
+def counter(index: Value, numbers: Value) -> Value:
+    """Other numbers along the axis that an index array counts, with its rank."""
+    node, at = index.node, 0
+    shapes = []
+    while node.primitive is not OP.iota:
+        if node.primitive is OP.expand_dims:
+            shapes.append((node.outputs[0].type.rank, node.params["axes"]))
+        node = node.inputs[0].node
+    for rank, added in reversed(shapes):
+        at = [a for a in range(rank) if a not in added][at]
+    others = tuple(a for a in range(index.type.rank) if a != at)
+    expanded: Value = F.expand_dims(numbers, others) if others else numbers
+    return expanded
+
+
+def _is_one(n: Size) -> bool:
+    return isinstance(n, int) and n == 1
+
+
+def plain(value: Value) -> Value:
+    """The value before any conversions of dtype."""
+    while value.node.primitive is OP.convert:
+        value = value.node.inputs[0]
+    return value

@@ -1,0 +1,111 @@
+"""Ops along a spread axis that devices do on their parts, and then combine.
+
+Running sums are those of parts, after the totals of the parts before; the largest
+elements are among the largest of each part; sorted parts exchange elements with one
+other at a time. No device has the whole array, which XLA would gather.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.primitives import OP
+from graphc.ir.rules import RuleTable
+from graphc.ir.sizes.dims import Size, minimum
+from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.merging import rounds
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A node whose parts along `axis` are on the devices along `name` of the mesh.
+
+    `bytes` are those of the messages of one device, which are all of one `kind`.
+    """
+
+    node: Node
+    axis: int
+    name: str
+    inputs: Mapping[Value, MeshAxes]
+    outputs: Mapping[Value, MeshAxes]
+    kind: str
+    bytes: Size
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The messages by which devices combine: their kind, and the elements of each.
+
+    `elements` are along the axis, of `itemsize` bytes for each place on other axes.
+    Results are `whole` where each device has all of them.
+    """
+
+    kind: str
+    elements: Size
+    itemsize: int
+    whole: bool = False
+
+
+ExchangeOf = Callable[[Node, int, Size], Exchange]
+COMBINED: RuleTable[ExchangeOf] = RuleTable(
+    "messages by which devices combine, for a number of them and elements of each"
+)
+
+
+@COMBINED.of(OP.cumsum, OP.cumprod, OP.cummax, OP.cummin, OP.cumlogsumexp)
+def _of_running(node: Node, devices: int, size: Size) -> Exchange:
+    return Exchange("all-gather", devices, node.inputs[0].dtype.itemsize)
+
+
+@COMBINED.of(OP.recurrence)
+def _of_recurrence(node: Node, devices: int, size: Size) -> Exchange:
+    """The last state, and the product of all factors."""
+    return Exchange("all-gather", devices, 2 * node.inputs[0].dtype.itemsize)
+
+
+@COMBINED.of(OP.top_k)
+def _of_top_k(node: Node, devices: int, size: Size) -> Exchange:
+    """The largest of each part, and where they are."""
+    count = minimum(node.params["k"], size)
+    itemsize = sum(v.dtype.itemsize for v in node.outputs)
+    return Exchange("all-gather", devices * count, itemsize, whole=True)
+
+
+@COMBINED.of(OP.sort, OP.argsort)
+def _of_sort(node: Node, devices: int, size: Size) -> Exchange:
+    """All elements of a part in each round; their places too, where these are asked."""
+    itemsize = node.inputs[0].dtype.itemsize
+    if node.primitive is OP.argsort:
+        itemsize += node.outputs[0].dtype.itemsize
+    count = len(list(rounds(devices)))
+    return Exchange("collective-permute", count * size, itemsize)
+
+
+def combined(layout: MeshLayout, node: Node) -> Combined | None:
+    """The way in which devices combine a node; None where there is no need or rule."""
+    rule = COMBINED.find(node.primitive)
+    if rule is None or node.inputs[0].dtype.kind == "c":  # XLA has no order of these
+        return None
+    x, axis = node.inputs[0], node.params["axis"]
+    place = layout.of(x)
+    name = None if place is None else place[axis]
+    if place is None or name is None or layout.mesh.size(name) == 1:
+        return None
+    devices = layout.mesh.size(name)
+    exchange = rule(node, devices, x.type.shape[axis] // devices)
+    sizes = layout.local_shape(x, place)
+    others = prod([n for a, n in enumerate(sizes) if a != axis])
+    after = tuple(
+        [None if exchange.whole and a == axis else p for a, p in enumerate(place)]
+    )
+    return Combined(
+        node,
+        axis,
+        name,
+        dict.fromkeys(node.inputs, place),
+        dict.fromkeys(node.outputs, after),
+        exchange.kind,
+        exchange.elements * exchange.itemsize * others,
+    )
