@@ -28,13 +28,15 @@ SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
 class HostFunction:
     """A function of arrays, which are of other sizes from call to call.
 
-    `identity` says all that it is: two that are told alike compute the same.
+    `identity` says all that it is: two that are told alike compute the same. One that
+    `acts` does more than compute: it is called as often as the program says.
     """
 
     name: str
     dtypes: tuple[DType, ...]
     identity: Hashable
     call: Callable[..., Sequence[Any]] = field(compare=False)
+    acts: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ class HostCall:
         pairs = zip(self._apart(shapes), self.function.dtypes, strict=True)
         make: Any = jax.ShapeDtypeStruct
         structs = [make(shape, dtype) for shape, dtype in pairs]
+        if self.function.acts:
+            io_callback = import_module("jax.experimental").io_callback
+            return list(io_callback(called, structs, *arrays))
         call = jax.pure_callback
         return list(call(called, structs, *arrays, vmap_method="sequential"))
 

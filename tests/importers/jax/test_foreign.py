@@ -105,19 +105,6 @@ def test_the_text_of_the_program_says_that_it_is_not_whole(tmp_path):
     assert str(error.value) == f"ragged_dot_general {told}"
 
 
-def test_side_effects_are_those_of_jax(capfd):
-    def told(x):
-        jax.debug.print("sum {s}", s=x.sum())
-        return x * 2
-
-    ours = graphc.jit(told)
-    with pytest.warns(graphc.FallbackWarning, match="side effects"):
-        for n in (2, 3):
-            ours(vector(n)).block_until_ready()
-    jax.effects_barrier()
-    assert capfd.readouterr().out.split() == ["sum", "3.0", "sum", "6.0"]
-
-
 def test_an_equation_without_results_does_nothing():
     silent = jax.extend.core.Primitive("silent")
     silent.multiple_results = True

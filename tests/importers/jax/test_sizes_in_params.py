@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import io_callback
 
 import graphc
 from graphc.importers.jax.read.jaxprs import equations
@@ -74,6 +75,9 @@ BY_SIZES = {
         lambda c, _: (c + 1, c), 0.0, length=n, unroll=1 + n % 3
     ),
     "pure_callback": lambda n: jax.pure_callback(
+        np.cumsum, jax.ShapeDtypeStruct((2 * n,), "float32"), ROW[: 2 * n]
+    ),
+    "io_callback": lambda n: io_callback(
         np.cumsum, jax.ShapeDtypeStruct((2 * n,), "float32"), ROW[: 2 * n]
     ),
     "keys": lambda n: jax.random.uniform(

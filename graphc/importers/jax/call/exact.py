@@ -88,7 +88,7 @@ def exact(
     """Compile a call with these arguments."""
     trace = traced(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not _may_gain(list(equations(trace.inner))):
+    if not here and (trace.inner.effects or not _may_gain([*equations(trace.inner)])):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)

@@ -41,6 +41,7 @@ from graphc.importers.jax.trace.tracing import (
 from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import ConcreteArray
+from graphc.rewriting.default import NONE
 from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
@@ -155,6 +156,8 @@ class JaxProgram:
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
         traced, unflatten = self.traced, tree.unflatten
         compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
+        if self.source.acts:
+            compiled = _called_once(compiled)
         takes_arrays = call.are_arrays(specs)
         gives_arrays = not any(map(_is_restored, traced.inner.outvars))
         if takes_arrays and gives_arrays and not captured and self._is_new(call):
@@ -189,6 +192,18 @@ class JaxProgram:
                 numbers, subject.results(direct, specs).tree
             )
         return True
+
+
+def _called_once(run: OnLeaves) -> OnLeaves:
+    """A run after whose failure nothing is tried once more: it may have acted."""
+
+    def called(*leaves: object) -> object:
+        try:
+            return run(*leaves)
+        except GraphError as error:
+            raise error.__cause__ or error from None
+
+    return called
 
 
 def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
@@ -356,6 +371,8 @@ def compiled(source: Imported, options: Options, names: Sequence[str]) -> Functi
     if not source.graph.outputs:
         raise Unsupported("it has no results")
     options = replace(options, dims=dims_of(options.dims, names))
+    if source.acts:  # as often as its steps are taken, so these stay as they are
+        options = replace(options, rewrites=NONE)
     if len(names) == 1 and options.dims is None:
         try:
             return _compiled(source, options, True)

@@ -1,16 +1,19 @@
-"""`pure_callback`: functions of the user that programs call on the host.
+"""Functions of the user that programs call on the host, as `pure_callback` does.
 
 One that holds no size is the same function at all sizes; it is called on arrays of
 their true sizes. Where traces at several sizes are put together, a call gets the
 functions of its own trace, each by a number. Any other is found by the sizes of its
 trace: see `foreign`.
+
+Those that act, as `io_callback` and `debug.print`, take a token and give one: each
+comes after the one before it, and once for each time that the function says so.
 """
 
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -27,7 +30,10 @@ from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.host_calls import HostFunction, host_call
 
 MOST_WITHIN = 8  # functions within functions, and structures
-_PLAIN = (type(None), bool, int, float, complex, str, bytes, np.dtype, np.generic)
+_PLAIN = (
+    *(type(None), bool, int, float, complex, str, bytes, np.dtype, np.generic),
+    jax.tree_util.PyTreeDef,
+)
 
 
 @dataclass
@@ -77,48 +83,97 @@ def sharing(
         _THREAD.sharing = outer
 
 
-@PRIMITIVES.define("pure_callback", sizes=("result_avals",))
+@PRIMITIVES.define("pure_callback", sizes=("result_avals",), called="callback")
 def _pure_callback(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """The results of a function of Python, on arrays of their true sizes."""
-    origin, name = eqn.reader.origin, "pure_callback"
     callback = eqn.params["callback"]
-    is_sampled = origin is not None and origin.sampled
-    identity = _identity_here(callback, is_sampled)
+    function = _host_function(eqn, callback, _on_arrays_of_jax(callback))
+    numbers = _number_of(eqn, callback)
+    return host_call(function, [*numbers, *inputs], [t.shape for t in eqn.results])
+
+
+@PRIMITIVES.define("io_callback", sizes=("result_avals",), called="callback")
+@PRIMITIVES.define("debug_callback", called="callback")
+def _callback_that_acts(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """The results of a function of Python that does more than compute."""
+    callback = eqn.params["callback"]
+    numbers = _number_of(eqn, callback)
+    return _acting(eqn, callback, _on_arrays_of_jax(callback), [*numbers, *inputs])
+
+
+@PRIMITIVES.define("debug_print", called="fmt")
+def _debug_print(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """Nothing: arrays are printed by JAX, as they are at their true sizes."""
+    primitive: Any = eqn.eqn.primitive
+    params, text = dict(eqn.params), eqn.params["fmt"]
+
+    def of_trace(number: ConcreteArray, *arrays: ConcreteArray) -> Sequence[Any]:
+        of_call = params | {"fmt": text[number]}
+        results: Sequence[Any] = primitive.impl(*arrays, **of_call)
+        return results
+
+    if isinstance(text, OfEachTrace):
+        return _acting(eqn, text, of_trace, [*_number_of(eqn, text), *inputs])
+    shown = tuple(sorted(params.items()))
+    return _acting(eqn, shown, partial(primitive.impl, **params), inputs)
+
+
+def _acting(
+    eqn: Equation,
+    content: object,
+    call: Callable[..., Sequence[Any]],
+    inputs: Sequence[Value],
+) -> list[Value]:
+    """The results of a call that has a token, which changes hands."""
+
+    def after(token: ConcreteArray, *arrays: ConcreteArray) -> list[ConcreteArray]:
+        return [token, *call(*arrays)]
+
+    computing = _host_function(eqn, content, after)
+    token = eqn.token()[0]
+    function = replace(computing, dtypes=(token.dtype, *computing.dtypes), acts=True)
+    shapes = [t.shape for t in (token.type, *eqn.results)]
+    new, *results = host_call(function, [token, *inputs], shapes)
+    eqn.go_on([new])
+    return results
+
+
+def _host_function(
+    eqn: Equation, content: object, call: Callable[..., Sequence[Any]]
+) -> HostFunction:
+    """The function of an equation, told apart from others by its content.
+
+    Raises Unsupported where that may hold a size.
+    """
+    origin, name = eqn.reader.origin, eqn.eqn.primitive.name
+    identity = _identity_here(content, origin is not None and origin.sampled)
     if identity is None or origin is None:
-        raise Unsupported(f"{name}: it calls a function of Python")
-    if eqn.params.get("sharding") is not None:
+        raise Unsupported(f"{name}: what Python does in it may depend on a size")
+    if eqn.params.get("sharding") is not None or eqn.params.get("partitioned"):
         raise Unsupported(f"{name}: it is told where to run")
     avals: list[Any] = [a.aval for a in (*eqn.eqn.invars, *eqn.eqn.outvars)]
     if any(is_key(aval.dtype) for aval in avals):
         raise Unsupported(f"{name}: of keys there is no op here")
-    types = eqn.results
-    function = HostFunction(
-        name,
-        tuple(t.dtype for t in types),
-        identity,
-        _on_arrays_of_jax(callback),
-    )
+    return HostFunction(name, tuple(t.dtype for t in eqn.results), identity, call)
+
+
+def _number_of(eqn: Equation, callback: object) -> list[Value]:
+    """The number of the function of a trace, where it differs between traces."""
     of_trace = isinstance(callback, OfEachTrace)
-    numbers = [eqn.reader.fed[id(callback)]] if of_trace else []
-    return host_call(function, [*numbers, *inputs], [t.shape for t in types])
+    return [eqn.reader.fed[id(callback)]] if of_trace else []
 
 
-def _identity_here(function: object, is_sampled: bool) -> Hashable | None:
+def _identity_here(content: object, is_sampled: bool) -> Hashable | None:
     """A key of the function of an equation, where it is one for all sizes."""
-    if isinstance(function, OfEachTrace):
-        return function
+    if isinstance(content, OfEachTrace):
+        return content
     if is_sampled:  # other traces hold the same
-        return whole_identity(function)
-    return _THREAD.sharing.identity(function)
-
-
-def is_host_function(param: object) -> bool:
-    """Whether it is a function of a callback, as it stands among the params."""
-    return hasattr(param, "callback_func")
+        return whole_identity(content)
+    return _THREAD.sharing.identity(content)
 
 
 class OfEachTrace:
-    """The functions that stand at one place in the traces of a function, by numbers.
+    """The functions, or texts, at one place in the traces of a function, by numbers.
 
     The number of a function is what a call has before the arrays that it takes.
     """
@@ -126,16 +181,20 @@ class OfEachTrace:
     aval: Any = jax.core.ShapedArray((), np.dtype("int32"))
 
     def __init__(self) -> None:
-        self._functions: list[Any] = []
+        self._contents: list[Any] = []
 
-    def number_of(self, function: object) -> int:
+    def number_of(self, content: object) -> int:
         """A number for the function of one more trace."""
-        self._functions.append(function)
-        return len(self._functions) - 1
+        self._contents.append(content)
+        return len(self._contents) - 1
+
+    def __getitem__(self, number: ConcreteArray) -> Any:
+        """The function of a number."""
+        return self._contents[int(number)]
 
     def __call__(self, number: ConcreteArray, *arrays: ConcreteArray) -> Any:
         """The results of a function."""
-        return self._functions[int(number)](*arrays)
+        return self[number](*arrays)
 
 
 def _on_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
@@ -201,7 +260,7 @@ def _parts(item: Any) -> Sequence[Any] | None:
         return tuple(item)
     if type(item) is dict:
         return *item, *item.values()
-    if is_host_function(item):  # of JAX, with the structure of the arguments
+    if hasattr(item, "callback_func"):  # of JAX, with the structure of the arguments
         return item.callback_func, str(item.in_tree)
     return None
 

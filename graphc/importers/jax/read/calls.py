@@ -190,7 +190,6 @@ PRIMITIVES.refuse(
 PRIMITIVES.refuse(
     "it changes what is outside of the function",
     *("after_all", "create_token", "get", "swap", "addupdate"),
-    *("debug_callback", "debug_print", "io_callback"),
 )
 PRIMITIVES.refuse(
     "it is for transformations of JAX in progress",

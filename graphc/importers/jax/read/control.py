@@ -1,10 +1,12 @@
 """Rules of loops and branches, whose bodies are jaxprs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from graphc.importers.jax.read.jaxprs import opened
 from graphc.importers.jax.read.reader import Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -20,20 +22,24 @@ def _scan(eqn: Equation, *inputs: Value) -> list[Value]:
     end = len(inputs) - rows
     start = end - carries
     consts, init, xs = inputs[:start], inputs[start:end], inputs[end:]
+    token = eqn.token()
+    first = len(token)
 
     def step(carry: list[Value], row: list[Value]) -> tuple[object, object]:
-        results = eqn.body(body, [*consts, *carry, *row])
-        return results[:carries], results[carries:]
+        values = [*consts, *carry[first:], *row]
+        results = eqn.body_after(carry[:first], body, values)
+        return results[: first + carries], results[first + carries :]
 
     ends, stacked = F.scan(
         step,
-        list(init),
+        [*token, *init],
         list(xs),
         length=F.size_value(eqn.size("length")),
         reverse=eqn.params["reverse"],
         unroll=_unroll(eqn),
     )
-    return [*ends, *stacked]
+    eqn.go_on(ends[:first])
+    return [*ends[first:], *stacked]
 
 
 def _unroll(eqn: Equation) -> int | bool:
@@ -72,9 +78,12 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
     tested, used, init = inputs[:first], inputs[first:second], inputs[second:]
+    if opened(params["cond_jaxpr"])[0].effects:
+        return _while_its_condition_acts(eqn, tested, used, init)
+    token = eqn.token()
 
     def each_goes_on(carry: list[Value]) -> Value:
-        (condition,) = eqn.body(params["cond_jaxpr"], [*tested, *carry])
+        (condition,) = eqn.body(params["cond_jaxpr"], [*tested, *carry[len(token) :]])
         return condition
 
     def goes_on(carry: list[Value]) -> Value:
@@ -82,15 +91,46 @@ def _while(eqn: Equation, *inputs: Value) -> list[Value]:
         return F.any(condition) if condition.type.rank else condition
 
     def step(carry: list[Value]) -> list[Value]:
-        after = eqn.body(params["body_jaxpr"], [*used, *carry])
+        before = carry[: len(token)]
+        values = [*used, *carry[len(token) :]]
+        after = eqn.body_after(before, params["body_jaxpr"], values)
         keep = each_goes_on(carry)
         if not keep.type.rank:
             return after
-        pairs = zip(after, carry, strict=True)
-        return [F.where(_before(keep, new), new, old) for new, old in pairs]
+        pairs = list(zip(after, carry, strict=True))[len(token) :]
+        chosen = [F.where(_before(keep, new), new, old) for new, old in pairs]
+        return [*after[: len(token)], *chosen]
 
-    last_carry: list[Value] = F.while_loop(goes_on, step, list(init))
-    return last_carry
+    last_carry: list[Value] = F.while_loop(goes_on, step, [*token, *init])
+    eqn.go_on(last_carry[: len(token)])
+    return last_carry[len(token) :]
+
+
+def _while_its_condition_acts(
+    eqn: Equation,
+    tested: Sequence[Value],
+    used: Sequence[Value],
+    init: Sequence[Value],
+) -> list[Value]:
+    """As `_while`: the condition is computed once before each step, and after all."""
+    params = eqn.params
+
+    def tested_after(token: Sequence[Value], carry: Sequence[Value]) -> list[Value]:
+        values = [*tested, *carry]
+        new, condition = eqn.body_after(token, params["cond_jaxpr"], values)
+        if condition.type.rank:
+            raise Unsupported("while: the conditions of several examples act")
+        return [new, condition, *carry]
+
+    def step(carry: list[Value]) -> list[Value]:
+        values = [*used, *carry[2:]]
+        new, *after = eqn.body_after(carry[:1], params["body_jaxpr"], values)
+        return tested_after([new], after)
+
+    start = tested_after(eqn.token(), init)
+    last_carry: list[Value] = F.while_loop(lambda carry: carry[1], step, start)
+    eqn.go_on(last_carry[:1])
+    return last_carry[2:]
 
 
 def _before(keep: Value, like: Value) -> Value:
@@ -107,6 +147,8 @@ def _cond(eqn: Equation, index: Value, *inputs: Value) -> list[Value]:
     if isinstance(chosen, int):
         return eqn.body(bodies[max(0, min(chosen, len(bodies) - 1))], inputs)
     number = cast(index, INT32) if index.dtype == BOOL else index
-    branches = [lambda body=body: eqn.body(body, inputs) for body in bodies]
+    token = eqn.token()
+    branches = [lambda b=body: eqn.body_after(token, b, inputs) for body in bodies]
     results: list[Value] = F.switch(number, branches)
-    return results
+    eqn.go_on(results[: len(token)])
+    return results[len(token) :]

@@ -69,6 +69,7 @@ class Reader:
         self.within: tuple[str, ...] = ()  # the functions whose equations are read
         self.place = user_place()  # where they are called
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
+        self.token = constant(np.asarray(0, "int32"))  # of the last call that acts
         self._recipes = Recipes()
         # of what may be read again, by identity
         self._known: dict[Any, _Known] = {}
@@ -122,6 +123,8 @@ class Reader:
         def read(values: Sequence[Value]) -> list[Value]:
             return self.read(inner, [self.constant(c) for c in consts], values)
 
+        if inner.effects:  # each time after other ones
+            return read(inputs)
         stands = all(map(_line_of, inner.eqns))  # in lines of its own
         where = self.within, NOWHERE if stands else self.place
         return self._recipes.results(jaxpr, where, read, inputs)
@@ -157,8 +160,6 @@ class Reader:
     def _by_rule(
         self, eqn: JaxprEqn, inputs: Sequence[Value], place: SourceLocation
     ) -> list[Value]:
-        if eqn.effects:
-            raise Unsupported(f"{eqn.primitive.name}: it has side effects")
         rule = PRIMITIVES.find(eqn.primitive.name)
         _require_known_for_keys(eqn)
         with standing_at(place):
@@ -237,6 +238,23 @@ class Equation:
             return reader.called(jaxpr, values)
         finally:
             reader.within, reader.place = outer
+
+    def token(self) -> list[Value]:
+        """The token of what acts before this equation; none where it does not act."""
+        return [self.reader.token] if self.eqn.effects else []
+
+    def go_on(self, token: Sequence[Value]) -> None:
+        """Let what acts from here on come after a token, where there is one."""
+        for value in token:
+            self.reader.token = value
+
+    def body_after(
+        self, token: Sequence[Value], jaxpr: object, values: Sequence[Value]
+    ) -> list[Value]:
+        """The token that a jaxpr leaves which starts with one, then its results."""
+        self.go_on(token)
+        results = self.body(jaxpr, values)
+        return [*self.token(), *results]
 
     def need_own_functions(self) -> None:
         """Raise Unsupported where functions among the params know other sizes."""

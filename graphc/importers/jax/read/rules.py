@@ -14,24 +14,29 @@ class RulesByName:
 
     Each name has one rule, or is refused with a reason. Integers in its params that
     are sizes are in those that the rule names; others are numbers of axes, counts,
-    exponents.
+    exponents. It names the one that is a function of the user, called on the host.
     """
 
     def __init__(self) -> None:
         self._rules: dict[str, JaxRule] = {}
         self._sizes: dict[str, frozenset[str]] = {}
+        self._called: dict[str, str] = {}
         self._refused: dict[str, str] = {}
 
     def define(
-        self, *names: str, sizes: Iterable[str] = ()
+        self, *names: str, sizes: Iterable[str] = (), called: str = ""
     ) -> Callable[[JaxRule], JaxRule]:
-        """Decorator: the rule of these names, and the params in which sizes stand."""
+        """Decorator: the rule of these names, and the params in which sizes stand.
+
+        The param that is `called` is a function of the user, or a text.
+        """
 
         def join(rule: JaxRule) -> JaxRule:
             for name in names:
                 self._require_new(name)
                 self._rules[name] = rule
                 self._sizes[name] = frozenset(sizes)
+                self._called[name] = called
             return rule
 
         return join
@@ -53,6 +58,10 @@ class RulesByName:
     def sizes_of(self, name: str) -> frozenset[str]:
         """The params in which sizes stand, of a name that has a rule."""
         return self._sizes[name]
+
+    def called_by(self, name: str) -> str:
+        """The param that is a function of the user, of a name that has a rule."""
+        return self._called[name]
 
     def has_rule(self, name: str) -> bool:
         """Whether a name has a rule, and is not refused."""

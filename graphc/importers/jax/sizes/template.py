@@ -4,7 +4,7 @@ Python code may need a size as a number: `np.arange(n)`, `math.sqrt(n)`, `int(n)
 the function is traced at several sizes. If these traces differ in integers and in
 numbers only, the integers that are sizes become formulas; numbers and arrays become
 inputs, of which each call has those of its own trace, which is tested for a fit. So do
-functions that are called on the host.
+functions that are called on the host, and texts that are printed there.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -17,11 +17,7 @@ import jax
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 
-from graphc.importers.jax.read.callbacks import (
-    OfEachTrace,
-    is_host_function,
-    whole_identity,
-)
+from graphc.importers.jax.read.callbacks import OfEachTrace, whole_identity
 from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -119,9 +115,13 @@ class JaxprParts:
         invars = [self._atom(atom) for atom in eqn.invars]
         params = eqn.params
         if PRIMITIVES.has_rule(name):  # else JAX runs it, as it is in another trace
-            sizes = PRIMITIVES.sizes_of(name)
-            items = sorted(params.items())
-            params = {k: self._param(v, holds_sizes=k in sizes) for k, v in items}
+            sizes, called = PRIMITIVES.sizes_of(name), PRIMITIVES.called_by(name)
+            params = {
+                k: self._placed(v, OfEachTrace.aval)
+                if k == called
+                else self._param(v, holds_sizes=k in sizes)
+                for k, v in sorted(params.items())
+            }
         outvars = [self._variable(v) for v in eqn.outvars]
         return eqn.replace(invars=invars, params=params, outvars=outvars)
 
@@ -135,8 +135,6 @@ class JaxprParts:
             return self._jaxpr(param)
         if isinstance(param, jax.core.ShapedArray) and holds_sizes:
             return self._aval(param)
-        if is_host_function(param):
-            return self._placed(param, OfEachTrace.aval)
         if isinstance(param, (tuple, list)):
             self.form.append((type(param).__name__, len(param)))
             items = [self._param(item, holds_sizes) for item in param]
@@ -180,7 +178,7 @@ class _Places:
 
 def _copied(number: ConcreteArray) -> object:
     literal: Any = Literal
-    if is_host_function(number):
+    if _is_of_user(number):
         return OfEachTrace()
     if isinstance(number, Literal):
         return literal(number.val, number.aval)
@@ -243,11 +241,16 @@ def _array(number: ConcreteArray) -> Any:
 def _differ(a: ConcreteArray, b: Any) -> bool:
     if a is b:
         return False
-    if is_host_function(a):
+    if _is_of_user(a):
         identity = whole_identity(a)
         return identity is None or identity != whole_identity(b)
     a, b = _array(a), _array(b)
     return a.shape != b.shape or a.tobytes() != b.tobytes()  # 0.0 is not -0.0
+
+
+def _is_of_user(number: object) -> bool:
+    """Whether it is a function that is called on the host, or a text printed there."""
+    return callable(number) or isinstance(number, str)
 
 
 def _vary(numbers: Sequence[ConcreteArray]) -> bool:

@@ -82,7 +82,8 @@ class Subject:
         """The graph of these inputs. Raises Unsupported where it cannot be had."""
         how = self.differentiated
         if how is None:
-            return imported(read, sizes, inputs, keeps_rules=self.keeps_rules)
+            keeps_rules = self.keeps_rules
+            return imported(read, sizes, inputs, keeps_rules=keeps_rules, may_act=True)
         source = imported(read, sizes, inputs, differentiates=True)
         primal = source.graph
         wrt = [inputs[i] for i in wrt_leaves(self.call, how)]

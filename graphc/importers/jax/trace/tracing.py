@@ -34,6 +34,7 @@ from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import ConcreteArray
 
@@ -179,6 +180,7 @@ class Imported:
     graph: Graph
     captured: tuple[Any, ...]
     foreign: tuple[str, ...]  # equations that JAX runs, and why
+    acts: bool = False  # beside computing, as where it prints
 
 
 def inputs_of(
@@ -198,14 +200,17 @@ def imported(
     most: int = MOST_CONSTANT,
     differentiates: bool = False,
     keeps_rules: bool = False,
+    may_act: bool = False,
 ) -> Imported:
     """The graph of a traced function of these inputs, JAX's symbols being `sizes`.
 
     Arrays from outside that have more than `most` elements become inputs. Where it
     `differentiates`, derivative rules of functions are kept; where it `keeps_rules`,
-    for JAX to see them. Raises Unsupported where the graph cannot be had.
+    for JAX to see them. Unless it `may_act`, it has no side effects; where it has some,
+    they belong to its last result. Raises Unsupported where the graph cannot be had.
     """
-    if function.inner.effects:
+    acts = bool(function.inner.effects)
+    if acts and (differentiates or keeps_rules or not may_act):
         raise Unsupported(f"it has side effects: {_listed(function.inner.effects)}")
     origin = Origin(function.jaxpr, tuple(sizes), function.again, function.sampled)
     jax_sizes = JaxSizes(sizes)
@@ -222,11 +227,14 @@ def imported(
             arrays.append(array if fixed else np.array(array))
         consts.append(value)
     outputs = reader.read(function.inner, consts, inputs)
+    if acts and outputs:
+        outputs = [*outputs[:-1], F._barrier(outputs[-1], reader.token)]
     all_inputs = (*inputs, *variables, *reader.fed.values())
     names = tuple(v.name for v in all_inputs)
     unnamed = ("",) * len(outputs)
     graph = Graph(all_inputs, tuple(outputs), names, unnamed)
-    return Imported(graph, tuple(arrays), tuple(dict.fromkeys(reader.foreign)))
+    foreign = tuple(dict.fromkeys(reader.foreign))
+    return Imported(graph, tuple(arrays), foreign, acts)
 
 
 def _listed(effects: Any) -> str:
