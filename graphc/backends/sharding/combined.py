@@ -60,7 +60,9 @@ def top_of_parts(jax: Any, x: Any, k: int, axis: int, name: str) -> tuple[Any, A
     return values, jax.numpy.take_along_axis(places, order, axis)
 
 
-def sorted_over_parts(jax: Any, keys: Sequence[Any], axis: int, name: str) -> list[Any]:
+def sorted_over_parts(
+    jax: Any, keys: Sequence[Any], axis: int, name: str
+) -> Sequence[Any]:
     """Printed into programs: parts of arrays sorted by all keys, the first one first.
 
     Two parts at a time exchange elements, of which one keeps the lower.
