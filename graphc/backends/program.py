@@ -23,7 +23,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
 from graphc.ops.common.conditions import tells
 from graphc.transform.planning.driver import Driver
-from graphc.transform.planning.plan import Check, Plan, PythonLoop
+from graphc.transform.planning.plan import Check, Plan
 
 _SAME_KEYS = {"random_key", "random_fold_in"}  # of one key there is one result
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
@@ -112,21 +112,14 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
             outputs.setdefault(plan.resolve(value), name)
     graphs = (graph,) if plan.called is graph else (graph, plan.called)
     cut = slice_bounds(graphs, checks, plan.resolve)
-    module = Module(Hints(nodes, outputs), _aliases(plan), cut)
+    plans = plan, *(loop.body for loop in plan.loops)
+    aliases = {v: of for one in plans for v, of in one.aliases.items()}
+    module = Module(Hints(nodes, outputs), aliases, cut)
     module.on_mesh = "on_mesh" if plan.mesh is not None else ""
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
             module.share_name(new, old)
     return module, [module.value_name(v) for v in graph.inputs]
-
-
-def _aliases(plan: Plan) -> dict[Value, Value]:
-    """The aliases of a plan, and of the plans of its host-driven loops."""
-    aliases = dict(plan.aliases)
-    for step in plan.steps:
-        if isinstance(step, PythonLoop):
-            aliases |= _aliases(step.body)
-    return aliases
 
 
 def entry(padded: bool) -> str:

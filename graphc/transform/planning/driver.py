@@ -7,7 +7,7 @@ integers by symbols. Where a step first needs an integer, a back end takes it of
 shape of an array that it has, or reads the number that it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +18,7 @@ from graphc.ops.effects.capacities import Capacities
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import of_integers, symbols_in
 from graphc.transform.planning.guesses import driven_steps
-from graphc.transform.planning.plan import Check, Plan, PlanStep, PythonLoop, Segment
+from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
 from graphc.transform.tied import capacities_of
 
 Symbols = tuple[Symbol, ...]
@@ -137,17 +137,9 @@ def is_direct(plan: Plan) -> bool:
 
 def _constants(plan: Plan) -> tuple[Value, ...]:
     operands = [v for segment in plan.segments for v in segment.inputs]
-    operands += [v for loop in _loops(plan) for v in loop.node.inputs]
+    operands += [v for loop in plan.loops for v in loop.node.inputs]
     values = dict.fromkeys(map(plan.resolve, [*operands, *plan.graph.outputs]))
     return tuple([v for v in values if v.node.primitive is CONSTANT])
-
-
-def _loops(plan: Plan) -> Iterator[PythonLoop]:
-    """The loops that the driver of a plan does, those within others included."""
-    for step in plan.steps:
-        if isinstance(step, PythonLoop):
-            yield step
-            yield from _loops(step.body)
 
 
 def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:

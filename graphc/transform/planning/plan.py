@@ -195,6 +195,15 @@ class Plan:
         return tuple(segments)
 
     @property
+    def loops(self) -> tuple[PythonLoop, ...]:
+        """The loops that run step by step, each before those in its steps."""
+        loops: list[PythonLoop] = []
+        for step in self.steps:
+            if isinstance(step, PythonLoop):
+                loops += [step, *step.body.loops]
+        return tuple(loops)
+
+    @property
     def glue(self) -> tuple[Glue, ...]:
         """The steps that the driver runs between segments."""
         return tuple(s for s in self.steps if not isinstance(s, Segment))
