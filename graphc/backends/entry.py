@@ -1,6 +1,6 @@
 """The entry of a padded program: true sizes in, capacities inside, true sizes out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -9,7 +9,13 @@ import numpy as np
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.placing import placer
-from graphc.backends.program import Outputs, checked_once, entry
+from graphc.backends.program import (
+    Outputs,
+    checked_once,
+    entry,
+    print_step,
+    print_steps,
+)
 from graphc.backends.sharding.across import (
     whole_across,
     with_padding_across,
@@ -34,10 +40,15 @@ from graphc.ops.effects.capacities import (
     tied_call,
     tied_places,
 )
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.planning.driver import (
+    ChooseCapacities,
+    CutResult,
+    Driver,
+    RequireSizes,
+    RunOnCapacities,
+)
 from graphc.transform.planning.plan import Plan
-from graphc.transform.policies import Pad
-from graphc.transform.tied import capacities_of
+from graphc.transform.sharding.layout import MeshLayout
 
 
 def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
@@ -105,161 +116,161 @@ def without_padding_jax(
     return on_device(found, array)
 
 
-class Entry:
-    """Prints the function `program` around that on capacities."""
+class Entry(PrintedBody):
+    """The function `program` around that on capacities, which runs in `xp`."""
 
-    def __init__(
-        self, module: Module, plan: Plan, padded: PaddedGraph, xp: str
-    ) -> None:
-        self._module = module
-        self._plan = plan
-        self._padded = padded
-        self._xp = xp
-        self._layout = plan.layout
-        self._body = PrintedBody(module, "np", reads=True)
+    def __init__(self, module: Module, xp: str, layout: MeshLayout | None) -> None:
+        super().__init__(module, "np", reads=True)
+        self.in_jax = xp != "np"
+        self.layout = layout
+        self.branches: list[RequireSizes] = []
+        self.results: list[str] = []  # of the function on capacities
+        mesh = None if layout is None else layout.mesh
+        self.processes = 0 if mesh is None else mesh.processes
 
-    def lines(self, names: list[str], outputs: Outputs) -> list[str]:
-        """The text; `names` are those of the arguments."""
-        original = self._padded.original
-        processes = self._agreement(names)
-        for value, name in zip(original.inputs, names, strict=True):
-            self._body.bind(value, name)
-        for guard, node in self._padded.guards_by(integers=True):
-            self._body.line(self._body.guard_text(guard, node))
-        arguments = self._arguments(names)
-        results = [self._module.names.unique("result") for _ in original.outputs]
-        counts = [self._module.size_name(s) for s in self._padded.counts]
-        target = tuple_text([*results, *counts])[1:-1]
-        call = self._call(arguments)
-        self._body.line(f"{target} = {call}" if target else call)
-        for symbol, name in zip(self._padded.counts, counts, strict=True):
-            self._body.line(f'{name} = integer("{label(symbol.name)}", {name})')
-            self._body.bind_size(symbol, name)
-        found = [
-            self._cut(value, axes, name)
-            for value, axes, name in zip(
-                original.outputs, self._padded.ragged, results, strict=True
-            )
-        ]
-        self._body.line(f"return {outputs.text(found)}")
-        head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
-        lines = processes + checked_once(original, names) + self._body.lines
-        if self._xp == "np":
-            head.insert(3, '@np.errstate(all="ignore")')
-        return head + indent(lines)
-
-    def _agreement(self, names: list[str]) -> list[str]:
-        """The lines by which several processes agree on a call, before all else."""
-        mesh = None if self._layout is None else self._layout.mesh
-        if mesh is None or not mesh.processes:
-            return []
-        arguments = ", ".join([f"{name!r}: {name}" for name in names])
-        agree = self._module.helper(agree_between)
-        how = f"ProgramError, {mesh.processes}, {mesh.wait:g}, PROGRAM"
-        return [f"{agree}(jax, {how}, {{{arguments}}})"]
-
-    @property
-    def _several(self) -> bool:
-        """Whether the mesh has devices of several processes."""
-        return self._layout is not None and bool(self._layout.mesh.processes)
-
-    def _call(self, arguments: list[str]) -> str:
-        """The call on capacities, which is told of guards of branches that fail."""
-        run, joined = entry(padded=True), ", ".join(arguments)
-        module, errors = self._module, "misfits"
-        if self._layout is not None:
-            on_mesh = f"{module.helper(run_on_mesh)}(jax, MESH, {run}"
-            if not self._padded.branch_guards:
-                return f"{on_mesh}, {joined})"
-            run = f"(lambda *args: {on_mesh}, *args))"
-        if not self._padded.branch_guards:
-            return f"{run}({joined})"
-        self._body.line(f"{errors} = {{}}")
-        for number, (guard, node) in enumerate(self._padded.branch_guards):
-            holds, message = self._body.guard_parts(guard, node)
-            if "//" in holds or "%" in holds:  # perhaps by zero
-                check = f"lambda: require({holds}, {message})"
-                arguments_text = f"{errors}, {number}, {check}"
-                self._body.line(f"{module.helper(add_error)}({arguments_text})")
-                continue
-            self._body.line(f"if not {holds}:")
-            error = f"{module.helper(guard_error)}({message})"
-            self._body.line(f"    {errors}[{number}] = {error}")
-        arguments_text = f"{run}, {tuple_text(arguments)}, {errors}, {self._xp != 'np'}"
-        with_them = f"{module.helper(with_misfits)}({arguments_text})"
-        return f"{with_them} if {errors} else {run}({joined})"
-
-    def _arguments(self, names: list[str]) -> list[str]:
-        """The padded arguments, then the true sizes."""
-        self._tied(self._padded.capacities)
-        for symbol, capacity in self._padded.capacities.items():
-            size = self._body.size(symbol)
-            policy = self._padded.policies[symbol]
-            assert isinstance(policy, Pad)
-            function, rest = capacity_call(policy.capacities)
-            call = ", ".join([size, *map(repr, rest)])
-            name = self._module.size_name(capacity)
-            if not self._body.knows(capacity):
-                self._body.line(f"{name} = {self._module.helper(function)}({call})")
-                self._body.bind_size(capacity, name)
-        given = zip(
-            self._padded.original.inputs, self._plan.graph.inputs, names, strict=False
-        )
-        arrays = [self._pad(old, new, name) for old, new, name in given]
-        return arrays + [self._body.size(s) for s in self._padded.lengths]
-
-    def _tied(self, capacities: Mapping[Symbol, Symbol]) -> None:
-        """The line that chooses the capacities of sizes that vary together, if any."""
-        all_capacities = capacities_of(self._padded.policies, capacities)
-        places = tied_places(all_capacities)
-        if not places:
-            return
-        tied = [list(capacities)[i] for i in places]
-        sizes = tuple_text([self._body.size(s) for s in tied])
-        choose, options = tied_call([all_capacities[i] for i in places])
-        call = ", ".join([sizes, *map(repr, options)])
-        names = [self._module.size_name(capacities[s]) for s in tied]
-        function = self._module.helper(choose)
-        self._body.line(f"{', '.join(names)} = {function}({call})")
-        for symbol, name in zip(tied, names, strict=True):
-            self._body.bind_size(capacities[symbol], name)
-
-    def _pad(self, old: Value, new: Value, name: str) -> str:
-        place = self._place(new)
-        if old is new and place:
-            helper = self._module.helper(
-                whole_across if self._several else whole_on_mesh
-            )
-            return f"{helper}(jax, {name}, {place})"
-        if old is new:
-            return name
-        sizes = self._body.code(new.type.shape)
-        if place:
-            helper = self._module.helper(
-                with_padding_across if self._several else with_padding_on_mesh
-            )
-            return f"{helper}(jax, {name}, {sizes}, {place})"
-        if self._xp == "np":
-            return f"{self._module.helper(with_padding)}({name}, {sizes})"
-        return f"{self._module.helper(with_padding_jax)}(jax, {name}, {sizes})"
-
-    def _place(self, value: Value) -> str:
+    def place(self, value: Value) -> str:
         """The sharding of an argument, where there is a mesh."""
-        if self._layout is None:
-            return ""
-        return sharding_text(self._layout.of(value) or ())
+        return "" if self.layout is None else sharding_text(self.layout.of(value) or ())
 
-    def _cut(self, value: Value, axes: frozenset[int], name: str) -> str:
-        if not axes:
-            return name
-        sizes = enumerate(value.type.shape)
-        shape = self._body.code(tuple([n if i in axes else None for i, n in sizes]))
-        if self._xp == "np":
-            return f"{self._module.helper(without_padding)}({name}, {shape})"
-        if self._layout is not None:
-            helper = self._module.helper(
-                without_padding_across if self._several else without_padding_on_mesh
-            )
-            return f"{helper}(jax, {name}, {shape}, on_mesh())"
-        helper, place = self._module.helper(without_padding_jax), placer(self._module)
-        return f"{helper}(jax, {place}, {name}, {shape})"
+
+def emit_entry(
+    module: Module, plan: Plan, driver: Driver, outputs: Outputs, xp: str
+) -> list[str]:
+    """The text of the driver around that on capacities."""
+    names = list(map(module.value_name, driver.graph.inputs))
+    body = Entry(module, xp, plan.layout)
+    processes = _agreement(body, names)
+    print_steps(body, driver, names)
+    pairs = zip(driver.results, body.results, strict=True)
+    results = [_cut(body, result, name) for result, name in pairs]
+    body.line(f"return {outputs.text(results)}")
+    head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
+    if not body.in_jax:
+        head.insert(3, '@np.errstate(all="ignore")')
+    return head + indent(processes + checked_once(driver.graph, names) + body.lines)
+
+
+@print_step.register
+def _(step: RequireSizes, body: Entry) -> None:
+    """Those of shapes alone are checked once per combination of shapes."""
+    if step.decided_by == "integers":
+        body.line(body.guard_text(step.guard, step.node))
+    elif step.decided_by == "branch":
+        body.branches.append(step)
+
+
+@print_step.register
+def _(step: ChooseCapacities, body: PrintedBody) -> None:
+    """The capacities of sizes that vary together are chosen first, in one line."""
+    tied = tied_places(step.capacities)
+    if tied:
+        sizes = tuple_text([body.size(step.sizes[i]) for i in tied])
+        choice = tied_call([step.capacities[i] for i in tied])
+        _choose(body, [step.symbols[i] for i in tied], sizes, choice)
+    triples = zip(step.sizes, step.symbols, step.capacities, strict=True)
+    for true_size, symbol, capacities in triples:
+        size = body.size(true_size)
+        if not body.knows(symbol):
+            _choose(body, [symbol], size, capacity_call(capacities))
+
+
+def _choose(
+    body: PrintedBody,
+    symbols: Sequence[Symbol],
+    sizes: str,
+    choice: tuple[Callable[..., object], tuple[object, ...]],
+) -> None:
+    """The line by which a function chooses capacities for sizes."""
+    function, options = choice
+    names = list(map(body.module.size_name, symbols))
+    call = ", ".join([sizes, *map(repr, options)])
+    body.line(f"{', '.join(names)} = {body.module.helper(function)}({call})")
+    for symbol, name in zip(symbols, names, strict=True):
+        body.bind_size(symbol, name)
+
+
+@print_step.register
+def _(step: RunOnCapacities, body: Entry) -> None:
+    module = body.module
+    pairs = zip(step.arguments, step.stored, strict=True)
+    stored = [_pad(body, old, new) for old, new in pairs]
+    arguments = [*stored, *map(body.size, step.lengths)]
+    split = len(step.driver.results) - len(step.counts)
+    body.results = [module.names.unique("result") for _ in range(split)]
+    counts = list(map(module.size_name, step.counts))
+    target = tuple_text([*body.results, *counts])[1:-1]
+    call = _call(body, arguments)
+    body.line(f"{target} = {call}" if target else call)
+    for symbol, name in zip(step.counts, counts, strict=True):
+        body.line(f'{name} = integer("{label(symbol.name)}", {name})')
+        body.bind_size(symbol, name)
+
+
+def _agreement(body: Entry, names: list[str]) -> list[str]:
+    """The lines by which several processes agree on a call, before all else."""
+    if body.layout is None or not body.processes:
+        return []
+    arguments = ", ".join([f"{name!r}: {name}" for name in names])
+    agree = body.module.helper(agree_between)
+    how = f"ProgramError, {body.processes}, {body.layout.mesh.wait:g}, PROGRAM"
+    return [f"{agree}(jax, {how}, {{{arguments}}})"]
+
+
+def _call(body: Entry, arguments: list[str]) -> str:
+    """The call on capacities, which is told of guards of branches that fail."""
+    run, joined = entry(padded=True), ", ".join(arguments)
+    module, errors = body.module, "misfits"
+    if body.layout is not None:
+        on_mesh = f"{module.helper(run_on_mesh)}(jax, MESH, {run}"
+        if not body.branches:
+            return f"{on_mesh}, {joined})"
+        run = f"(lambda *args: {on_mesh}, *args))"
+    if not body.branches:
+        return f"{run}({joined})"
+    body.line(f"{errors} = {{}}")
+    for number, step in enumerate(body.branches):
+        holds, message = body.guard_parts(step.guard, step.node)
+        if "//" in holds or "%" in holds:  # perhaps by zero
+            check = f"lambda: require({holds}, {message})"
+            arguments_text = f"{errors}, {number}, {check}"
+            body.line(f"{module.helper(add_error)}({arguments_text})")
+            continue
+        body.line(f"if not {holds}:")
+        error = f"{module.helper(guard_error)}({message})"
+        body.line(f"    {errors}[{number}] = {error}")
+    arguments_text = f"{run}, {tuple_text(arguments)}, {errors}, {body.in_jax}"
+    with_them = f"{module.helper(with_misfits)}({arguments_text})"
+    return f"{with_them} if {errors} else {run}({joined})"
+
+
+def _pad(body: Entry, old: Value, new: Value) -> str:
+    """An argument as it is stored."""
+    name, place, helper = body.value(old), body.place(new), body.module.helper
+    if old is new and not place:
+        return name
+    if old is new:
+        whole = whole_across if body.processes else whole_on_mesh
+        return f"{helper(whole)}(jax, {name}, {place})"
+    sizes = body.code(new.type.shape)
+    if place:
+        on_mesh = with_padding_across if body.processes else with_padding_on_mesh
+        return f"{helper(on_mesh)}(jax, {name}, {sizes}, {place})"
+    if body.in_jax:
+        return f"{helper(with_padding_jax)}(jax, {name}, {sizes})"
+    return f"{helper(with_padding)}({name}, {sizes})"
+
+
+def _cut(body: Entry, result: CutResult, name: str) -> str:
+    """A result at its true sizes."""
+    if not result.cut:
+        return name
+    sizes = enumerate(result.value.type.shape)
+    shape = body.code(tuple([n if i in result.cut else None for i, n in sizes]))
+    helper = body.module.helper
+    if not body.in_jax:
+        return f"{helper(without_padding)}({name}, {shape})"
+    if body.layout is not None:
+        on_mesh = without_padding_across if body.processes else without_padding_on_mesh
+        return f"{helper(on_mesh)}(jax, {name}, {shape}, on_mesh())"
+    place = placer(body.module)
+    return f"{helper(without_padding_jax)}(jax, {place}, {name}, {shape})"

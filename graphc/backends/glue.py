@@ -1,6 +1,5 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
-from graphc.backends.growing import call_growing, call_in_python, put_together
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.program import (
@@ -10,6 +9,8 @@ from graphc.backends.program import (
     needs_64_bits,
     print_check,
     print_return,
+    print_step,
+    print_steps,
     size_checks,
 )
 from graphc.backends.source import PrintedBody
@@ -19,17 +20,9 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.effects.guesses import guessing
-from graphc.transform.planning.guesses import GuessingSegment, driven_steps
-from graphc.transform.planning.plan import (
-    Check,
-    HostNode,
-    JoinedPieces,
-    Plan,
-    PlanStep,
-    PythonLoop,
-    Read,
-    Segment,
-)
+from graphc.transform.planning.driver import Driver
+from graphc.transform.planning.guesses import GuessingSegment
+from graphc.transform.planning.plan import Check, HostNode, Plan, Read, Segment
 
 
 def guesses_line(segment: GuessingSegment) -> str:
@@ -38,17 +31,14 @@ def guesses_line(segment: GuessingSegment) -> str:
 
 
 def emit_driver(
-    module: Module, plan: Plan, names: list[str], outputs: Outputs
+    module: Module, plan: Plan, driver: Driver, names: list[str], outputs: Outputs
 ) -> list[str]:
     """The function `program`, with the inputs as parameters.
 
     Arguments are checked once per combination of shapes and dtypes.
     """
     body = PrintedBody(module, "np", reads=True)
-    for value, name in zip(plan.graph.inputs, names, strict=True):
-        body.bind(value, name)
-    for step in driven_steps(plan):
-        _print_step(body, step)
+    print_steps(body, driver, names)
     print_return(body, plan, outputs)
     lines = size_checks(module, plan, names) + body.lines
     if needs_64_bits(module, plan):
@@ -61,65 +51,41 @@ def emit_driver(
     return head + indent(argument_check(plan, names) + lines)
 
 
-def _print_step(body: PrintedBody, step: PlanStep) -> None:
-    if isinstance(step, GuessingSegment):
-        _call_guessing(body, step)
-    elif isinstance(step, Segment) and step.rows is not None:
-        call_growing(body, step)
-    elif isinstance(step, Segment):
-        _call(body, step)
-    elif isinstance(step, Read):
-        body.size(step.value.symbol)
-    elif isinstance(step, Check):
-        _bring_to_host(body, [step.condition])
-        print_check(body, step, on_device=True)
-    elif isinstance(step, JoinedPieces):
-        put_together(body, step)
-    elif isinstance(step, PythonLoop):
-        _step_function(body.module, step)
-        call_in_python(body, step)
-    else:
-        _host_node(body, step)
+@print_step.register
+def _(step: Read, body: PrintedBody) -> None:
+    body.size(step.value.symbol)
 
 
-def _step_function(module: Module, loop: PythonLoop) -> None:
-    """Print the function of one step of a host-driven loop: a driver of its own."""
-    inner = loop.node.params["body"].content
-    if inner in module.functions:
-        return
-    name, plan = module.names.unique("step"), loop.body
-    module.functions[inner] = name, []
-    body = PrintedBody(module, "np", reads=True)
-    names = [module.value_name(v) for v in plan.graph.inputs]
-    sizes = [module.size_name(s) for s in loop.sizes]
-    for value, name_of_input in zip(plan.graph.inputs, names, strict=True):
-        body.bind(value, name_of_input)
-    for symbol, size in zip(loop.sizes, sizes, strict=True):
-        body.bind_size(symbol, size)
-    for step in plan.steps:
-        _print_step(body, step)
-    results = [body.value(plan.resolve(v)) for v in plan.graph.outputs]
-    body.line(f"return {tuple_text(results)}")
-    head = f"def {name}({', '.join([*names, *sizes])}):"
-    module.functions[inner] = name, [head, *indent(body.lines)]
+@print_step.register
+def _(step: Check, body: PrintedBody) -> None:
+    _bring_to_host(body, [step.condition])
+    print_check(body, step, on_device=True)
 
 
-def _call(body: PrintedBody, segment: Segment) -> None:
+@print_step.register
+def _(step: HostNode, body: PrintedBody) -> None:
+    _bring_to_host(body, list(step.node.inputs))
+    body.node(step.node)
+    body.on_host |= {v: body.value(v) for v in step.node.outputs}
+
+
+@print_step.register
+def _call(step: Segment, body: PrintedBody) -> None:
     """`a, b = segment_1(x, count_size)`."""
-    sizes = [body.size(s) for s in segment.statics]
-    more = ["*misfits"] if is_numbered(segment.nodes) else []
-    values = [body.value(v) for v in segment.inputs]
-    arguments = ", ".join([*values, *sizes, *more])
-    names = [body.module.value_name(v) for v in segment.outputs]
-    call = f"segment_{segment.index}({arguments})"
-    if reports_misfits(segment.nodes):
+    sizes = list(map(body.size, step.statics))
+    more = ["*misfits"] if is_numbered(step.nodes) else []
+    arguments = ", ".join([*map(body.value, step.inputs), *sizes, *more])
+    names = list(map(body.module.value_name, step.outputs))
+    call = f"segment_{step.index}({arguments})"
+    if reports_misfits(step.nodes):
         call = f"{body.module.helper(taken_fit)}({call})"
     body.line(f"{', '.join(names)} = {call}" if names else call)
-    for value, name in zip(segment.outputs, names, strict=True):
+    for value, name in zip(step.outputs, names, strict=True):
         body.bind(value, name)
 
 
-def _call_guessing(body: PrintedBody, segment: GuessingSegment) -> None:
+@print_step.register
+def _(step: GuessingSegment, body: PrintedBody) -> None:
     """The lines of the driver that run a segment until its capacities are enough.
 
         def attempt(guess):
@@ -132,37 +98,37 @@ def _call_guessing(body: PrintedBody, segment: GuessingSegment) -> None:
     """
     module = body.module
     attempt = module.names.unique("attempt")
-    guess_names = [module.names.unique("guess") for _ in segment.guesses]
-    arrays = [body.value(v) for v in segment.inputs]
-    others = [s for s in segment.statics if s not in segment.guesses]
-    sizes = [body.size(s) for s in others]
+    guess_names = [module.names.unique("guess") for _ in step.guesses]
+    arrays = list(map(body.value, step.inputs))
+    others = [s for s in step.statics if s not in step.guesses]
+    sizes = list(map(body.size, others))
     inner, reading = (PrintedBody(module, "np", reads=True) for _ in range(2))
-    for value, name in zip(segment.inputs, arrays, strict=True):
+    for value, name in zip(step.inputs, arrays, strict=True):
         inner.bind(value, name)
     for symbol, name in zip(
-        [*others, *segment.guesses], [*sizes, *guess_names], strict=True
+        [*others, *step.guesses], [*sizes, *guess_names], strict=True
     ):
         inner.bind_size(symbol, name)
-    _call(inner, segment)
-    results = [inner.value(v) for v in segment.outputs]
-    guesses = set(segment.guesses)
-    for value, name in zip(segment.outputs, results, strict=True):
+    _call(step, inner)
+    results = list(map(inner.value, step.outputs))
+    guesses = set(step.guesses)
+    for value, name in zip(step.outputs, results, strict=True):
         if guesses.isdisjoint(_sizes(value)):  # others are stored at a guess
             reading.bind(value, name)
-    for step in segment.followed_by:
-        _print_step(reading, step)
-    capacities = [reading.size(s) for s in segment.guesses]
+    for following in step.followed_by:
+        print_step(following, reading)
+    capacities = list(map(reading.size, step.guesses))
     returned = f"{tuple_text(capacities)}, {tuple_text(results)}"
     body.line(f"def {attempt}({', '.join(guess_names)}):")
     lines = [*inner.lines, *reading.lines, f"return {returned}"]
     body.lines += indent(lines)
-    rounding = ", ".join([_rounding(module, c) for c in segment.capacities])
-    known = f"GUESSES_{segment.index}, [{rounding}]"
+    rounding = ", ".join([_rounding(module, c) for c in step.capacities])
+    known = f"GUESSES_{step.index}, [{rounding}]"
     operands = f"[{', '.join(arrays)}], {tuple_text(sizes)}, {attempt}"
     body.line(f"{returned} = {module.helper(guessing)}({known}, {operands})")
-    for value, name in zip(segment.outputs, results, strict=True):
+    for value, name in zip(step.outputs, results, strict=True):
         body.bind(value, name)
-    for symbol, name in zip(segment.guesses, capacities, strict=True):
+    for symbol, name in zip(step.guesses, capacities, strict=True):
         body.bind_size(symbol, name)
 
 
@@ -176,12 +142,6 @@ def _rounding(module: Module, capacities: Capacities) -> str:
 def _sizes(value: Value) -> set[Symbol]:
     """The symbols of the sizes of a value."""
     return {s for n in value.type.shape if isinstance(n, Dim) for s in n.symbols}
-
-
-def _host_node(body: PrintedBody, step: HostNode) -> None:
-    _bring_to_host(body, list(step.node.inputs))
-    body.node(step.node)
-    body.on_host |= {v: body.value(v) for v in step.node.outputs}
 
 
 def _bring_to_host(body: PrintedBody, values: list[Value]) -> None:

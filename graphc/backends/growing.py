@@ -11,16 +11,22 @@
 
 from functools import partial
 
-from graphc.backends.layout import indent
+from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.placing import placed, placer
-from graphc.backends.program import draws_alike
+from graphc.backends.program import draws_alike, print_step, print_steps
 from graphc.backends.source import PrintedBody, print_body
 from graphc.control.print_loops import growing
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import EMISSION, Printing
-from graphc.transform.planning.plan import HostNode, PythonLoop, Segment
+from graphc.transform.planning.driver import driver_of
+from graphc.transform.planning.plan import (
+    JoinedPieces,
+    LoopInPieces,
+    PythonLoop,
+    Segment,
+)
 
 
 def growing_segment(module: Module, segment: Segment) -> list[str]:
@@ -55,16 +61,17 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     ]
 
 
-def call_growing(body: PrintedBody, segment: Segment) -> None:
+@print_step.register
+def _(step: LoopInPieces, body: PrintedBody) -> None:
     """The line of the driver that runs the loop to its end."""
-    (node,) = segment.nodes
-    sizes = ", ".join(map(body.size, segment.statics[:-1]))
+    (node,) = step.nodes
+    sizes = ", ".join(map(body.size, step.statics[:-1]))
     carries = node.params["carries"]
     arguments = [_argument(body, v) for v in node.inputs[:-1]]
     first = ", ".join(arguments[:carries])
     captures = ", ".join(arguments[carries:])
     names = [body.module.value_name(v) for v in node.outputs]
-    function, k = body.module.helper(growing), segment.index
+    function, k = body.module.helper(growing), step.index
     arguments_text = f"[{first}], [{captures}], [{sizes}]"
     call = f"{function}(integer, segment_{k}, ROWS_{k}, {arguments_text})"
     body.line(f"{', '.join(names)} = {call}")
@@ -72,9 +79,11 @@ def call_growing(body: PrintedBody, segment: Segment) -> None:
         body.bind(value, name)
 
 
-def call_in_python(body: PrintedBody, loop: PythonLoop) -> None:
+@print_step.register
+def _(step: PythonLoop, body: PrintedBody) -> None:
     """The line of the driver that does a loop step by step, as in NumPy programs."""
-    node, module = loop.node, body.module
+    node, module = step.node, body.module
+    _step_function(module, step)
     arguments = [_argument(body, v) for v in node.inputs]
     rows = node.params["carries"], node.params["carries"] + node.params["sequences"]
     arguments[slice(*rows)] = [f"np.asarray({x})" for x in arguments[slice(*rows)]]
@@ -92,6 +101,23 @@ def call_in_python(body: PrintedBody, loop: PythonLoop) -> None:
         body.bind(value, name)
 
 
+def _step_function(module: Module, loop: PythonLoop) -> None:
+    """Print the function of one step of a host-driven loop: a driver of its own."""
+    inner, driver = loop.node.params["body"].content, driver_of(loop.body)
+    if inner in module.functions:
+        return
+    name = module.names.unique("step")
+    module.functions[inner] = name, []
+    names = list(map(module.value_name, driver.graph.inputs))
+    sizes = list(map(module.size_name, loop.sizes))
+    body = PrintedBody(module, "np", reads=True)
+    print_steps(body, driver, names, zip(loop.sizes, sizes, strict=True))
+    results = [body.value(driver.resolve(r.value)) for r in driver.results]
+    body.line(f"return {tuple_text(results)}")
+    head = f"def {name}({', '.join([*names, *sizes])}):"
+    module.functions[inner] = name, [head, *indent(body.lines)]
+
+
 def _argument(body: PrintedBody, value: Value) -> str:
     """A value as it will come back from the loop: a number has its dtype."""
     text = body.value(body.module.resolve(value))
@@ -100,12 +126,14 @@ def _argument(body: PrintedBody, value: Value) -> str:
     return text
 
 
-def put_together(body: PrintedBody, step: HostNode) -> None:
+@print_step.register
+def _(step: JoinedPieces, body: PrintedBody) -> None:
     """Print the output of the loop as an array of JAX, from the driver's pieces."""
-    body.node(step.node)
-    (value,) = step.node.outputs
+    node = step.node
+    body.node(node)
+    (value,) = node.outputs
     name = body.value(value)
-    if not step.node.params["joined"]:
+    if not node.params["joined"]:
         body.line(f"{name} = {placed(body.module, name, value.dtype.name)}")
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import cast
 
-from graphc.backends.entry import Entry
+from graphc.backends.entry import emit_entry
 from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
 from graphc.backends.layout import indent
@@ -38,8 +38,8 @@ from graphc.control.switch import reports_misfits
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.sizes.dims import Dim
 from graphc.transform.planning.donated import given_up
+from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.printed_sizes import printed
@@ -53,8 +53,8 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     If the plan is one segment alone, `program` is that jitted function itself.
     """
     module, names = new_module(plan)
-    direct = is_direct(plan)
-    inner = flat(plan, outputs)
+    driver, inner = driver_of(plan), flat(plan, outputs)
+    direct = driver.inner.direct
     layout = plan.layout
     functions = []
     if layout is not None:
@@ -70,12 +70,12 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
     if direct:
         functions.append(_direct(module, plan, names))
     else:
-        functions.append(emit_driver(module, plan, names, inner))
+        functions.append(emit_driver(module, plan, driver.inner, names, inner))
     wide = needs_64_bits(module, plan, plan.graph.inputs if direct else ())
     checked = checked_sizes(module, plan)
     names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
-        functions.append(Entry(module, plan, plan.padded, "jnp").lines(names, outputs))
+        functions.append(emit_entry(module, plan, driver, outputs, "jnp"))
     if plan.mesh is not None and plan.mesh.processes:
         functions.insert(0, [f"PROGRAM = {digest(functions)!r}"])
     functions.append(COMPILING)
@@ -91,20 +91,6 @@ COMPILING = [
     "def compiling(segment, **sizes):",
     '    """Called when a segment is compiled for new sizes; does nothing."""',
 ]
-
-
-def is_direct(plan: Plan) -> bool:
-    """Whether the program is one jitted function of exactly the inputs.
-
-    JAX compiles it for all shapes of these: an array that it does not use is left out.
-    """
-    if len(plan.steps) != 1 or not isinstance(plan.steps[0], Segment):
-        return False
-    used = set(plan.steps[0].inputs)
-    unused = [v for v in plan.graph.inputs if v not in used]
-    if any(isinstance(n, Dim) for v in unused for n in v.type.shape):
-        return False
-    return not plan.steps[0].statics
 
 
 def _direct(module: Module, plan: Plan, names: list[str]) -> list[str]:

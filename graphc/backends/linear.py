@@ -1,7 +1,7 @@
 """A graph as one straight function: the NumPy program, and un-jitted JAX."""
 
 from graphc.analysis.aliasing import copied_outputs
-from graphc.backends.entry import Entry
+from graphc.backends.entry import emit_entry
 from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent
 from graphc.backends.prelude import checked
@@ -27,6 +27,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import ancestors, in_program_order, operands
 from graphc.ir.types import BFLOAT16
+from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.plan import Check, HostNode, Plan
 
 NEEDS_X64 = "the program has 64-bit arrays: call it under jax.enable_x64(True)"
@@ -57,7 +58,7 @@ def emit_numpy(plan: Plan, outputs: Outputs) -> Source:
     functions = [head + indent(body.lines)]
     names = names[: len(plan.called.inputs)]
     if plan.padded is not None:
-        functions.append(Entry(module, plan, plan.padded, "np").lines(names, outputs))
+        functions.append(emit_entry(module, plan, driver_of(plan), outputs, "np"))
     imports = ["import numpy as np"]
     text = assemble(module, plan, names, title(plan, "NumPy"), imports, functions)
     return module_source(module, text)

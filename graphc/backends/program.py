@@ -1,8 +1,9 @@
 """Emitted programs, and the parts that all backends print alike."""
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
 from graphc.ops.common.conditions import tells
-from graphc.transform.planning.plan import Check, Plan, PythonLoop
+from graphc.transform.planning.driver import Driver
+from graphc.transform.planning.plan import Check, Plan
 
 _SAME_KEYS = {"random_key", "random_fold_in"}  # of one key there is one result
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
@@ -110,21 +112,14 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
             outputs.setdefault(plan.resolve(value), name)
     graphs = (graph,) if plan.called is graph else (graph, plan.called)
     cut = slice_bounds(graphs, checks, plan.resolve)
-    module = Module(Hints(nodes, outputs), _aliases(plan), cut)
+    plans = plan, *(loop.body for loop in plan.loops)
+    aliases = {v: of for one in plans for v, of in one.aliases.items()}
+    module = Module(Hints(nodes, outputs), aliases, cut)
     module.on_mesh = "on_mesh" if plan.mesh is not None else ""
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
             module.share_name(new, old)
     return module, [module.value_name(v) for v in graph.inputs]
-
-
-def _aliases(plan: Plan) -> dict[Value, Value]:
-    """The aliases of a plan, and of the plans of its host-driven loops."""
-    aliases = dict(plan.aliases)
-    for step in plan.steps:
-        if isinstance(step, PythonLoop):
-            aliases |= _aliases(step.body)
-    return aliases
 
 
 def entry(padded: bool) -> str:
@@ -215,6 +210,27 @@ def checked_once(graph: Graph, names: list[str]) -> list[str]:
     ]
 
 
+def print_steps(
+    body: PrintedBody,
+    driver: Driver,
+    names: Sequence[str],
+    sizes: Iterable[tuple[Symbol, str]] = (),
+) -> None:
+    """Print the steps of a driver, whose inputs have names in `body`, and `sizes`."""
+    for value, name in zip(driver.graph.inputs, names, strict=True):
+        body.bind(value, name)
+    for symbol, size in sizes:
+        body.bind_size(symbol, size)
+    for step in driver.steps:
+        print_step(step, body)
+
+
+@singledispatch
+def print_step(step: object, body: PrintedBody) -> None:
+    """Print a step of a driver: lines of `body`, with what they make bound there."""
+    raise TypeError(f"no text is known for a {type(step).__name__}")
+
+
 def print_check(body: PrintedBody, check: Check, on_device: bool = False) -> None:
     """The test of a condition on the host.
 
@@ -233,9 +249,7 @@ def print_check(body: PrintedBody, check: Check, on_device: bool = False) -> Non
 
 def _telling(check: Check, condition: str) -> str:
     """The message of a check with the numbers that its condition tells."""
-    count = check.condition.type.shape[0]
-    assert isinstance(count, int)
-    first, *others = check.message.rsplit("{}", count - 1)
+    first, *others = check.texts
     pieces = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
     return f'"".join([{", ".join([repr(first), *pieces])}])'
 

@@ -341,12 +341,10 @@ class PrintedBody:
     def guard_parts(self, guard: Guard, node: Node) -> tuple[str, str]:
         """The relation of a guard, and the other arguments of `require`."""
         left, right = self.code(guard.left), self.code(guard.right)
-        shown = f"{guard.left} {guard.relation} {guard.right}"
-        message = f"{node.asking}: {guard.reason}: needs {shown}"
         numbers = ", ".join(n for n in (left, right) if not n.lstrip("-").isdigit())
         kind = "" if guard.kind == "shape" else f", kind={guard.kind!r}"
-        arguments_text = f"{message!r}, {str(node.place)!r}, {numbers}{kind}"
-        return f"{left} {guard.relation} {right}", arguments_text
+        texts = f"{node.message_of(guard)!r}, {str(node.place)!r}"
+        return f"{left} {guard.relation} {right}", f"{texts}, {numbers}{kind}"
 
 
 def _refused(node: Node, backend: str) -> GraphError:

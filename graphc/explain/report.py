@@ -132,8 +132,7 @@ def _guards(segments: Iterable[Segment]) -> list[str]:
             first_needs.setdefault(guard, node)
     lines = []
     for guard, node in first_needs.items():
-        relation = f"{guard.left} {guard.relation} {guard.right}"
-        lines.append(f"  guard {relation}: {guard.reason}")
+        lines.append(f"  guard {guard}: {guard.reason}")
         lines.append(f"    asked for by {node.reported} at {_at(node.place)}")
         lines.append(f"    to remove it: {_guard_remedy(guard)}")
     return lines

@@ -131,7 +131,7 @@ class Steps:
                 self._tables.size(guard.left),
                 guard.relation,
                 self._tables.size(guard.right),
-                f"{guard.left} {guard.relation} {guard.right}",
+                str(guard),
                 guard.reason,
                 node.reported,
                 self._tables.line(node.place),

@@ -69,6 +69,9 @@ class Guard:
     kind: ErrorKind = "shape"
     memory: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.left} {self.relation} {self.right}"
+
 
 class Node:
     """One application of a primitive to values.
@@ -114,6 +117,10 @@ class Node:
         if asking is not None:
             return str(asking.content)
         return op_as_written(self.place.called, self.primitive.name)
+
+    def message_of(self, guard: Guard) -> str:
+        """The message of an error where a guard of this node does not hold."""
+        return f"{self.asking}: {guard.reason}: needs {guard}"
 
     @property
     def reported(self) -> str:

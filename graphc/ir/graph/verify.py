@@ -138,5 +138,5 @@ def _listed(types: Iterable[TensorType]) -> str:
 
 
 def _guards(guards: Iterable[Guard]) -> str:
-    shown = [f"{g.left} {g.relation} {g.right} ({g.reason})" for g in guards]
+    shown = [f"{g} ({g.reason})" for g in guards]
     return "; ".join(shown) or "none"

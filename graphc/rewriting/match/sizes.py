@@ -142,14 +142,8 @@ def tested(value: Value, nodes: list[Node]) -> Value:
         for guard in _guards(node):
             test = F.equal if guard.relation == "==" else F.less_equal
             condition = test(size_value(guard.left), size_value(guard.right))
-            message = _message(node, guard)
-            value = asserted(value, condition, message, guard.kind)
+            value = asserted(value, condition, node.message_of(guard), guard.kind)
     return value
-
-
-def _message(node: Node, guard: Guard) -> str:
-    relation = f"{guard.left} {guard.relation} {guard.right}"
-    return f"{node.asking}: {guard.reason}: needs {relation}"
 
 
 def _divisor(node: Node) -> Size:

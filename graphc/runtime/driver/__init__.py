@@ -2,5 +2,5 @@
 
 In: the text of a program and the plan behind it.
 Out: a function to call, its compilations in the log, errors on the user's line.
-Begin at `programs`, then `recorded`, the same driver as steps of a model file.
+Begin at `programs`, then `failure` and `log`.
 """

@@ -22,7 +22,7 @@ from graphc.ops.effects.capacities import rounded_up
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program, ProgramCallError
-from graphc.runtime.driver.listed_steps import Driver, constants_of, last_run
+from graphc.runtime.save.file_steps import FileDriver
 from graphc.transform.planning.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
@@ -41,12 +41,12 @@ class Stages(ABC):
     """
 
     def __init__(
-        self, jax: Any, plan: Plan, driver: Driver, module: object, target: Target
+        self, jax: Any, plan: Plan, driver: FileDriver, module: object, target: Target
     ) -> None:
         self.jax = jax
         self.plan = plan
         self.driver = driver
-        self.constants: list[NDArray] = []
+        self.constants = driver.constants
         self.wide = True
         self.rows: list[set[Row]] = [set() for _ in driver.policies]
         self._module, self._target = module, target
@@ -144,12 +144,10 @@ class AbstractCall:
     def take(self) -> None:
         """Take the steps of the driver up to the last program."""
         driver, arrays = self._stages.driver, self._stages.constants
-        last = last_run(driver.steps)
-        steps = list(map(_as_step, driver.steps))
         constants = [self._struct(a.shape, a.dtype) for a in arrays]
         try:
             walk = Walk([*self.arguments, *constants], self)
-            for step in steps[: last + 1]:
+            for step in driver.steps[: driver.running]:
                 if step.word == "read":
                     self._names[len(walk)] = step.parts[1]
                 walk.take(step)
@@ -254,16 +252,6 @@ class AbstractCall:
         return list(map(self._recorded, structs, self._stages.computed(stage, known)))
 
 
-def _as_step(listed: Sequence[Any]) -> Step:
-    """A step as the recorder lists it."""
-    word, *parts = listed
-    if word == "loop":
-        *first, steps, results = parts[0]
-        body = tuple(map(_as_step, steps)), tuple(results)
-        return Step(word, (Loop._make([*first, *body]),))
-    return Step(word, tuple(parts))
-
-
 def _alone(node: Node) -> object:
     """A node that runs on the host as a jitted function of what is no literal."""
     taken = [
@@ -277,9 +265,3 @@ def _alone(node: Node) -> object:
     flat = Outputs("tuple", (), (Outputs("single"),) * len(outputs))
     source = emit_jax(plan, flat)
     return Program(source.text, NAME, source.foreigns).load().segment_0
-
-
-def arrays_of(plan: Plan) -> list[NDArray]:
-    """The constants of a plan, in the order in which its driver takes them."""
-    literals = map(literal_of, constants_of(plan))
-    return [array for array in literals if array is not None]

@@ -19,12 +19,13 @@ from graphc.ir.types import NDArray, is_inexact
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.misfits import has_flags
-from graphc.runtime.driver.recorded import recorded
-from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
+from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages
+from graphc.runtime.save.file_steps import file_steps
+from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
-from graphc_serving.steps import Row
+from graphc_serving.steps import Row, Step
 
 PLATFORMS = "cpu", "cuda", "rocm", "tpu"
 NAME = "<graphc exported program>"
@@ -60,11 +61,11 @@ class Exporter(Stages):
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
         source = emit_jax(divided, flat)
         module = Program(source.text, NAME, source.foreigns).load()
-        called = len(plan.called.inputs)
-        driver = recorded(divided, plan.padded, source.checked, called)
+        around = driver_of(replace(divided, padded=plan.padded))
+        driver = file_steps(around, source.checked)
         super().__init__(jax, plan, driver, module, target)
         self.platforms = platforms
-        self.constants = [*lift.arrays, *arrays_of(divided)]
+        self.constants = [*lift.arrays, *driver.constants]
         self.wide = not source.alone or source.wide
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
@@ -96,17 +97,18 @@ class Exporter(Stages):
     def steps(self) -> list[list[object]]:
         """The steps of the driver, with the rows of capacities that were met."""
         tables = [list(map(list, sorted(rows, key=_elements))) for rows in self.rows]
-        return [_with_rows(step, tables) for step in self.driver.steps]
+        return [_listed(step, tables) for step in self.driver.steps]
 
 
-def _with_rows(step: list[Any], tables: Sequence[object]) -> list[object]:
+def _listed(step: Step, tables: Sequence[object]) -> list[object]:
     """A step, with rows of capacities in place of the number of policies."""
-    if step[0] == "capacities":
-        return [*step[:3], tables[step[3]]]
-    if step[0] != "loop":
-        return step
-    *first, steps, results = step[1]
-    return ["loop", [*first, [_with_rows(s, tables) for s in steps], results]]
+    word, parts = step
+    if word == "capacities":
+        return [word, *parts[:2], tables[parts[2]]]
+    if word != "loop":
+        return [word, *parts]
+    loop = parts[0]
+    return [word, loop._replace(body=[_listed(s, tables) for s in loop.body])]
 
 
 def _elements(row: Row) -> tuple[int, Row]:

@@ -13,18 +13,17 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from graphc.backends.jax import is_direct
 from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.guesses import guess_ahead
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver.devices import Target
-from graphc.runtime.driver.listed_steps import Driver
 from graphc.runtime.driver.meshes import jax_sharding
 from graphc.runtime.driver.misfits import has_flags
-from graphc.runtime.driver.recorded import recorded
-from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages, arrays_of
+from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages
+from graphc.runtime.save.file_steps import FileDriver, file_steps
+from graphc.transform.planning.driver import driver_of, is_direct
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Check, Plan
@@ -53,9 +52,8 @@ class Lowering(Stages):
         op: str,
     ) -> None:
         """Arguments of rank 0 are numbers of Python, where `kinds` has their kind."""
-        super().__init__(jax, plan, driver_of(plan, op), module, target)
+        super().__init__(jax, plan, unchecked(plan, op), module, target)
         self.wide = wide
-        self.constants = arrays_of(plan)
         self.lowered: dict[StageKey, Any] = {}
         self.unknown: dict[str, None] = {}  # sizes that the rest depends on
         inputs = plan.graph.inputs
@@ -169,15 +167,14 @@ def executables_of(
         return list(pool.map(compile, lowered))
 
 
-def driver_of(plan: Plan, op: str) -> Driver:
+def unchecked(plan: Plan, op: str) -> FileDriver:
     """The driver of a plan as steps, of which all checks are taken to hold.
 
     Raises GraphError where it does more.
     """
     steps = tuple([s for s in plan.steps if not isinstance(s, Check)])
-    unchecked = replace(plan, steps=steps)
     try:
-        return recorded(unchecked, plan.padded, (), len(plan.called.inputs))
+        return file_steps(driver_of(replace(plan, steps=steps)), ())
     except GraphError as error:
         first = shortened(str(error).splitlines()[0])
         raise graph_error(

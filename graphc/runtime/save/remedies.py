@@ -7,7 +7,7 @@ from graphc.errors import GraphError
 from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.stance import Refused, Remedy
-from graphc.runtime.save.lowering import driver_of
+from graphc.runtime.save.lowering import unchecked
 from graphc.transform.planning.forecast import asked
 from graphc.transform.planning.plan import Plan
 
@@ -38,7 +38,7 @@ def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Reme
     if refused.segment is None or any(s.name not in known for s in asked(plan.called)):
         return Remedy(dict(known), {}, "")
     try:
-        reads = driver_of(plan, "compile").reads
+        reads = unchecked(plan, "compile").reads
     except GraphError:
         return Remedy(dict(known), {}, "")
     read: dict[str, int] = {}

@@ -360,8 +360,7 @@ class _PaddingPass:
             left, right = map(self._sizes.exact, (guard.left, guard.right))
             holds = F.equal if guard.relation == "==" else F.less_equal
             condition = holds(F.size_value(left), F.size_value(right))
-            shown = f"{guard.left} {guard.relation} {guard.right}"
-            message = f"{node.asking}: {guard.reason}: needs {shown}"
+            message = node.message_of(guard)
             value = F._assert(checked.value, condition, message, guard.kind)
             checked = replace(checked, value=value)
         return checked
@@ -430,8 +429,7 @@ class _PaddingPass:
                 ):
                     continue
                 if not symbols.isdisjoint(self._sizes.storage_symbols):
-                    shown = f"{guard.left} {guard.relation} {guard.right}"
-                    raise NotPadded(f"{shown} would not hold for all sizes")
+                    raise NotPadded(f"{guard} would not hold for all sizes")
             stack += [v.node for v in operands(node)]
         self._trusted |= seen
 

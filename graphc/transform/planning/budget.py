@@ -27,7 +27,7 @@ from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.padding.pad import Cut, PaddedGraph
 from graphc.transform.padding.storage import symbols_in
-from graphc.transform.planning.plan import Plan, PythonLoop, Read, Segment, asked_by
+from graphc.transform.planning.plan import Plan, Read, Segment, asked_by
 from graphc.transform.policies import (
     Bound,
     Pad,
@@ -249,7 +249,7 @@ def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Sy
     if plan.padded is None:
         return {}
     stored = plan.padded.stored_as
-    loops = _python_loops(plan)
+    loops = plan.loops
     for _, sizes in within_sized([loop.node for loop in loops]):
         for inner, outer in sizes.items():
             symbols = symbols_in(outer)
@@ -262,15 +262,6 @@ def _stored_as(plan: Plan, policies: Mapping[Symbol, Policy]) -> dict[Symbol, Sy
             if symbol not in stored and symbol.name in named:
                 stored[symbol] = named[symbol.name]
     return stored
-
-
-def _python_loops(plan: Plan) -> list[PythonLoop]:
-    """The loops that run step by step, each before those in its steps."""
-    loops: list[PythonLoop] = []
-    for step in plan.steps:
-        if isinstance(step, PythonLoop):
-            loops += [step, *_python_loops(step.body)]
-    return loops
 
 
 def _rows(plan: Plan, budget: Budget) -> dict[Symbol, int]:

@@ -99,7 +99,7 @@ def _tells_capacity(step: PlanStep) -> bool:
 
 def _is_plain(step: PlanStep) -> bool:
     """Whether a step is a segment that may be run again, and tells of no faults."""
-    if type(step) is not Segment or step.rows is not None:
+    if type(step) is not Segment:
         return False
     nodes = [*step.nodes, *(node for node, _ in within_sized(step.nodes))]
     calls = any(node.primitive in CALLS for node in nodes)

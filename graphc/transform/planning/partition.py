@@ -7,7 +7,6 @@ and never cut. A level is then split and merged by the sizes that vary (`groupin
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP
@@ -35,6 +34,7 @@ from graphc.transform.planning.placement import postpone
 from graphc.transform.planning.plan import (
     HostNode,
     JoinedPieces,
+    LoopInPieces,
     Plan,
     PlanStep,
     PythonLoop,
@@ -243,7 +243,7 @@ def _members(piece: Part | Node, facts: NodeFacts) -> list[Node]:
     return [n for n in nodes if n is piece or n.primitive.inline]
 
 
-def _loop(index: int, node: Node, facts: NodeFacts) -> Segment:
+def _loop(index: int, node: Node, facts: NodeFacts) -> LoopInPieces:
     """The segment of a capacity-doubling loop."""
     part = Part(0, varying(node), [node])
     plain = _segment(index, [node], part, facts, set())
@@ -253,9 +253,8 @@ def _loop(index: int, node: Node, facts: NodeFacts) -> Segment:
     if part.keys - {rows}:
         others = ", ".join(sorted(map(shown_name, part.keys - {rows})))
         reason += f", and each value of {others}"
-    return replace(
-        plain, statics=statics, outputs=node.outputs, rows=rows, reason=reason
-    )
+    fields = {"statics": statics, "outputs": node.outputs, "rows": rows}
+    return LoopInPieces(**{**vars(plain), **fields, "reason": reason})
 
 
 def _numpy_step(node: Node) -> HostNode:

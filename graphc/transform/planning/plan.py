@@ -12,6 +12,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import CAPACITY
+from graphc.ops.common.conditions import tells
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.planning.forecast import (
     Forecast,
@@ -31,9 +32,8 @@ class Segment:
 
     It is compiled anew for each value of its `keys`; those in `statics` are passed
     as static arguments, the others follow from the shapes of `inputs`. `derived` are
-    sizes that follow from keys by arithmetic on the host, done when it is traced. A
-    capacity-doubling loop is its own segment, called until it ends; `rows` counts its
-    slices.
+    sizes that follow from keys by arithmetic on the host, done when it is traced.
+    `rows` counts the slices of a capacity-doubling loop.
     """
 
     index: int
@@ -45,6 +45,10 @@ class Segment:
     reason: str
     rows: Symbol | None = None
     derived: tuple[Symbol, ...] = ()
+
+
+class LoopInPieces(Segment):
+    """A capacity-doubling loop, which is called until it ends."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,15 @@ class Check:
     place: SourceLocation
     reason: str = "a check asked for by the graph"
     remedy: str = "remove the check"
+
+    @property
+    def texts(self) -> list[str]:
+        """The message in parts, between which the numbers of the condition stand."""
+        if not tells(self.condition.type):
+            return [self.message]
+        (count,) = self.condition.type.shape
+        assert isinstance(count, int)
+        return self.message.rsplit("{}", count - 1)
 
 
 def needs_device(step: "Glue") -> bool:
@@ -180,6 +193,15 @@ class Plan:
             elif isinstance(step, Segment):
                 segments.append(step)
         return tuple(segments)
+
+    @property
+    def loops(self) -> tuple[PythonLoop, ...]:
+        """The loops that run step by step, each before those in its steps."""
+        loops: list[PythonLoop] = []
+        for step in self.steps:
+            if isinstance(step, PythonLoop):
+                loops += [step, *step.body.loops]
+        return tuple(loops)
 
     @property
     def glue(self) -> tuple[Glue, ...]:

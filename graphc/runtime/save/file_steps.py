@@ -1,0 +1,475 @@
+"""The driver of a plan as steps of a model file: see `graphc_serving.steps`."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+from itertools import chain, count
+from typing import NamedTuple, NoReturn
+
+from graphc.backends.sizes import line_of
+from graphc.backends.slice_bounds import slice_bounds
+from graphc.control.scan import GROWING
+from graphc.errors import GraphError, SourceLocation, graph_error, shortened
+from graphc.ir.graph.build import (
+    INPUT,
+    SIZE_OP,
+    as_size,
+    is_body_input,
+    literal_of,
+)
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import EMISSION
+from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
+from graphc.ir.types import NDArray
+from graphc.ops.effects.capacities import BUCKET, Capacities
+from graphc.ops.elementwise.declare import CONVERT
+from graphc.transform.planning.driver import (
+    ChooseCapacities,
+    CutResult,
+    Driver,
+    RequireSizes,
+    RunOnCapacities,
+    driver_of,
+)
+from graphc.transform.planning.forecast import asked
+from graphc.transform.planning.guesses import GuessingSegment
+from graphc.transform.planning.plan import (
+    Check,
+    HostNode,
+    JoinedPieces,
+    LoopInPieces,
+    PythonLoop,
+    Read,
+    Segment,
+)
+from graphc.transform.printed_sizes import printed
+from graphc_serving.loops import Loop
+from graphc_serving.steps import Formula, Step
+
+RUN = "run", "grow", "loop"  # steps that run programs
+LONGEST = 60  # characters of a name in a message
+
+
+class FileDriver(NamedTuple):
+    """Steps, the numbers of the results, and what the steps do not say themselves.
+
+    A capacity step holds the number of its `policies` in place of rows. `segments` are
+    those that stages run, or nodes that the driver computes on the host. The first
+    `running` steps run them all, if the sizes are known that they read: `reads` are
+    those that depend on data. `constants` come after the inputs.
+    """
+
+    steps: list[Step]
+    results: list[int]
+    policies: list[Sequence[Capacities]]
+    segments: list[int | Node]
+    running: int
+    reads: Sequence[str]
+    constants: list[NDArray]
+
+
+def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
+    """A driver as steps; inputs at the positions `checked` are in range as sizes.
+
+    The last inputs of its graph may be constants. Raises GraphError where the driver
+    does more than steps can say.
+    """
+    stages = _Stages({s: s.name for s in asked(driver.graph)}, driver.originals)
+    writer = StepWriter(driver, stages)
+    if not driver.direct:
+        writer.agree()
+    results = writer.run(driver, checked)
+    constants = [a for a in map(literal_of, driver.constants) if a is not None]
+    shared = stages.policies, stages.segments, writer.running, stages.reads
+    return FileDriver(writer.steps, results, *shared, constants)
+
+
+@dataclass
+class _Stages:
+    """The parts that drivers within each other share: names, programs, reads."""
+
+    names: dict[Symbol, str]
+    originals: Mapping[Symbol, Symbol]
+    policies: list[Sequence[Capacities]] = field(default_factory=list)
+    segments: list[int | Node] = field(default_factory=list)
+    of_data: dict[str, None] = field(default_factory=dict)  # sizes that are read
+    reads: tuple[str, ...] = ()  # of them, those before the last program
+
+    def name(self, symbol: Symbol, hint: str = "") -> str:
+        """The name of a size, which no other has."""
+        symbol = self.originals.get(symbol, symbol)
+        if symbol not in self.names:
+            taken, name = set(self.names.values()), hint or symbol.name
+            others = (f"{name}_{i}" for i in count(1))
+            self.names[symbol] = next(
+                n for n in chain([name], others) if n not in taken
+            )
+        return self.names[symbol]
+
+    def within(self, body: Driver) -> "_Stages":
+        """They for the driver of a step of a loop."""
+        return replace(self, originals={**self.originals, **body.originals})
+
+    def add(self, program: int | Node) -> int:
+        """The number of the stage that runs a program."""
+        self.segments.append(program)
+        return len(self.segments) - 1
+
+
+class StepWriter:
+    """Writes the steps of a driver, and numbers what they make."""
+
+    def __init__(
+        self, driver: Driver, stages: _Stages, sizes: Sequence[Symbol] = ()
+    ) -> None:
+        self._driver, self._stages = driver, stages
+        self._direct = driver.inner.direct
+        graphs = driver.inner.graph, driver.graph
+        self._cut = slice_bounds(graphs, driver.conditions, driver.resolve)
+        self._arrays: dict[Value, int] = {}
+        self._sizes: dict[Symbol, int] = {}
+        self._axes: dict[Symbol, tuple[int, int]] = {}
+        self._calls: dict[Call, int] = {}
+        self._chosen: list[Formula] = []  # sizes that tell which capacities fit
+        self._known: set[Value] = set()  # computed from sizes that calls are asked for
+        self._returned: Sequence[int] | None = None  # by what does all of the driver
+        self._count = 0
+        self.steps: list[Step] = []
+        self.running = 0  # how many of them, up to the last that runs a program
+        self._bind([*driver.inputs, *driver.constants], 0)
+        self._count = len(self._arrays)
+        self._sizes |= {s: self._count + i for i, s in enumerate(sizes)}
+        self._count += len(sizes)
+
+    def run(self, driver: Driver, checked: Collection[int] = ()) -> list[int]:
+        """The steps of a driver, its own or one on capacities: its results."""
+        self._checked = checked
+        if driver is driver.inner:
+            for i in checked:
+                self._read(driver.graph.inputs[i].symbol, cut=False)
+        for step in driver.steps:
+            self.step(step)
+        numbers = self._returned
+        if numbers is None:
+            numbers = [self.value(result.value) for result in driver.results]
+        self._returned = None
+        return list(map(self._result, driver.results, numbers))
+
+    def _bind(self, values: Iterable[Value], first: int) -> None:
+        """Values are the arrays of numbers from the first on: their axes are known."""
+        for number, value in enumerate(values, first):
+            self._arrays[value] = number
+            for axis, size in enumerate(value.type.shape):
+                if isinstance(size, Dim) and _is_symbol(size):
+                    self._axes.setdefault(size.symbols[0], (number, axis))
+
+    def agree(self) -> None:
+        """Check that axes have the sizes that others give them."""
+        graph = self._driver.graph
+        axes = [
+            (name, value, axis, size)
+            for value, name in zip(graph.inputs, graph.input_names, strict=True)
+            for axis, size in enumerate(value.type.shape)
+            if isinstance(size, Dim)
+        ]
+        for name, value, axis, size in axes:
+            place = self._arrays[value], axis
+            if _is_symbol(size) and self._axes[size.symbols[0]] == place:
+                continue  # it says what the size is
+            axis_size = self.add("axis", *place)
+            self._solve(size, axis_size)
+            if not all(map(self._knows, size.symbols)):
+                continue  # nothing else says what it should be
+            shown = shortened(name, LONGEST)
+            message = f"axis {axis} of input {shown} must have {size} elements"
+            self.check(self.formula(size), "==", _of(axis_size), message)
+
+    def _solve(self, size: Dim, axis: int) -> None:
+        """Find the one symbol of a size from the axis that has it."""
+        symbol = size.symbols[0]
+        line = line_of(size, symbol)
+        if len(size.symbols) > 1 or self._knows(symbol) or line is None:
+            return
+        slope, offset = line
+        shifted = *_of(axis), (-offset, ())
+        self._sizes[symbol] = self.add("apply", "//", (shifted, ((slope, ()),)))
+        message = f"the size {symbol.name} must not be negative"
+        self.check(((0, ()),), "<=", _of(self._sizes[symbol]), message)
+
+    def _knows(self, symbol: Symbol) -> bool:
+        known = symbol in self._sizes or symbol in self._axes
+        return known or isinstance(symbol.origin, Value)
+
+    @singledispatchmethod
+    def step(self, step: object) -> None:
+        """Write a step of the driver: as steps of the file, with what they make."""
+        raise TypeError(f"no step of a file is known for a {type(step).__name__}")
+
+    @step.register
+    def _(self, step: RequireSizes) -> None:
+        guard = step.guard
+        sides = self.formula(guard.left), self.formula(guard.right)
+        message = step.node.message_of(guard)
+        self.check(sides[0], guard.relation, sides[1], message)
+
+    @step.register
+    def _(self, step: Read) -> None:
+        self.size(step.value.symbol)
+
+    @step.register
+    def _(self, step: JoinedPieces) -> None:
+        rows, length = step.node.inputs[0], step.node.params["length"]
+        parts = self.value(rows), self.formula(length)
+        self.make("rows", step.node.outputs, *parts)
+
+    @step.register
+    def _(self, step: ChooseCapacities) -> None:
+        """Capacities for the sizes of arguments; there may be none."""
+        known = [n for n in step.beside if all(map(self._knows, n.symbols))]
+        self._chosen = list(map(self.formula, known))
+        sizes = [self.formula(symbol_dim(s)) for s in step.sizes]
+        self._choose(sizes, step.capacities, step.symbols)
+
+    def _choose(
+        self,
+        sizes: Sequence[Formula],
+        capacities: Sequence[Capacities],
+        symbols: Sequence[Symbol],
+    ) -> None:
+        """Capacities for sizes, beside those that have been chosen."""
+        if not sizes:
+            return
+        first = self._count
+        policies = len(self._stages.policies)
+        self.add("capacities", tuple(self._chosen), sizes, policies, count=len(sizes))
+        self._stages.policies.append(capacities)
+        self._sizes |= {s: first + i for i, s in enumerate(symbols)}
+        self._chosen += [_of(self._sizes[s]) for s in symbols]
+
+    @step.register
+    def _(self, step: RunOnCapacities) -> None:
+        """Store arguments at capacities; their true sizes are arguments too."""
+        for old, new in zip(step.arguments, step.stored, strict=True):
+            if old is not new:
+                sizes = list(map(self.formula, new.type.shape))
+                self.make("pad", [new], self._arrays[old], sizes)
+        for symbol, value in zip(step.lengths, step.numbers, strict=True):
+            number = self._sizes[value.symbol] = self.size(symbol)
+            self.make("number", [value], _of(number), value.dtype.name)
+        numbers = self.run(step.driver, self._checked)
+        counts = numbers[len(numbers) - len(step.counts) :]
+        for symbol, array in zip(step.counts, counts, strict=True):
+            name = self._stages.name(symbol)
+            self._sizes[symbol] = self.add("read", array, name, False)
+        self._returned = numbers
+
+    @step.register
+    def _call(self, step: Segment) -> None:
+        """A direct call has the inputs and results of the driver."""
+        graph = self._driver.inner.graph
+        inputs, outputs = step.inputs, step.outputs
+        if self._direct:
+            inputs, outputs = graph.inputs, graph.outputs
+        statics = [_of(self.size(s)) for s in step.statics]
+        arrays = list(map(self.value, inputs))
+        first, stage = self._count, self._stages.add(step.index)
+        self.add("run", stage, arrays, statics, count=len(outputs))
+        if self._direct:
+            self._returned = range(first, self._count)
+        else:
+            self._bind(outputs, first)
+
+    @step.register
+    def _(self, step: GuessingSegment) -> None:
+        """A segment for capacities that it tells, which are told ahead of it here.
+
+        Which array they are read from is left open: no step has given it yet.
+        """
+        self._arrays.update((v, 0) for v in step.outputs)
+        checks = [s for s in step.followed_by if isinstance(s, Check)]
+        for following in step.followed_by:
+            if following not in checks:
+                self.step(following)
+        self._call(step)
+        for check in checks:
+            self.step(check)
+
+    @step.register
+    def _(self, step: LoopInPieces) -> None:
+        """A loop that runs in pieces, and what it gives."""
+        (node,) = step.nodes
+        carries = node.params["carries"]
+        arrays = list(map(self.value, node.inputs[:-1]))  # the last is the first too
+        statics = [_of(self.size(s)) for s in step.statics[:-1]]
+        name, stage = self._name_of_steps(node, carries), self._stages.add(step.index)
+        self.make("grow", node.outputs, stage, arrays, statics, carries, name)
+
+    def _name_of_steps(self, loop: Node, place: int) -> str:
+        """The name of an output that is the number of steps, and depends on data."""
+        value, driver = loop.outputs[place], self._driver
+        reads = [s.value for s in driver.inner.steps if isinstance(s, Read)]
+        known = [v for v in reads if driver.resolve(v) is value]
+        name = self._stages.name((known or [value])[0].symbol, "steps")
+        self._stages.of_data[name] = None
+        return name
+
+    @step.register
+    def _(self, step: PythonLoop) -> None:
+        """A loop that the driver does step by step: a driver of its own for a step."""
+        node, params = step.node, step.node.params
+        first, end = params["carries"], params["carries"] + params["sequences"]
+        flags = params["counted"], params["stops"]
+        last = len(node.inputs) - sum(flags)
+        values = map(self.value, node.inputs[last:])
+        counted, going = (next(values) if has else None for has in flags)
+        body = replace(driver_of(step.body), direct=False)
+        captures = *node.inputs[end:last], *body.constants
+        parts = node.inputs[:first], node.inputs[first:end], captures
+        inner = StepWriter(body, self._stages.within(body), step.sizes)
+        results = inner.run(body)
+        name = "" if going is None else self._name_of_steps(node, first)
+        carries, rows, rest = (tuple(map(self.value, part)) for part in parts)
+        length = None if node.primitive is GROWING else params["length"]
+        types = [v.type for v in node.outputs[first + params["stops"] :]]
+        loop = Loop(
+            *(carries, rows, rest, self.formulas(params["sizes"])),
+            None if length is None else self.formula(length),
+            *(params["reverse"], counted, going, name),
+            tuple([(t.dtype.name, self.formulas(t.shape[1:])) for t in types]),
+            *(tuple(inner.steps), tuple(results)),
+        )
+        self.make("loop", node.outputs, loop)
+
+    @step.register
+    def _(self, step: HostNode) -> None:
+        """Arithmetic on the host: a formula where it is one, else a program."""
+        node, out = step.node, step.node.outputs[0]
+        operands = list(map(self._driver.resolve, node.inputs))
+        if node.primitive is BUCKET:
+            sizes = [self.formula(as_size(operands[0]))]
+            self._choose(sizes, [node.params["capacities"]], [out.symbol])
+            return
+        if node.primitive not in EMISSION["jax"]:
+            _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
+        if all(map(self._is_known, operands)):
+            self._known.update(node.outputs)
+        is_number = node.primitive is CONVERT and out.dtype.kind in "iu"
+        if is_number and _is_size(operands[0]):
+            size = self.formula(operands[0].node.params["size"])
+            self.make("number", [out], size, out.dtype.name)
+            return
+        if printed(node):
+            _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
+        arrays = [self.value(v) for v in node.inputs if literal_of(v) is None]
+        self.make("run", node.outputs, self._stages.add(node), arrays, ())
+
+    def _is_known(self, value: Value) -> bool:
+        """Whether sizes that calls are asked for tell a value."""
+        if value.node.primitive is INPUT:
+            return value._symbol is not None and not is_body_input(value.node)
+        return value in self._known or _is_size(value) or literal_of(value) is not None
+
+    @step.register
+    def _(self, check: Check) -> None:
+        condition = self._driver.resolve(check.condition)
+        if condition not in self._arrays:
+            _refuse("a check on the host", check.place, check.reason)
+        self.add("require", self._arrays[condition], check.texts, count=0)
+
+    def _result(self, result: CutResult, array: int) -> int:
+        """The number of a result, cut to its true sizes."""
+        if not result.cut:
+            return array
+        sizes = enumerate(result.value.type.shape)
+        shape = [self.formula(n) if i in result.cut else None for i, n in sizes]
+        return self.add("cut", array, shape)
+
+    def value(self, value: Value) -> int:
+        """The number of an array."""
+        value = self._driver.resolve(value)
+        if value not in self._arrays:
+            if value.type.rank or value.dtype.kind not in "iu":
+                _refuse(value.node.primitive.name, value.node.place, "no step gives it")
+            size = value.node.params["size"] if _is_size(value) else as_size(value)
+            parts = self.formula(size), value.dtype.name
+            self._arrays[value] = self.add("number", *parts)
+        return self._arrays[value]
+
+    def formulas(self, sizes: Iterable[Size]) -> tuple[Formula, ...]:
+        """Sizes as formulas."""
+        return tuple(map(self.formula, sizes))
+
+    def formula(self, size: Size) -> Formula:
+        """A size as a formula of numbers; functions in it have steps of their own."""
+        for call in calls_in(size):
+            if call not in self._calls:
+                parts = list(map(self._sum, call.args))
+                self._calls[call] = self.add("apply", call.op, parts)
+        return self._sum(size)
+
+    def _sum(self, size: Size) -> Formula:
+        terms = polynomial(size).items()
+        return tuple([(c, tuple(map(self._atom, monomial))) for monomial, c in terms])
+
+    def _atom(self, atom: Atom) -> int:
+        return self.size(atom) if isinstance(atom, Symbol) else self._calls[atom]
+
+    def size(self, symbol: Symbol) -> int:
+        """The number of the integer that a symbol stands for."""
+        if symbol not in self._sizes:
+            if symbol in self._axes:
+                self._sizes[symbol] = self.add("axis", *self._axes[symbol])
+            else:
+                self._sizes[symbol] = self._read(symbol, symbol in self._cut)
+        return self._sizes[symbol]
+
+    def _read(self, symbol: Symbol, cut: bool) -> int:
+        origin = symbol.origin
+        value = self._driver.resolve(origin) if isinstance(origin, Value) else None
+        if value is None or value not in self._arrays:
+            raise GraphError(f"export: no step gives the size {symbol.name}")
+        name = self._stages.name(symbol)
+        if not self._is_known(value):
+            self._stages.of_data[name] = None
+        return self.add("read", self._arrays[value], name, cut)
+
+    def check(self, *parts: object) -> None:
+        """Add a check of two formulas: left, the relation, right and the message."""
+        self.add("check", *parts, count=0)
+
+    def make(self, word: str, values: Sequence[Value], *parts: object) -> None:
+        """Add a step that makes the arrays of values."""
+        self._bind(values, self.add(word, *parts, count=len(values)))
+
+    def add(self, word: str, *parts: object, count: int = 1) -> int:
+        """Add a step: the number of the first of so many arrays or integers."""
+        self.steps.append(Step(word, parts))
+        if word in RUN:
+            self.running, self._stages.reads = len(self.steps), (*self._stages.of_data,)
+        first = self._count
+        self._count += count
+        return first
+
+
+def _is_size(value: Value) -> bool:
+    return value.node.primitive is SIZE_OP
+
+
+def _is_symbol(size: Dim) -> bool:
+    return size is symbol_dim(size.symbols[0])
+
+
+def _of(number: int) -> Formula:
+    """The formula of an integer that has a number."""
+    return ((1, (number,)),)
+
+
+def _refuse(what: str, place: SourceLocation, reason: str) -> NoReturn:
+    raise graph_error(
+        f"what runs between the programs cannot be told to a file: {what}",
+        op="export",
+        got=reason,
+        hint="f.save(path) writes a program that runs without graphc",
+        where=place,
+    )

@@ -1,0 +1,187 @@
+"""The driver of a plan as data: the steps of a call, in their order.
+
+They are those of the plan, and around them those between true sizes and capacities.
+There are two back ends: `backends.program.print_step` prints each step as Python, and
+`runtime.save.file_steps` writes each to a model file. A step names arrays by values and
+integers by symbols. Where a step first needs an integer, a back end takes it off the
+shape of an array that it has, or reads the number that it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from graphc.ir.graph.build import CONSTANT
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ops.effects.capacities import Capacities
+from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.storage import of_integers, symbols_in
+from graphc.transform.planning.guesses import driven_steps
+from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
+from graphc.transform.tied import capacities_of
+
+Symbols = tuple[Symbol, ...]
+
+
+@dataclass(frozen=True)
+class RequireSizes:
+    """A relation of true sizes must hold, in a branch only if that is taken."""
+
+    guard: Guard
+    node: Node
+    decided_by: Literal["integers", "shapes", "branch"]
+
+
+@dataclass(frozen=True)
+class ChooseCapacities:
+    """Capacities for true sizes are chosen together, and are `symbols` from now on.
+
+    `beside` are the sizes of axes that have none; they too tell which programs fit.
+    """
+
+    sizes: Symbols
+    symbols: Symbols
+    capacities: tuple[Capacities, ...]
+    beside: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class RunOnCapacities:
+    """A driver is called with arguments at capacities, then with true sizes.
+
+    There an argument is `stored`, and the `lengths` are `numbers`. It gives arrays at
+    capacities, and then the integers `counts`.
+    """
+
+    driver: "Driver"
+    arguments: tuple[Value, ...]
+    stored: tuple[Value, ...]
+    lengths: Symbols
+    numbers: tuple[Value, ...]
+    counts: Symbols
+
+
+@dataclass(frozen=True)
+class CutResult:
+    """A result of a driver; some axes are `cut` to their true sizes."""
+
+    value: Value
+    cut: frozenset[int] = frozenset()
+
+
+DriverStep = PlanStep | RequireSizes | ChooseCapacities | RunOnCapacities
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A call of a graph as data: steps on `inputs`, and results.
+
+    It is `direct` where all it does is to call a segment with the inputs. `constants`
+    are those that it passes on or returns itself, `conditions` those of its checks.
+    `aliases` maps values to the ones that are computed for them, `originals` symbols to
+    the ones that they replace.
+    """
+
+    graph: Graph
+    inputs: tuple[Value, ...]
+    steps: tuple[DriverStep, ...]
+    results: tuple[CutResult, ...]
+    direct: bool
+    constants: tuple[Value, ...]
+    conditions: tuple[Value, ...]
+    aliases: Mapping[Value, Value]
+    originals: Mapping[Symbol, Symbol]
+
+    @property
+    def inner(self) -> "Driver":
+        """The driver on capacities, if there is one."""
+        runs = [s.driver for s in self.steps if isinstance(s, RunOnCapacities)]
+        return runs[0] if runs else self
+
+    def resolve(self, value: Value) -> Value:
+        """The value that is computed for `value`."""
+        return self.aliases.get(value, value)
+
+
+def driver_of(plan: Plan) -> Driver:
+    """The driver of a plan, from arguments at true sizes to such results."""
+    direct = is_direct(plan)
+    driver = Driver(
+        plan.graph,
+        plan.graph.inputs,
+        tuple(driven_steps(plan)),
+        tuple(map(CutResult, plan.graph.outputs)),
+        direct,
+        () if direct else _constants(plan),
+        tuple([s.condition for s in plan.steps if isinstance(s, Check)]),
+        plan.aliases,
+        plan.originals,
+    )
+    return driver if plan.padded is None else _on_true_sizes(driver, plan.padded)
+
+
+def is_direct(plan: Plan) -> bool:
+    """Whether the program is one jitted function of exactly the inputs.
+
+    JAX compiles it for all shapes of these: an array that it does not use is left out.
+    """
+    if len(plan.steps) != 1 or not isinstance(plan.steps[0], Segment):
+        return False
+    used = set(plan.steps[0].inputs)
+    unused = [v for v in plan.graph.inputs if v not in used]
+    if any(isinstance(n, Dim) for v in unused for n in v.type.shape):
+        return False
+    return not plan.steps[0].statics
+
+
+def _constants(plan: Plan) -> tuple[Value, ...]:
+    operands = [v for segment in plan.segments for v in segment.inputs]
+    operands += [v for loop in plan.loops for v in loop.node.inputs]
+    values = dict.fromkeys(map(plan.resolve, [*operands, *plan.graph.outputs]))
+    return tuple([v for v in values if v.node.primitive is CONSTANT])
+
+
+def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
+    """The driver around one on capacities, whose last inputs may be constants."""
+    original, inputs = padded.original, driver.inputs
+    split = len(original.inputs)
+    end = split + len(padded.lengths)
+    run = RunOnCapacities(
+        driver,
+        original.inputs,
+        inputs[:split],
+        padded.lengths,
+        inputs[split:end],
+        padded.counts,
+    )
+    guards = [
+        RequireSizes(guard, node, "integers" if of_integers(guard) else "shapes")
+        for guard, node in padded.guards
+    ]
+    guards += [RequireSizes(*pair, "branch") for pair in padded.branch_guards]
+    return replace(
+        driver,
+        graph=original,
+        inputs=(*original.inputs, *inputs[end:]),
+        steps=(*guards, _capacities(padded, inputs[:split]), run),
+        results=tuple(map(CutResult, original.outputs, padded.ragged)),
+        direct=False,
+        originals={**padded.originals, **driver.originals},
+    )
+
+
+def _capacities(padded: PaddedGraph, stored: tuple[Value, ...]) -> ChooseCapacities:
+    """The choice of the capacities of arguments."""
+    symbols = tuple(padded.capacities.values())
+    axes = [
+        (true_size, size)
+        for old, new in zip(padded.original.inputs, stored, strict=True)
+        for true_size, size in zip(old.type.shape, new.type.shape, strict=True)
+    ]
+    unpadded = [n for n, size in axes if set(symbols).isdisjoint(symbols_in(size))]
+    capacities = capacities_of(padded.policies, padded.capacities)
+    beside = tuple(dict.fromkeys([n for n in unpadded if isinstance(n, Dim)]))
+    return ChooseCapacities(
+        tuple(padded.capacities), symbols, tuple(capacities), beside
+    )

@@ -1,0 +1,63 @@
+"""The driver is one list of steps, and both of its back ends know each of them."""
+
+from dataclasses import FrozenInstanceError
+from typing import get_args
+
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.backends import jax as _jax  # noqa: F401 - registers what it prints
+from graphc.backends.program import print_step
+from graphc.runtime.save.file_steps import StepWriter
+from graphc.transform.planning.driver import (
+    ChooseCapacities,
+    DriverStep,
+    RequireSizes,
+    RunOnCapacities,
+    driver_of,
+)
+from graphc.transform.planning.plan import Read, Segment
+
+KINDS = [
+    kind for base in get_args(DriverStep) for kind in (base, *base.__subclasses__())
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_both_back_ends_know_each_kind_of_step(kind):
+    assert kind in print_step.registry
+    assert kind in StepWriter.__dict__["step"].dispatcher.registry
+
+
+def test_a_step_that_a_back_end_does_not_know_is_refused():
+    with pytest.raises(TypeError, match="no text is known for a str"):
+        print_step("a step", None)
+
+
+def test_between_capacities_and_true_sizes_there_are_steps_too():
+    x, y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
+    f = graphc.function([x, y], [x + 1, gt.sum(y[y > 0])], dims="pad")
+    driver = driver_of(f.plan)
+    assert [type(s) for s in driver.steps] == [ChooseCapacities, RunOnCapacities]
+    choice, run = driver.steps
+    assert [s.name for s in choice.sizes] == ["n", "m"]
+    assert run.driver is driver.inner and run.arguments == (x, y)
+    assert [sorted(r.cut) for r in driver.results] == [[0], []]
+    with pytest.raises(FrozenInstanceError):
+        choice.sizes = ()
+
+
+def test_guards_of_true_sizes_say_what_decides_them():
+    x, k = gt.vector("x", shape=("n",)), gt.iscalar("k")
+    f = graphc.function([x, k], gt.reshape(x, (k, 2)) * 2, dims={"n": graphc.Pad()})
+    guards = [s for s in driver_of(f.plan).steps if isinstance(s, RequireSizes)]
+    assert {g.decided_by for g in guards} <= {"integers", "shapes", "branch"}
+
+
+def test_without_policies_the_steps_are_those_of_the_plan():
+    x = gt.vector("x", shape=("n",))
+    f = graphc.function([x], gt.sort(x[x > 0]), dims="specialize")
+    driver = driver_of(f.plan)
+    assert [type(s) for s in driver.steps] == [Segment, Read, Segment]
+    assert driver.inner is driver and not driver.direct
