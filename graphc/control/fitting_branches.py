@@ -138,7 +138,7 @@ def attempt(function: Callable[..., Any], values: Any) -> tuple[Any, Flags]:
         stack[-1].append(("a size is divided by zero", "zero", False))
     except ProgramError as error:
         if not hasattr(error, "told"):
-            stack[-1].append((str(error), error.kind, False))
+            stack[-1].append((error.args[0], error.kind, False))
     finally:
         told = stack.pop()
     return results, told

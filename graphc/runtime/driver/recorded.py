@@ -444,7 +444,7 @@ class _Recorder:
         origin = symbol.origin
         value = self._plan.resolve(origin) if isinstance(origin, Value) else None
         if value is None or value not in self._arrays:
-            raise GraphError(f"export: no step gives the size {symbol.name}")
+            raise GraphError(f"export: no step gives the size {symbol.name}", "export")
         name = self._name(symbol)
         if not self._is_known(value):
             self.of_data.add(name)

@@ -293,7 +293,7 @@ def warned(function, sizes):
             warnings.simplefilter("always", graphc.FallbackWarning)
             result = ours(vector(n))
         np.testing.assert_allclose(result, theirs(vector(n)), rtol=1e-5)
-        told += [(n, w.filename, str(w.message)) for w in caught]
+        told += [(n, w.filename, w.message.args[0]) for w in caught]
     return ours, told
 
 

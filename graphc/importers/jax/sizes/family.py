@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import jax
 import numpy as np
 
-from graphc.errors import GraphError, SourceLocation, user_place
+from graphc.errors import GraphError, GraphWarning, SourceLocation, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.decided import known_pattern
 from graphc.importers.jax.sizes.pattern import (
@@ -35,11 +35,13 @@ CHECKED = 3  # sizes at which programs are compared with what is said, or traced
 RECENT = 2  # sizes that siblings served, by which a new program knows what varies
 
 
-class FallbackWarning(UserWarning):
+class FallbackWarning(GraphWarning):
     """A function of JAX that is compiled once for each size after all.
 
     Or one whose arguments are not donated, as was asked for, where their sizes vary.
     """
+
+    entry = "fallback"
 
 
 class ManySizes(Protocol):
