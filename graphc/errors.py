@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Literal, get_args
 
+from graphc.entries import entry_of, pointing
+
 _ASSIGNMENT = re.compile(r"^\s*([A-Za-z_]\w*)\s*(?::[^=]*)?=\s*\(?$")
 OWN_FILES = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _BETWEEN = functools.__file__, contextlib.__file__  # which ours are called through
@@ -24,7 +26,18 @@ _LONGEST = 100  # characters of a line of code in a message
 
 
 class GraphError(ValueError):
-    """A graph that cannot be built or compiled as asked."""
+    """A graph that cannot be built or compiled as asked.
+
+    `entry` names the part of docs/troubleshooting.md that is about such errors, which
+    `graphc help ENTRY` prints. The message is `args[0]`; `str` points to the entry too.
+    """
+
+    def __init__(self, message: str = "", entry: str = "") -> None:
+        super().__init__(message)
+        self.entry = entry
+
+    def __str__(self) -> str:
+        return pointing(super().__str__(), self.entry)
 
 
 ErrorKind = Literal[
@@ -55,11 +68,11 @@ class CallError(GraphError):
     """
 
     def __init__(self, message: str, kind: ErrorKind) -> None:
-        super().__init__(message)
+        super().__init__(message, f"call-{kind}")
         self.kind = kind
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.kind)
+        return type(self), (self.args[0], self.kind)
 
 
 def raise_of_processes(error: BaseException) -> None:
@@ -83,7 +96,7 @@ class NoCompileError(GraphError):
         read: Mapping[str, int] = {},
         remedy: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, "compilations")
         self.sizes, self.read = dict(sizes), dict(read)
         self.remedy = remedy
         self.function: Any = None  # that was called, within a larger one
@@ -91,11 +104,13 @@ class NoCompileError(GraphError):
     def of(self, function: str) -> "NoCompileError":
         """The same, where `f` in the remedy is reached so from what the user called."""
         code = self.remedy.replace("f.", f"{function}.", 1)
-        text = str(self).replace(self.remedy, code) if code else str(self)
+        text: str = self.args[0]
+        if code:
+            text = text.replace(self.remedy, code)
         return type(self)(text, self.sizes, self.read, code)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (str(self), self.sizes, self.read, self.remedy)
+        return type(self), (self.args[0], self.sizes, self.read, self.remedy)
 
 
 class TooManyCompilationsError(NoCompileError, AssertionError):
@@ -105,33 +120,59 @@ class TooManyCompilationsError(NoCompileError, AssertionError):
 class ForkError(GraphError):
     """JAX is needed in a process that was forked from one in which JAX had run."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "fork")
 
-class ForkWarning(UserWarning):
+
+class GraphWarning(UserWarning):
+    """A warning of graphc; `entry` is as that of a `GraphError`."""
+
+    entry = ""
+
+    def __str__(self) -> str:
+        return pointing(super().__str__(), self.entry)
+
+
+class ForkWarning(GraphWarning):
     """NumPy does in a forked process for which JAX is lost."""
 
+    entry = "fork"
 
-class CacheWarning(UserWarning):
+
+class CacheWarning(GraphWarning):
     """A file or directory of the cache that cannot be used, and is not."""
 
+    entry = "cache"
 
-class RecompilationWarning(UserWarning):
+
+class RecompilationWarning(GraphWarning):
     """A function that specializes has been compiled for many sizes of one dim."""
 
+    entry = "recompilation"
 
-class AheadWarning(UserWarning):
+
+class AheadWarning(GraphWarning):
     """A part of a program that cannot be compiled ahead of calls."""
 
+    entry = "ahead"
 
-class BlockWarning(UserWarning):
+
+class BlockWarning(GraphWarning):
     """Two calls of a function marked with `graphc.block` do not do the same."""
 
+    entry = "block"
 
-class SizeWarning(UserWarning):
+
+class SizeWarning(GraphWarning):
     """A size that is declared by a name, and that can be one number only."""
 
+    entry = "one-size"
 
-class UnusedInputWarning(UserWarning):
+
+class UnusedInputWarning(GraphWarning):
     """An input of a function that none of its outputs depends on."""
+
+    entry = "unused-input"
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,13 +466,14 @@ def graph_error(
     expected: str = "",
     hint: str = "",
     where: SourceLocation | None = None,
+    entry: str = "",
 ) -> GraphError:
     """A `GraphError` that names `where`, by default the user's current line.
 
-    Where no `op` is said, it is the function of ours that the user called.
+    Where no `op` is said, it is the function of ours that the user called; and where no
+    `entry` is, it is that of the module which asks.
     """
     place = user_place() if where is None else where
     op = op or _operation(_user_frame()[1])
-    return GraphError(
-        describe(problem, op=op, got=got, expected=expected, hint=hint, where=place)
-    )
+    text = describe(problem, op=op, got=got, expected=expected, hint=hint, where=place)
+    return GraphError(text, entry or entry_of(sys._getframe(1).f_globals["__name__"]))

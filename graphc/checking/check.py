@@ -214,7 +214,7 @@ class _Search:
             text = describe(op="rewrites.check", where=self.rule.place, **parts)
         else:
             return
-        raise GraphError(text)
+        raise GraphError(text, "rules")
 
     def attempt(self, c: Chance) -> None:
         """One graph in which the rule fires, compared."""

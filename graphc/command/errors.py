@@ -20,4 +20,4 @@ class TargetError(CommandError):
 
 def without_place(error: Exception) -> str:
     """The message of an error of graphc whose line is none of the user's."""
-    return str(error).split("\n  at ")[0]
+    return str(error.args[0]).split("\n  at ")[0]

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import graphc
 from graphc.command.bench import bench
 from graphc.command.doctor import examined
+from graphc.command.entries import entry_text, titles
 from graphc.command.errors import DONE, FAILED, CommandError, without_place
 from graphc.command.sizes import array_specs, calls_of, each_or_all, sizes_of
 from graphc.command.subject import Examined, subject_of
@@ -24,6 +25,7 @@ EXAMPLES = """examples:
   graphc forecast model.py:loss --sizes n=1..500 d=16
   graphc bench step.py:step --args 'float32[n]' --sizes n=1..60 --dims pad
   graphc doctor --json
+  graphc help call-dtype                        what an error is about, by its entry
 
 exit codes:
   0  done
@@ -80,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     about("bench", _bench, "measure a function against jax.jit on these sizes")
     command("doctor", _doctor, "check versions, devices, the cache, and a few programs")
     command("calibrate", _calibrate, "measure the costs of the device for the planner")
+    explained = command("help", _help, "explain an error by the entry in its last line")
+    explained.add_argument("entry", nargs="?", metavar="ENTRY", help="none: list all")
     return parser
 
 
@@ -174,6 +178,17 @@ def _doctor(typed: argparse.Namespace) -> int:
 def _calibrate(typed: argparse.Namespace) -> int:
     costs = calibrated()
     _print(typed, str(costs), asdict(costs))
+    return DONE
+
+
+def _help(typed: argparse.Namespace) -> int:
+    if typed.entry is None:
+        known = titles()
+        lines = [f"{name:18} {title}" for name, title in known.items()]
+        _print(typed, "\n".join(lines), known)
+    else:
+        text = entry_text(typed.entry)
+        _print(typed, text, {typed.entry: text})
     return DONE
 
 

@@ -148,7 +148,7 @@ def attempt(
         stack[-1].append(("a size is divided by zero", "zero", False))
     except ProgramError as error:
         if not hasattr(error, "told"):
-            stack[-1].append((str(error), error.kind, False))
+            stack[-1].append((error.args[0], error.kind, False))
     finally:
         told = stack.pop()
     return results, told

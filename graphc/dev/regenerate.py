@@ -66,6 +66,10 @@ GENERATED = {
     "pytensor-ops": Generated("pytensor_ops", "docs/pytensor_ops.md", "Ops converted"),
     "rewriting": Generated("rewriting", "docs/rewriting.md", "the table of rules"),
     "stubs": Generated("stubs", "graphc/ir/functions", "types for mypy and editors"),
+    "troubleshooting": Generated(
+        *("troubleshooting", "graphc/command/troubleshooting.md"),
+        "what `graphc help` prints",
+    ),
 }
 
 

@@ -114,7 +114,7 @@ class Config:
         try:
             setattr(self, name, read(text))
         except (KeyError, ValueError) as error:  # a GraphError among them
-            message = str(error) if isinstance(error, GraphError) else ""
+            message = error.args[0] if isinstance(error, GraphError) else ""
             raise _refused(variable, text, message, _EXPECTED.get(name, "")) from None
 
     @property
@@ -163,7 +163,7 @@ class Config:
             check(self._dims, "config")
         except GraphError as error:
             expected = _EXPECTED["dims"]
-            raise _refused("GRAPHC_DIMS", self._dims, str(error), expected) from None
+            raise _refused("GRAPHC_DIMS", self._dims, error.args[0], expected) from None
 
     @property
     def casting(self) -> Casting:

@@ -157,7 +157,7 @@ def _check_default(default: object, value: Value, name: str, casting: Casting) -
         place = str(value.node.place)
         expect(name, default, value.dtype.name, shape, place, casting)
     except ProgramError as error:
-        raise graph_error(f"the default of {error}", op="function") from None
+        raise graph_error(f"the default of {error.args[0]}", op="function") from None
 
 
 def _keys(what: str, names: Iterable[Any]) -> tuple[str, ...]:

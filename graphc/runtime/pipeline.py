@@ -458,4 +458,5 @@ def _require_one_segment(plan: Plan) -> None:
                 op="function",
                 hint=f'{step.remedy}, or use jit="auto"',
                 where=step.place,
+                entry="one-program",
             )

@@ -160,7 +160,7 @@ class Stretching(Function):
         self, ones: Ones, error: GraphError, args: tuple[object, ...]
     ) -> CallError:
         """The error of a call for which there is no program."""
-        whole, *place = str(error).split("\n  at ")
+        whole, *place = error.args[0].split("\n  at ")
         problem, *more = whole.splitlines()
         asked = [f"  asked for by {line}" for line in place]
         lines = [f"{problem}, {self._family.text(ones)}", *more, *asked]
@@ -178,7 +178,7 @@ class Stretching(Function):
         symbols = _unequal(resolved(self._family.written, ones).graph, args)
         sources = "".join(self._family.sources(symbols))
         mark = "\n  arguments: "
-        problem, *arguments_text = str(error).split(mark, 1)
+        problem, *arguments_text = error.args[0].split(mark, 1)
         return CallError(mark.join([problem + sources, *arguments_text]), error.kind)
 
     def program(self, *ones: str) -> Function:

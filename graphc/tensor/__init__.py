@@ -84,7 +84,7 @@ def _named_size(text: str) -> Size:
         return parse(text)
     except GraphError as error:
         hint = 'a name and its arithmetic, as "n" or "2*n + 1"'
-        raise graph_error(str(error), hint=hint) from None
+        raise graph_error(error.args[0], hint=hint, entry="size") from None
 
 
 def _default_float() -> str:

@@ -18,6 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 SERVING = sorted((ROOT.parent / "graphc_serving").rglob("*.py"))
 LAYERS = [
     "version",
+    "entries",
     "errors",
     "ir",
     "ops",

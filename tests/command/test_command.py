@@ -219,3 +219,19 @@ def test_help_has_examples_and_codes(capsys, monkeypatch):
     assert ended.value.code == 0
     assert "graphc bench step.py:step" in printed
     assert "exit codes:" in printed
+
+
+def test_help_explains_an_entry_and_lists_them(capsys):
+    code, out, err = run(capsys, "help", "call-dtype")
+    assert code == 0 and err == ""
+    assert out.startswith("### input … has another dtype\n")
+    assert out.rstrip().endswith("```") and "\n## " not in out and "<a id" not in out
+    code, out, _ = run(capsys, "help")
+    assert code == 0 and out.startswith("call-dtype ") and "\nfallback " in out
+    code, out, _ = run(capsys, "help", "call-dtype", "--json")
+    assert list(json.loads(out)) == ["call-dtype"]
+    code, out, err = run(capsys, "help", "call-dtyp")
+    assert (code, out) == (2, "")
+    assert err == (
+        "graphc help: there is no entry 'call-dtyp'; did you mean 'call-dtype'?\n"
+    )

@@ -10,7 +10,7 @@ from graphc.dev.clone import ROOT
 from graphc.dev.regenerate import GENERATED, command_for, main, stale_files
 
 # Others take long: their tests in tests/docs try a part of them.
-SHORT = ("idioms", "ops", "pytensor-ops", "rewriting", "stubs")
+SHORT = ("idioms", "ops", "pytensor-ops", "rewriting", "stubs", "troubleshooting")
 
 
 @pytest.mark.parametrize("name", SHORT)

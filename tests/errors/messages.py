@@ -36,8 +36,9 @@ def whole(build, text, kind=graphc.GraphError):
     """What `build` raises has exactly this message, but for the line of `build`."""
     with pytest.raises(kind) as caught:
         build()
-    *lines, last = str(caught.value).splitlines()
+    *lines, last, pointer = str(caught.value).splitlines()
     assert "\n".join(lines) == text
+    assert pointer == f"  help: graphc help {caught.value.entry}"
     place = f"  at {inspect.getsourcefile(build)}:{inspect.getsourcelines(build)[1]}: "
     assert last.startswith(place)
 

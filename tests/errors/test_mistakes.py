@@ -111,7 +111,7 @@ def test_what_is_assigned_and_entered():
     assert str(caught.value).startswith(first) and hint in str(caught.value)
     with pytest.raises(graphc.GraphError) as caught:
         within_no_stance()
-    assert 'with graphc.stance("fail"):' in str(caught.value).splitlines()[-1]
+    assert 'with graphc.stance("fail"):' in str(caught.value).splitlines()[-2]
 
 
 @rows(
@@ -218,7 +218,7 @@ def test_variables_of_the_environment(variable, value, expected):
         Config({variable: value})
     assert str(caught.value) == (
         f"config: the environment variable {variable} cannot be {value!r}\n"
-        f"  expected: {expected}"
+        f"  expected: {expected}\n  help: graphc help settings"
     )
 
 

@@ -73,7 +73,7 @@ def test_sizes_for_which_there_is_no_program():
     assert f(ones(4)).shape == (2, 4)
     with pytest.raises(graphc.CallError) as caught:
         f(ones(1))
-    first, got, asked, where, arguments, _ = str(caught.value).splitlines()
+    first, got, asked, where, arguments, *_ = str(caught.value).splitlines()
     assert first == "stack: sizes of axis 0: 1 and 4 differ, where b? is 1"
     assert got == "  got: float32[1], float32[4]"
     assert asked.startswith("  asked for by ")

@@ -127,7 +127,7 @@ def test_without_the_source_all_is_told():
     with pytest.raises(graphc.GraphError) as caught:
         eval("1 if s > 0 else 0", {"s": s})
     text = number("bool", "bool[]", f"{IF}; for and, or, not: & | ~")
-    assert str(caught.value) == f"{text}\n  at <string>:1"
+    assert caught.value.args[0] == f"{text}\n  at <string>:1"
 
 
 def test_functions_of_ours_that_need_a_number_are_named():

@@ -25,7 +25,7 @@ def graph(inputs, *outputs):
 def says(g, *parts):
     with pytest.raises(graphc.GraphError) as info:
         verify(g)
-    message = str(info.value)
+    message = info.value.args[0]
     for part in parts:
         assert part in message, message
     return message

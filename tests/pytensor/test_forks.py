@@ -38,7 +38,7 @@ def child(answers, f, s, in_jax):
         found = [float(v) for v in [*f(BIG), *compiled()[0](BIG)]]
         found.append(float(s.get_value()))
         sys.setprofile(None)
-    forked = [str(w.message) for w in told if "ForkWarning" in w.category.__name__]
+    forked = [w.message.args[0] for w in told if "ForkWarning" in w.category.__name__]
     answers.put((found, forked, touched))
 
 

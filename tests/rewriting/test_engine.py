@@ -116,7 +116,7 @@ def test_rules_that_undo_each_other_are_named():
     assert "got: sin float32[" in text
     assert "hint: leave one out: rewrites=" in text
     assert 'graphc.rewrites.default - "tan_to_sin"' in text
-    assert "test_engine.py:" in text.splitlines()[-1]
+    assert "test_engine.py:" in text.splitlines()[-2]
 
 
 def test_a_rule_that_makes_ever_more(monkeypatch):
@@ -130,7 +130,7 @@ def test_a_rule_that_makes_ever_more(monkeypatch):
         simplified(gt.sin(x), rules_of(grow), x)
     text = str(caught.value)
     assert "grow" in text and "rewrite: rules" in text
-    assert "test_engine.py:" in text.splitlines()[-1]
+    assert "test_engine.py:" in text.splitlines()[-2]
 
 
 def test_another_type_is_refused():

@@ -78,7 +78,7 @@ def test_what_depends_on_data_waits_and_is_told():
     f = graphc.function([X], [positive(X), gt.cumsum(X)], dims="specialize")
     with pytest.warns(graphc.AheadWarning) as told:
         assert [c.segment for c in f.compile({"n": [4, 5]})] == [0, 0]
-    assert str(told[0].message) == (
+    assert told[0].message.args[0] == (
         "compile: what depends on count waits for the first call: the program reads it"
         ' from the device\n  hint: give numbers that it may take too, as '
         '{"count": [...]}'

@@ -73,7 +73,7 @@ def test_a_program_runs_on_the_device_that_is_asked_for_or_given():
 def refusal(**options):
     with pytest.raises(GraphError) as caught:
         program(**options)
-    lines = str(caught.value).splitlines()
+    lines = caught.value.args[0].splitlines()
     return [line for line in lines if not line.startswith("  at ")]
 
 

@@ -18,7 +18,7 @@ def built(inputs, output):
         graphc.function(inputs, output, backend="numpy", unused="warn")
     own = [w for w in caught if w.category is graphc.SizeWarning]
     assert all(w.filename == __file__ for w in own)
-    return [str(w.message) for w in own]
+    return [w.message.args[0] for w in own]
 
 
 def test_the_warning_names_the_op_the_types_the_line_and_the_declaration():

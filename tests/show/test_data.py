@@ -201,7 +201,7 @@ def test_graphs_inside_of_nodes_are_there():
 def test_facts_choose_the_programs_of_a_jax_function():
     spread = of_jax()
     *alone, one, other = programs_of(spread)
-    assert [p["name"] for p in alone][0] == "exactly (3,)"
+    assert [p["name"] for p in alone][0] == "exactly x (3,)"
     assert len(spread.plans) == 2
     for program in (one, other):
         [fact] = program["predicates"]

@@ -148,7 +148,7 @@ def test_costs_may_be_of_another_dtype_than_inputs():
 def message(call):
     with pytest.raises(graphc.GraphError) as caught:
         call()
-    lines = str(caught.value).splitlines()
+    lines = caught.value.args[0].splitlines()
     at = [i for i, line in enumerate(lines) if line.startswith("  at ")]
     assert at == [len(lines) - 1]  # the last line is the user's
     assert "test_autodiff.py" in lines[-1]

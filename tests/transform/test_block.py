@@ -135,7 +135,7 @@ def test_the_whole_text_of_the_warning():
     scale[0] = 3.0
     with pytest.warns(graphc.BlockWarning) as caught:
         some(x)
-    assert str(caught[0].message) == (
+    assert caught[0].message.args[0] == (
         f"block some: not as its first call at test_block.py:{first + 3}: multiply "
         "takes the float64 3.0 here, the float64 2.0 there (at "
         f"test_block.py:{first}, and test_block.py:{first})"

@@ -25,7 +25,7 @@ def value(outputs, given):
 def refusal(call):
     with pytest.raises(graphc.GraphError) as caught:
         call()
-    lines = str(caught.value).splitlines()
+    lines = caught.value.args[0].splitlines()
     assert lines[-1].startswith("  at ") and "test_vectorize.py" in lines[-1]
     return "\n".join(lines[:-1])
 

@@ -14,6 +14,7 @@ from graphc.errors import (
     graph_error,
     raise_of_processes,
 )
+from graphc.importers.jax.call.exact import Begun
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import contents, jax_specs
 from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
@@ -93,6 +94,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._known = KnownCalls()
         self._placements = stance.Placements()
         self._plainly = 0  # calls that JAX transforms, or does not compile
+        self._begun = Begun()
         self._choose_routes()
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
@@ -188,7 +190,8 @@ class JitFunction(SizedFunction[JaxFamily]):
             return tuple(getattr(x, "shape", ()) for x in leaves)
 
         self._placements.require(self, sizes, leaves)
-        answer = self._by_route(args, named)
+        with self._begun.timed():
+            answer = self._by_route(args, named)
         self._placements.note(sizes, leaves)
         return answer
 
@@ -283,7 +286,7 @@ class JitFunction(SizedFunction[JaxFamily]):
             stance.begins(self)
             if not all(map(is_array, call.leaves)):
                 return self._function(*args, **named)
-            traced = family.trace(sizes)
+            traced = self._begun.timing(lambda: family.trace(sizes))
         except BaseException:
             family.forget(sizes)
             raise
@@ -308,7 +311,8 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _exactly(self, family: JaxFamily, call: JaxCall, specs: list[Spec]) -> None:
         args, named = call.arguments(call.leaves)
-        self._exact.lower(*args, **named).compile()
+        with self._begun.timed():
+            self._exact.lower(*args, **named).compile()
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""

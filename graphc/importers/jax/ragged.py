@@ -12,7 +12,7 @@ from graphc.backends.program import Outputs
 from graphc.errors import CallError, ErrorKind, describe, graph_error, user_place
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.program import FunctionRead, read_for, results_of
-from graphc.importers.jax.call.report import JitStats
+from graphc.importers.jax.call.report import JitCompilation, JitStats
 from graphc.importers.jax.call.typed import Jitted
 from graphc.importers.jax.jit_function import jit
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -249,12 +249,14 @@ class RaggedFunction(Decorated):
         for family in self._families.values():
             if family.program is not None:
                 program_stats = family.program.compiled.function.stats()
-                pattern = family.program.pattern
-                texts = [
-                    f"{pattern}: {one.reason}" for one in program_stats.compilations
-                ]
-                stats.compilations.extend(texts)
-        stats.compilations.extend(f"one example {t}" for t in alone.compilations)
+                stats.compilations.extend(
+                    JitCompilation(**vars(one), program=f"{family.program.pattern}")
+                    for one in program_stats.compilations
+                )
+        stats.compilations.extend(
+            replace(one, program=f"one example {one.program}")
+            for one in alone.compilations
+        )
         return stats
 
     def __repr__(self) -> str:

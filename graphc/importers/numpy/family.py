@@ -17,6 +17,7 @@ from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.runtime.compile import function
+from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 from graphc.runtime.variants.decided import starting
 from graphc.transform.policies import names_in
@@ -51,9 +52,9 @@ class NumpyProgram:
         """The text of the compiled program."""
         return self.compiled.source
 
-    def compilations(self) -> list[str]:
-        """Why there was each."""
-        return [one.reason for one in self.compiled.stats().compilations]
+    def compilations(self) -> list[Compilation]:
+        """Each of them."""
+        return self.compiled.stats().compilations
 
     def report(self, full: bool) -> Iterator[str]:
         """Lines about how it is compiled."""

@@ -30,7 +30,9 @@ def refuse_repeating(count: "Value", sequence: object) -> None:
 def no_repeating(count: "Value", sequence: object) -> GraphError:
     """The error of a sequence that is to be repeated by a symbolic number."""
     op = f"{type(sequence).__name__} *"
-    return graph_error(NO_NUMBER, op=op, got=shown(count), hint=_hint(sequence))
+    return graph_error(
+        NO_NUMBER, op=op, got=shown(count), hint=_hint(sequence), entry="number"
+    )
 
 
 def _hint(sequence: object) -> str:

@@ -103,7 +103,7 @@ def _verify_params(node: Node) -> None:
     try:
         expected = node.primitive.kinds.checked(params, node.inputs)
     except GraphError as error:
-        problem = str(error).split("\n  at ")[0]
+        problem = error.args[0].split("\n  at ")[0]
         raise _wrong(node, f"it has other params: {problem}") from None
     if tuple(params) != tuple(expected):
         got, needed = ", ".join(params), ", ".join(expected)
@@ -115,7 +115,7 @@ def _verify_types(node: Node) -> None:
     try:
         types, guards = infer_types(node.primitive, node.inputs, node.params)
     except GraphError as error:
-        problem = str(error).split("\n  at ")[0]
+        problem = error.args[0].split("\n  at ")[0]
         raise _wrong(node, f"it no longer fits its inputs: {problem}") from None
     recorded = tuple(v.type for v in node.outputs)
     if len(types) != len(recorded) or not all(map(TensorType.same, types, recorded)):

@@ -105,7 +105,7 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     """
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number
-        return graph_error(NO_NUMBER, op=caller, got=shown(value))
+        return graph_error(NO_NUMBER, op=caller, got=shown(value), entry="number")
     path = around(user_place())
     function = _called(path)
     if function and function not in vars(builtins):
@@ -121,7 +121,9 @@ def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     whole = value.dtype.kind in "iub"
     general = _ANY.get(op, "") if whole or op != "int" else _TRUNCATED
     hint = in_words(hint_of_line or hint or general)
-    return graph_error(NO_NUMBER, op=word or op, got=shown(value), hint=hint)
+    return graph_error(
+        NO_NUMBER, op=word or op, got=shown(value), hint=hint, entry="number"
+    )
 
 
 def no_items(value: "Value", problem: str, op: str, hint: str) -> GraphError:

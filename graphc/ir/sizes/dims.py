@@ -163,7 +163,9 @@ class Dim:
             return NotImplemented
         answer = equal(self, other)
         if answer is None:
-            raise GraphError(f"{self} == {other} is not provable: use dims.equal(a, b)")
+            raise GraphError(
+                f"{self} == {other} is not provable: use dims.equal(a, b)", "size"
+            )
         return answer
 
     def __bool__(self) -> bool:
@@ -228,7 +230,7 @@ def _divide(a: Size, b: Size) -> Size:
     """a//b. Each rule calls this again on something simpler, until none applies."""
     by = polynomial(b)
     if not by:
-        raise GraphError(f"{a} is divided by zero")
+        raise GraphError(f"{a} is divided by zero", "size")
     if all(c < 0 for c in by.values()):
         return _divide(-a, -b)
     quotient, remainder = polynomial(a).divide(by)
@@ -275,7 +277,7 @@ def _extreme(op: str, *sizes: Size) -> Size:
             dropped = {id(y) for y in near if less_equal(side * x, side * y)}
             candidates = [y for y in candidates if id(y) not in dropped] + [x]
     if not candidates:
-        raise GraphError(f"the {op}imum of no sizes: give at least one")
+        raise GraphError(f"the {op}imum of no sizes: give at least one", "size")
     return candidates[0] if len(candidates) == 1 else _call(op, *candidates)
 
 
@@ -353,7 +355,7 @@ def clip(index: Size, size: Size) -> Size:
     if known is not None:
         return known
     if less_equal(size, -1):
-        raise GraphError(f"an axis cannot have {size} elements")
+        raise GraphError(f"an axis cannot have {size} elements", "size")
     if less_equal(0, index):
         return minimum(index, size)
     if less_equal(index, -1):
@@ -416,7 +418,9 @@ def evaluate(d: Size, sizes: Mapping[Symbol, int]) -> int:
     """The value of `d` where the symbols have the values `sizes`."""
     value = substitute(d, sizes)
     if isinstance(value, Dim):
-        raise GraphError(f"{d} has no value: {value.symbols[0].name} is not known")
+        raise GraphError(
+            f"{d} has no value: {value.symbols[0].name} is not known", "size"
+        )
     return value
 
 

@@ -37,7 +37,7 @@ def parse(text: str) -> Size:
     except _UNREADABLE as e:
         shown = shortened(repr(text))
         said = e.msg if isinstance(e, SyntaxError) else str(e)
-        raise GraphError(f"cannot read the size {shown}: {said}") from None
+        raise GraphError(f"cannot read the size {shown}: {said}", "size") from None
 
 
 def _is_name(text: str) -> bool:

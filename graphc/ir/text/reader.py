@@ -65,7 +65,7 @@ class _Statements(ParamReader):
         try:
             verify_closed(read)
         except GraphError as error:
-            self.fail(str(error).split("\n  at ")[0], at)
+            self.fail(error.args[0].split("\n  at ")[0], at)
         if len(set(inputs)) < len(inputs) or len(set(params)) < len(params):
             self.fail("an input or a size is given twice", at)
         return read
@@ -186,7 +186,7 @@ class _Statements(ParamReader):
         try:
             node = _bind(primitive, tuple(inputs), primitive.kinds.read(params))
         except GraphError as error:
-            self.fail(str(error).split("\n  at ")[0], at)
+            self.fail(error.args[0].split("\n  at ")[0], at)
         except Exception as error:  # rules trust their params, which may be anything
             self.fail(f"{name} does not take these inputs and params: {error}", at)
         if node.serial > newest:

@@ -264,7 +264,7 @@ class Signature:
     def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
         """The error of a program, with the arguments and the user's line."""
         text = self.text(args)
-        message = describe(str(error), arguments=text, where=user_place())
+        message = describe(error.args[0], arguments=text, where=user_place())
         return CallError(message, error.kind)
 
     def _refusal(self, i: int, problem: str, kind: ErrorKind, hint: str) -> CallError:

@@ -428,7 +428,7 @@ class StepWriter:
         origin = symbol.origin
         value = self._driver.resolve(origin) if isinstance(origin, Value) else None
         if value is None or value not in self._arrays:
-            raise GraphError(f"export: no step gives the size {symbol.name}")
+            raise GraphError(f"export: no step gives the size {symbol.name}", "export")
         name = self._stages.name(symbol)
         if not self._is_known(value):
             self._stages.of_data[name] = None

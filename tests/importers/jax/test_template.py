@@ -90,7 +90,7 @@ def test_one_program_has_the_values_of_jax(function, dims):
                 assert (a.dtype, a.shape) == (b.dtype, b.shape)
                 np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     assert ours.stats().fallbacks == []
-    assert any(c.startswith("n:") for c in ours.stats().compilations)
+    assert any("(n," in c.program for c in ours.stats().compilations)
 
 
 def test_the_axes_may_be_named_before_the_first_call():
@@ -99,7 +99,7 @@ def test_the_axes_may_be_named_before_the_first_call():
         np.testing.assert_allclose(
             ours(vector(n), vector(m)), np.outer(vector(n), vector(m)) * n
         )
-    assert not any(c.startswith("exactly") for c in ours.stats().compilations)
+    assert not any(c.program.startswith("exactly") for c in ours.stats().compilations)
 
 
 def test_one_size_that_is_another_program_is_noticed():
@@ -141,7 +141,7 @@ def test_decisions_by_numbers_have_a_program_each(name):
     assert ours.stats().fallbacks == []
     assert len(traces) <= 3 * len(sizes)
     told = ours.explain()
-    counts = re.findall(r"n that are traced alike, in (\d+) calls?:", told)
+    counts = re.findall(r"\(n,\) that are traced alike, in (\d+) calls?:", told)
     assert len(counts) == 2 and sum(map(int, counts)) == len(sizes) - 1
     at = function.__code__.co_firstlineno + 2, BY_NUMBERS[name].__code__.co_firstlineno
     lines = re.findall(r"traced and compared, for test_template.py:(\d+)\n", told)
@@ -282,7 +282,7 @@ def test_a_first_size_that_is_unlike_all_others_is_compiled_alone():
         for n in (4, 6, 5, 8, 7, 13):
             np.testing.assert_array_equal(ours(vector(n)), theirs(vector(n)))
     compiled = ours.stats().compilations
-    assert sum(c.startswith("exactly") for c in compiled) == 2
+    assert sum(c.program.startswith("exactly") for c in compiled) == 2
 
 
 def warned(function, sizes):
@@ -293,7 +293,7 @@ def warned(function, sizes):
             warnings.simplefilter("always", graphc.FallbackWarning)
             result = ours(vector(n))
         np.testing.assert_allclose(result, theirs(vector(n)), rtol=1e-5)
-        told += [(n, w.filename, str(w.message)) for w in caught]
+        told += [(n, w.filename, w.message.args[0]) for w in caught]
     return ours, told
 
 

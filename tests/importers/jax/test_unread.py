@@ -68,8 +68,8 @@ def test_explain_says_that_nothing_reads_the_size():
     ours = count(*UNREAD["array"])
     assert ours.explain() == (
         "jit of <lambda>\n"
-        "compiled exactly for (4,), (3,): as JAX traces it\n"
-        "  and run for sizes 4, n: nothing reads those that differ"
+        "compiled exactly for x (4,), y (3,): as JAX traces it\n"
+        "  and run for sizes x (4,), y (n,): nothing reads those that differ"
     )
 
 
@@ -107,8 +107,9 @@ def test_a_size_may_be_unread_while_another_varies():
     ours = graphc.jit(lambda x, y: x * 2)
     for n, k in ((3, 3), (3, 4), (5, 4), (6, 9), (3, 19), (5, 50)):
         np.testing.assert_array_equal(ours(ones(n), ones(k)), 2 * ones(n))
-    assert "exactly (3,), (3,)" in ours.stats().compilations
-    assert not any(t.startswith("3, n") for t in ours.stats().compilations)
+    programs = [one.program for one in ours.stats().compilations]
+    assert any(p.startswith("exactly ") and p.count("(3,)") == 2 for p in programs)
+    assert not any("(3,)" in p and "(n,)" in p for p in programs)
 
 
 def test_arrays_that_were_written_in_between_are_read_again():

@@ -155,7 +155,7 @@ def _problem(
     error: Refused | NoCompileError, function: Callable[..., object]
 ) -> tuple[str, type[NoCompileError], dict[str, int]]:
     if isinstance(error, NoCompileError):
-        problem = str(error).split("\n  arguments: ")[0]
+        problem = error.args[0].split("\n  arguments: ")[0]
         return problem, type(error), error.sizes
     name = getattr(function, "__name__", "the function")
     because = f"{name} is not compiled for these sizes"

@@ -7,8 +7,11 @@ of JAX's trace. Otherwise the trace is compiled as it is, and gives the results 
 """
 
 import math
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +32,7 @@ from graphc.rewriting.loops.fuse_consumers import HOISTING
 from graphc.rewriting.loops.roll.chains import NAME as ROLLED
 from graphc.rewriting.loops.roll.repeats import LEAST_BLOCKS
 from graphc.runtime.compile import function
+from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 
 GAINING = {*(rule.name for rule in HOISTING), ROLLED}  # rules
@@ -37,15 +41,19 @@ PRODUCTS = dot_general_p, conv_general_dilated_p
 LARGE = 2**22  # elements of an array for which it is worth to look for better
 
 
-@dataclass(frozen=True)
+@dataclass
 class Exact:
-    """The compiled program of one call: its trace, or a rewritten program."""
+    """The compiled program of one call: its trace, or a rewritten program.
+
+    `seconds` are those of tracing and compiling, 0 where this has not ended.
+    """
 
     traced: TracedFunction
     rewritten: Function | None
     captured: tuple[Any, ...]
     reason: str  # why it could not be read as a graph, "" where it was or need not be
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
+    seconds: float = 0.0
 
     def __call__(self, leaves: Sequence[ConcreteArray]) -> Any:
         """The results of a call, in their structure."""
@@ -65,9 +73,9 @@ class Exact:
             str(self.traced.jaxpr) if self.rewritten is None else self.rewritten.source
         )
 
-    def compilations(self) -> list[str]:
-        """A text for each: it is one, by `jax.jit`."""
-        return [""]
+    def compilations(self) -> list[Compilation]:
+        """The one, by `jax.jit`; its sizes and reason are known where it is kept."""
+        return [Compilation(0, self.seconds, "", {})]
 
     def report(self, full: bool) -> Iterator[str]:
         """Lines about how it is compiled."""
@@ -77,6 +85,29 @@ class Exact:
         if self.rewritten is not None:
             yield from (f"  {a}" for a in self.rewritten.rewrites)
             yield from (f"  run by JAX in it: {reason}" for reason in self.foreign)
+
+
+class Begun(threading.local):
+    """The programs for single sizes that JAX compiles in the call at hand."""
+
+    def __init__(self) -> None:
+        self.programs: list[tuple[Exact, float]] = []
+
+    def timing(self, trace: Callable[[], Exact]) -> Exact:
+        """The program, which is compiled from here to the end of the call."""
+        started = time.perf_counter()
+        program = trace()
+        self.programs.append((program, started))
+        return program
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Within: a call. Where it fails, no time is taken."""
+        self.programs.clear()
+        yield
+        for program, started in self.programs:
+            program.seconds = time.perf_counter() - started
+        self.programs.clear()
 
 
 def exact(

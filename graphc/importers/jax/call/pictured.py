@@ -8,7 +8,7 @@ from graphc.errors import GraphError
 from graphc.importers.jax.call.report import explained
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
-from graphc.importers.jax.sizes.pattern import ShapesOfCall, shown
+from graphc.importers.jax.sizes.pattern import ShapesOfCall
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.runtime.pictured import IN_USE
 from graphc.show.collect import Predicate, ShownProgram
@@ -49,7 +49,7 @@ def _of_family(
 def _alone(
     family: SizeFamily[Any, Any], sizes: ShapesOfCall, one: object, notes: list[str]
 ) -> Iterator[ShownProgram]:
-    text = f"exactly {shown(sizes)}"
+    text = f"exactly {family.described(sizes)}"
     try:
         function, why = family.looked_at(one)
     except (Unsupported, GraphError) as error:

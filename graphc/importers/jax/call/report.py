@@ -7,14 +7,29 @@ from typing import Any
 
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
-from graphc.importers.jax.sizes.pattern import MOST_SHOWN, shown
+from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
 from graphc.importers.jax.trace.decisions import OPAQUE
+from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 
 
 @dataclass(frozen=True)
+class JitCompilation(Compilation):
+    """As those of `graphc.function`, of the `program` for arguments of these shapes.
+
+    `sizes` have the names of axes, as `x.shape[0]`, or those that `shapes` gives them.
+    Of a padded program they are capacities.
+    """
+
+    program: str
+
+    def __str__(self) -> str:
+        return f"{self.program}: {self.seconds:.3f} s, {self.reason}"
+
+
+@dataclass(frozen=True)
 class JitStats:
-    """`compilations`: a line for each; `fallbacks`: why sizes are compiled one by one.
+    """`compilations`, and `fallbacks`: why sizes are compiled one by one.
 
     `changes` are those of programs for many sizes, as in `Function.stats()`. `foreign`:
     what JAX runs inside of these programs, at true sizes, and why. `decisions` are the
@@ -24,15 +39,16 @@ class JitStats:
     """
 
     calls: int = 0
-    compilations: list[str] = field(default_factory=list)
+    compilations: list[JitCompilation] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     fallbacks: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     decisions: dict[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
+        seconds = sum(one.seconds for one in self.compilations)
         counts = f"{self.calls} calls, {len(self.compilations)} compilations"
-        return f"<graphc.JitStats: {counts}>"
+        return f"<graphc.JitStats: {counts} in {seconds:.1f} s>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -53,9 +69,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
     stats = JitStats(calls)
     for family in families:
         for sizes, one in family.compiled.items():
-            start = f"exactly {shown(sizes)}"
-            texts = one.compilations()
-            stats.compilations.extend(f"{start}: {t}" if t else start for t in texts)
+            stats.compilations.extend(_of_single(family, sizes, one))
         stats.fallbacks.extend(filter(None, [family.exact_because, *family.left]))
         for program in family.programs:
             program_stats = program.compiled.stats()
@@ -64,10 +78,32 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
                 calls_so_far = stats.decisions.get(fact, 0)
                 stats.decisions[fact] = calls_so_far + program_stats.calls
             stats.changes.extend(program_stats.changes)
-            stats.compilations.extend(
-                f"{program.pattern}: {one.reason}" for one in program_stats.compilations
-            )
+            stats.compilations.extend(compilations_for(family, program))
     return stats
+
+
+def compilations_for(
+    family: SizeFamily[Any, Any], program: ManySizes
+) -> Iterator[JitCompilation]:
+    """Those of a program for many sizes."""
+    shapes = program.pattern.shapes
+    axes, text = family.names_of_axes(shapes), family.described(shapes)
+    axes |= {f"{name}_capacity": axis for name, axis in axes.items()}
+    for one in program.compiled.stats().compilations:
+        sizes = {axes.get(name, name): n for name, n in one.sizes.items()}
+        yield JitCompilation(one.segment, one.seconds, one.reason, sizes, text)
+
+
+def _of_single(
+    family: SizeFamily[Any, Any], sizes: ShapesOfCall, program: OneSize
+) -> Iterator[JitCompilation]:
+    """Those of a program for single sizes."""
+    by_axis, text = family.sizes_by_axis(sizes), f"exactly {family.described(sizes)}"
+    facts = " and ".join(family.pinned.get(sizes, ()))
+    why = f"where {facts}" if facts else "first call of these sizes"
+    for one in program.compilations():
+        reason = one.reason or why
+        yield JitCompilation(one.segment, one.seconds, reason, by_axis, text)
 
 
 def _opaque(program: ManySizes) -> list[str]:
@@ -97,7 +133,8 @@ def _lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator[str]:
     for program in family.programs:
         if family.also_for and not program.compiled.stats().compilations:
             continue  # what was compiled exactly is run in its place
-        yield f"compiled for all sizes {program.pattern}{_limits(program)}:"
+        shapes = family.described(program.pattern.shapes)
+        yield f"compiled for all sizes of {shapes}{_limits(program)}:"
         if program.opaque is not None:
             yield f"  each new size is traced and compared, for {program.opaque}"
             yield f"  asks for {OPAQUE} of a size"
@@ -115,7 +152,7 @@ def _exact_lines(family: SizeFamily[ManySizes, OneSize], full: bool) -> Iterator
             f"  and run for sizes {pattern}: nothing reads those that differ"
             for pattern in family.also_for.get(sizes, ())
         ]
-        described, reasons = shown(sizes), reasons + more
+        described, reasons = family.described(sizes), reasons + more
         if reasons or full:
             yield f"compiled exactly for {described}: {first}"
             yield from reasons

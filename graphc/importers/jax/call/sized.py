@@ -16,7 +16,13 @@ from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import NamedSizes, asked
 from graphc.importers.jax.call.pictured import picture_of
-from graphc.importers.jax.call.report import JitStats, explained, source_of, stats_of
+from graphc.importers.jax.call.report import (
+    JitCompilation,
+    JitStats,
+    explained,
+    source_of,
+    stats_of,
+)
 from graphc.importers.jax.sizes.decided import decisions_in, name_of
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
@@ -159,7 +165,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         *args: object,
         sizes: Mapping[str, SizesGiven] | None = None,
         **named: object,
-    ) -> list[str]:
+    ) -> list[JitCompilation]:
         """Compile for calls with such arguments now, so that no call has to wait.
 
         The arguments are as for a call, or their types (`jax.ShapeDtypeStruct`). With

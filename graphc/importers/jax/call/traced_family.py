@@ -83,7 +83,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
             return None
         if not first.serves(program, sizes):
             return None
-        self.also_for.setdefault(first.sizes, {})[str(program.pattern)] = None
+        self.also_for.setdefault(first.sizes, {})[
+            self.described(program.pattern.shapes)
+        ] = None
         return first
 
     def leave(self, reason: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from graphc.explain.program_text import ProgramText
-from graphc.importers.jax.call.report import JitStats
+from graphc.importers.jax.call.report import JitCompilation, JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
@@ -76,7 +76,7 @@ class SizedCallable(Protocol[P, R]):
         *args: object,
         sizes: Mapping[str, SizesGiven] | None = None,
         **named: object,
-    ) -> list[str]:
+    ) -> list[JitCompilation]:
         """Compile for calls with such arguments now, so that no call has to wait."""
         ...
 

@@ -2,14 +2,14 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import jax
 import numpy as np
 
-from graphc.errors import GraphError, SourceLocation, user_place
+from graphc.errors import GraphError, GraphWarning, SourceLocation, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.decided import known_pattern, schedules_for
 from graphc.importers.jax.sizes.pattern import (
@@ -17,6 +17,7 @@ from graphc.importers.jax.sizes.pattern import (
     ShapesOfCall,
     SizePattern,
     generalised,
+    shown,
     varying,
 )
 from graphc.importers.jax.sizes.words import (
@@ -27,7 +28,8 @@ from graphc.importers.jax.sizes.words import (
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import CallersError, Options
-from graphc.importers.jax.trace.tracing import Spec
+from graphc.importers.jax.trace.tracing import Spec, SpecShape
+from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
 
@@ -35,11 +37,13 @@ CHECKED = 3  # sizes at which programs are compared with what is said, or traced
 RECENT = 2  # sizes that siblings served, by which a new program knows what varies
 
 
-class FallbackWarning(UserWarning):
+class FallbackWarning(GraphWarning):
     """A function of JAX that is compiled once for each size after all.
 
     Or one whose arguments are not donated, as was asked for, where their sizes vary.
     """
+
+    entry = "fallback"
 
 
 class ManySizes(Protocol):
@@ -79,8 +83,8 @@ class OneSize(Protocol):
         """Its text."""
         ...
 
-    def compilations(self) -> list[str]:
-        """A text for each, after the sizes."""
+    def compilations(self) -> list[Compilation]:
+        """Each of them."""
         ...
 
     def report(self, full: bool) -> Iterator[str]:
@@ -209,6 +213,23 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """The arguments at these sizes."""
         pairs = zip(sizes, self.specs, strict=True)
         return [Spec(shape, s.dtype, s.weak) for shape, s in pairs]
+
+    def described(self, shapes: Sequence[SpecShape]) -> str:
+        """The shapes of the arguments, with their names."""
+        return shown(self.names(), shapes)
+
+    def names_of_axes(self, shapes: Sequence[SpecShape]) -> dict[str, str]:
+        """What the names of sizes are called by users: `x.shape[0]`, or as they say."""
+        if self.shapes is not None:
+            return {}
+        return SizePattern(tuple(shapes)).axes(self.names())
+
+    def sizes_by_axis(self, sizes: ShapesOfCall) -> dict[str, int]:
+        """The sizes of a call, of all axes, or of those that `shapes` gives names."""
+        if self.shapes is not None:
+            return self._said(sizes).sizes(sizes) or {}
+        axes = zip(self.names(), sizes, strict=True)
+        return {f"{x}.shape[{i}]": n for x, s in axes for i, n in enumerate(s)}
 
     def names(self) -> list[str]:
         """The names of the inputs of graphs, after the parameters of the function."""

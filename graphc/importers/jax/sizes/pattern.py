@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
@@ -186,10 +187,23 @@ def varying(shapes_of_call: ShapesOfCall, seen: Sequence[ShapesOfCall]) -> list[
     return varying_sizes
 
 
-def shown(sizes: ShapesOfCall) -> str:
-    """The shapes of a call, of many arrays the first and the last."""
-    first, last = sizes[:MOST_SHOWN], sizes[MOST_SHOWN:][-1:]
-    texts = list(map(str, (*first, *last)))
-    if len(sizes) > len(texts):
-        texts.insert(MOST_SHOWN, "...")
+def shown(names: Sequence[str], shapes: Sequence[SpecShape]) -> str:
+    """The shapes of arguments: `x (n, 3), w (3,)`.
+
+    Of many, those in which something varies, or else the first and the last.
+    """
+    texts = [f"{name} {_tuple(s)}" for name, s in zip(names, shapes, strict=True)]
+    if len(shapes) > MOST_SHOWN:
+        varies = [any(isinstance(n, str) for n in shape) for shape in shapes]
+        last = len(shapes) - 1
+        first = [i < MOST_SHOWN or i == last for i in range(len(shapes))]
+        texts = [
+            text if kept else "..."
+            for text, kept in zip(texts, varies if any(varies) else first, strict=True)
+        ]
+        texts = [text for text, _ in groupby(texts)]
     return ", ".join(texts) or "without arrays"
+
+
+def _tuple(shape: SpecShape) -> str:
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
