@@ -25,9 +25,9 @@ class CostModel:
     compilation and the dispatches of its calls, which depends on the device. `handed`
     is that of a value that one segment hands to another, in a thousand calls. Axes and
     capacities are expected to take few sizes, an integer argument many: beside one,
-    these count for nothing. Where the program `adapts`, it is soon one for many sizes; a
-    size that is read from an array is another one in each call until then, and whatever
-    else varies makes few more of them.
+    these count for nothing. Where the program `adapts`, it is soon one for many sizes;
+    until then, a size that is read from an array is another one in each call, and
+    whatever else varies makes few more of them.
     """
 
     base: float = CPU.segment
