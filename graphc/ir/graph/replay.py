@@ -21,14 +21,15 @@ SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
 def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
     """The nodes through which `outputs` depend on `inputs`, in topological order.
 
-    Nodes that depend on no input are not walked through twice, nor are inputs.
+    Neither inputs are walked through, nor nodes that are older than all of them.
     """
     first = set(inputs)
+    oldest = min((v.node.serial for v in first), default=0)
     nodes: dict[Node, None] = {}
     stack = [v.node for v in outputs if v not in first]
     while stack:
         node = stack.pop()
-        if node not in nodes:
+        if node.serial > oldest and node not in nodes:
             nodes[node] = None
             stack += [v.node for v in operands(node) if v not in first]
     inside: set[Node] = set()

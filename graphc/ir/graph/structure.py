@@ -7,6 +7,7 @@ Sharing, rolling, patterns, `block` and the importers compare graphs by it.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Node, Value
@@ -73,7 +74,19 @@ def param_form(param: object) -> Hashable:
     bodies = content if isinstance(content, tuple) else (content,)
     if not all([isinstance(body, Body) for body in bodies]):
         return param
-    return tuple([GraphReading(EXACT, b.inputs, {}, b).form(b.outputs) for b in bodies])
+    return tuple(map(_form_of, bodies))
+
+
+_forms: WeakKeyDictionary[Body, Hashable] = WeakKeyDictionary()
+
+
+def _form_of(body: Body) -> Hashable:
+    """The form of a body, which is read once: pass after pass asks for it."""
+    form = _forms.get(body)
+    if form is None:
+        reading = GraphReading(EXACT, body.inputs, {}, body)
+        form = _forms[body] = reading.form(body.outputs)
+    return form
 
 
 def with_operands(
@@ -224,5 +237,7 @@ class GraphReading:
             return tuple(map(self._content, content))
         if not isinstance(content, Body):
             return self._how.opaque(content)
+        if self._how is EXACT and not self._inner:
+            return _form_of(content)
         inner = GraphReading(self._how, content.inputs, self._inner, content)
         return inner.form(content.outputs)

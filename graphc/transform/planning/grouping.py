@@ -26,7 +26,7 @@ class CostModel:
     is that of a value that one segment hands to another, in a thousand calls. Axes and
     capacities are expected to take few sizes, an integer argument many: beside one,
     these count for nothing. Where the program `adapts`, it is soon one for many sizes;
-    a size that is read from an array is another one in each call until then, and
+    until then, a size that is read from an array is another one in each call, and
     whatever else varies makes few more of them.
     """
 

@@ -101,8 +101,7 @@ def rolled_chains(
         least = 0 if _compiles_slowly(chains.nodes) else searched
         if len(chains.nodes) < least:
             break
-        candidates = chains.found(least)
-        paying = (r for r in candidates if r.pays(least_saved, least_work, costs))
+        paying = chains.paying(least, least_saved, least_work, costs)
         tried = list(islice(paying, MOST_COMPARED))
         best = _longest(tried) if tried else None
         if best is None or not chains.can_add(best):
@@ -143,6 +142,24 @@ class _Chains:
     def nodes(self) -> Sequence[Node]:
         """The nodes that are in no chain yet."""
         return self._graph.nodes if self._search is None else self._search.nodes
+
+    def paying(
+        self,
+        least: int,
+        least_saved: int | None,
+        least_work: int | None,
+        costs: DeviceCosts,
+    ) -> Iterator["_Rolled"]:
+        """Those of the chains that are `found` which pay, by thresholds or by costs.
+
+        Blocks that do not pay would not from another of their nodes on.
+        """
+        for chain in self.found(least):
+            if chain.pays(least_saved, least_work, costs):
+                yield chain
+            else:
+                assert self._search is not None
+                self._search.refuse(chain.repeats)
 
     def found(self, least: int) -> Iterator["_Rolled"]:
         """Chains of which loops leave out so many nodes, that may overlap."""

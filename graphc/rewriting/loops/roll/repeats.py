@@ -119,6 +119,7 @@ class BlockSearch:
         self.kinds = _kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
         self._failed = set[tuple[Node, ...]]()  # rows of blocks that were not alike
+        self._refused: dict[Node, Node] = {}  # the first of rows that need no loop
         self._before: dict[Node, list[Node]] = {}
         for node in nodes:
             values = operands(node)
@@ -133,6 +134,15 @@ class BlockSearch:
         self.nodes = [node for node in self.nodes if node not in inside]
         self.kinds |= dict.fromkeys(inside)
         self._slices |= inside
+
+    def refuse(self, blocks: Repeats) -> None:
+        """Try no row of these blocks, nor part of one, as the last nodes of others."""
+        for row in blocks.rows:
+            self._refused |= dict.fromkeys(row, row[0])
+
+    def _is_refused(self, group: tuple[Node, ...]) -> bool:
+        first = self._refused.get(group[0])
+        return first is not None and all(self._refused.get(n) is first for n in group)
 
     def behind(self, first: set[Node]) -> set[Node]:
         """The nodes that depend on these."""
@@ -159,6 +169,8 @@ class BlockSearch:
                 group = next((g for g in waiting if g not in self._failed), waiting[0])
                 waiting.remove(group)
                 tried.add(group)
+                if self._is_refused(group):
+                    continue
                 ends = list(zip(*(node.outputs for node in group), strict=True))
                 repeats = self._blocks(ends)
                 if repeats is not None and repeats.saved >= least:

@@ -13,7 +13,7 @@ of the loop over rows is one over tiles of columns: memory stays the same howeve
 there are, and more rows share what is read for a tile.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Hashable, Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.structure import kind_of
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -217,11 +218,19 @@ class _Rebuilt:
 
 
 def _tiled_inside(graph: Graph, most: int, rows: int, inner: int) -> Replaced | None:
-    """Give loops over tiles of rows a body in tiles of columns, where that pays."""
+    """Give loops over tiles of rows a body in tiles of columns, where that pays.
+
+    Loops that are alike, as those of equal layers, have one body.
+    """
     nodes = graph.nodes
     params: dict[Node, Params] = {}
+    known: dict[Hashable, Body | None] = {}
     for node in filter(_is_of_rows, nodes):
-        body = _in_columns(node, most, inner)
+        lines = tuple([n.place for n in node.params["body"].content.nodes])
+        kind = kind_of(node), lines
+        if kind not in known:
+            known[kind] = _in_columns(node, most, inner)
+        body = known[kind]
         if body is not None:
             least = max(rows, node.params["least"])
             params[node] = {"columns": Opaque("columns", (body,)), "least": least}
