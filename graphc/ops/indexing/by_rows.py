@@ -88,6 +88,7 @@ def _row(node: Node, axis: int, rows: list[Value]) -> Node | None:
     counted = along[0]
     left = tuple([a - (a > counted) for a in axes if a != counted])
     bounds = tuple([b for a, b in zip(axes, inside, strict=True) if a != counted])
-    row: Value = node.primitive(*rows, **node.params | {"axes": left, "inside": bounds})
+    params = {**node.params, "axes": left, "inside": bounds}
+    row: Value = node.primitive(*rows, **params)
     shape = node.outputs[0].type.shape
     return row.node if row.type.shape == shape[:axis] + shape[axis + 1 :] else None
