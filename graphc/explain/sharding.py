@@ -31,6 +31,7 @@ def _lines(
     lines: list[str] = []
     for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
         lines += _places(layout, what, list(dict.fromkeys(map(plan.resolve, values))))
+    lines.append(f"    holds on each device: {plan.bytes_held(segment)} bytes")
     lines += dict.fromkeys(_by_hand(segment))
     return [*lines, *_messages(messages)]
 
