@@ -6,7 +6,8 @@ def on_part(x):
 (cumsum,) = jax.shard_map(on_part, mesh=MESH, in_specs=..., out_specs=...)(x)
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from graphc.backends.layout import indent
 from graphc.backends.sharding.combined import (
@@ -19,6 +20,8 @@ from graphc.backends.sharding.combined import (
 )
 from graphc.backends.sharding.text import constrained, specs_text
 from graphc.backends.source import PrintedBody
+from graphc.control.scan import SCAN
+from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
@@ -26,7 +29,12 @@ from graphc.ir.rules import RuleTable
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import Combined, combined
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.whole import Gathered, gathered
+from graphc.transform.sharding.whole import (
+    Gathered,
+    gathered,
+    whole_operands,
+    whole_results,
+)
 
 COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(
     "text of what devices do on their parts, and how they combine"
@@ -53,27 +61,60 @@ def print_on_parts(body: PrintedBody, layout: MeshLayout, node: Node) -> bool:
         _as_part(body, body_start, combines.inputs, combines.outputs, sends=True)
         return True
     needs = gathered(layout, node)
+    operands = whole_operands(layout, node)
     if needs is not None:
-        _print_gathered(body, needs)
-    return needs is not None
+        _print_gathered(body, layout, needs)
+    elif operands:
+        with _whole(body, layout, operands):
+            body.node(node)
+        for result in whole_results(layout, node).items():
+            body.copies[result] = body.value(result[0])
+        if node.primitive is SCAN:
+            places = {v: layout.of(v) for v in node.outputs}
+            _lay(body, {v: axes for v, axes in places.items() if axes and any(axes)})
+    return needs is not None or bool(operands)
 
 
-def _print_gathered(body: PrintedBody, needs: Gathered) -> None:
+def _print_gathered(body: PrintedBody, layout: MeshLayout, needs: Gathered) -> None:
     """A node between the shardings of what it needs whole."""
-    names = {value: body.value(value) for value in needs.inputs}
-    for value, name in names.items():
-        whole = body.module.names.unique(f"{name}_whole")
-        body.line(f"{whole} = {constrained(name, needs.inputs[value])}")
-        body.bind(value, whole)
-    start = len(body.lines)
-    body.node(needs.node)
-    if needs.is_apart:
-        _as_part(body, start, needs.inputs, needs.outputs)
-    for value, name in names.items():
-        body.bind(value, name)
-    for value, axes in needs.outputs.items() if not needs.is_apart else ():
+    with _whole(body, layout, needs.inputs):
+        start = len(body.lines)
+        body.node(needs.node)
+        if needs.is_apart:
+            _as_part(body, start, needs.inputs, needs.outputs)
+    if not needs.is_apart:
+        _lay(body, needs.outputs)
+
+
+def _lay(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
+    for value, axes in places.items():
         name = body.value(value)
         body.line(f"{name} = {constrained(name, axes)}")
+
+
+@contextmanager
+def _whole(
+    body: PrintedBody, layout: MeshLayout, places: Mapping[Value, MeshAxes]
+) -> Iterator[None]:
+    """Within it, these values lie so; afterwards, as they did.
+
+    What is computed is pinned where it lay: else XLA gathers all that it is made of.
+    """
+    names = {value: body.value(value) for value in places}
+    for value, name in names.items():
+        before, after = layout.of(value), places[value]
+        copy = body.copies.get((value, after))
+        if copy is None:
+            copy = body.module.names.unique(f"{name}_whole")
+            body.copies[value, after] = copy
+            pinned = name
+            if before not in (None, after) and value.node.primitive is not INPUT:
+                pinned = constrained(name, before)
+            body.line(f"{copy} = {constrained(pinned, after)}")
+        body.bind(value, copy)
+    yield
+    for value, name in names.items():
+        body.bind(value, name)
 
 
 def _as_part(

@@ -83,6 +83,7 @@ class PrintedBody:
         self._place: SourceLocation | None = None
         self._line = ""  # of the user's code, that of the last comment
         self._guarded: set[Guard] = set()
+        self.copies: dict[object, str] = {}  # of arrays, as they lie elsewhere
 
     def line(self, text: str) -> None:
         """Append one line."""

@@ -8,10 +8,8 @@ from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.foreseen import foreseen
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
-from graphc.transform.sharding.combined import combined
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.messages import Messages
-from graphc.transform.sharding.whole import gathered
+from graphc.transform.sharding.messages import Gathering, Messages
 
 
 def sharding_lines(plan: Plan) -> dict[int, list[str]]:
@@ -33,9 +31,9 @@ def _lines(
     lines: list[str] = []
     for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
         lines += _places(layout, what, list(dict.fromkeys(map(plan.resolve, values))))
+    lines.append(f"    holds on each device: {plan.bytes_held(segment)} bytes")
     lines += dict.fromkeys(_by_hand(segment))
-    lines += _gathered(layout, segment)
-    return [*lines, *_messages(layout, messages)]
+    return [*lines, *_messages(messages)]
 
 
 def without_mesh(plan: Plan) -> list[str]:
@@ -46,19 +44,24 @@ def without_mesh(plan: Plan) -> list[str]:
     return [f"with_sharding at {p} does nothing: there is no mesh" for p in places]
 
 
-def _messages(layout: MeshLayout, messages: Messages) -> Iterable[str]:
-    """The messages by rule, and the ops of which XLA decides."""
+def _messages(messages: Messages) -> Iterable[str]:
+    """The messages by rule, what is gathered, and the ops of which XLA decides."""
+    for asking, size in _by_call(messages.gathers):
+        yield f"    {asking} needs axes whole: {size} bytes to each device"
     kinds = [f"{kind}, {size} bytes" for kind, size in messages.bytes.items()]
     if kinds or not messages.unforeseen:
         yield f"    sends, by rule: {'; '.join(kinds) or 'nothing'}"
+    for asking, size in _by_call(messages.unforeseen):
+        yield f"    no rule for {asking}: {size} bytes, if XLA gathers them"
+
+
+def _by_call(gatherings: Iterable[Gathering]) -> Iterable[tuple[str, Size]]:
+    """The bytes of each call of the user."""
     sizes: dict[str, list[Size]] = {}
-    for one in messages.unforeseen:
-        if gathered(layout, one.node) is not None:
-            continue  # of which all bytes are told
+    for one in gatherings:
         asking = f"{one.node.reported} at {one.node.place}"
         sizes.setdefault(asking, []).append(one.bytes)
-    for asking, parts in sizes.items():
-        yield f"    no rule for {asking}: {sum(parts)} bytes, if XLA gathers them"
+    return [(asking, sum(parts)) for asking, parts in sizes.items()]
 
 
 def _by_hand(segment: Segment) -> Iterable[str]:
@@ -68,18 +71,6 @@ def _by_hand(segment: Segment) -> Iterable[str]:
         place = f"over {' and '.join(names)}" if names else "whole on each device"
         node = choice.node
         yield f"    lays {place} by hand: {node.outputs[0].type} at {node.place}"
-
-
-def _gathered(layout: MeshLayout, segment: Segment) -> Iterable[str]:
-    """A line for each call of the user whose ops need axes whole, with all bytes."""
-    arrays: dict[str, list[Size]] = {}
-    for node in segment.nodes:
-        needs = gathered(layout, node)
-        if combined(layout, node) is None and needs is not None and needs.sent:
-            asking = f"{node.reported} at {node.place}"
-            arrays.setdefault(asking, []).extend(map(_bytes, needs.sent))
-    for asking, sizes in arrays.items():
-        yield f"    {asking} needs axes whole: {sum(sizes)} bytes to each device"
 
 
 def _places(layout: MeshLayout, what: str, values: list[Value]) -> Iterable[str]:

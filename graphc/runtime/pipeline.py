@@ -56,6 +56,7 @@ from graphc.transform.planning.budget import (
     spending,
 )
 from graphc.transform.planning.forecast import Forecast, SizesGiven
+from graphc.transform.planning.foreseen import refuse_gathers
 from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
@@ -410,6 +411,7 @@ def _planned(
     plan = replace(plan, originals=originals, mesh=mesh)
     if plan.layout is not None:
         check_choices(plan.graph.nodes, plan.layout.mesh, plan.layout.devices)
+        refuse_gathers(plan)
     return plan, (*late.log, *last.log)
 
 

@@ -334,6 +334,9 @@ function marks(part) {
     if (step.statics.length) {
       list.append(el("span", { class: "mark static" }, `static ${symbols(step.statics)}`));
     }
+    if (step.kind === "segment" && step.text) {
+      list.append(el("span", { class: "mark" }, step.text));
+    }
     const done = compilationsOf(step.segment);
     if (done.length) {
       const total = done.reduce((sum, c) => sum + c.seconds, 0);

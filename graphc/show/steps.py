@@ -35,6 +35,13 @@ def nodes_of(plan: Plan) -> list[Node]:
     return nodes
 
 
+def _on_devices(plan: Plan, segment: Segment) -> str:
+    """The bytes of a segment on each device of a mesh, where there is one."""
+    if plan.layout is None:
+        return ""
+    return f"{plan.bytes_held(segment)} bytes on each device"
+
+
 class Steps:
     """Makes records of steps."""
 
@@ -99,6 +106,7 @@ class Steps:
             step.index,
             self._symbols(step.keys),
             self._symbols(step.statics),
+            text=_on_devices(plan, step),
         )
 
     def _symbols(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:

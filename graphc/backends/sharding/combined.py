@@ -60,15 +60,13 @@ def top_of_parts(jax: Any, x: Any, k: int, axis: int, name: str) -> tuple[Any, A
     return values, jax.numpy.take_along_axis(places, order, axis)
 
 
-def sorted_over_parts(
-    jax: Any, keys: Sequence[Any], axis: int, name: str
-) -> Sequence[Any]:
+def sorted_over_parts(jax: Any, keys: list[Any], axis: int, name: str) -> list[Any]:
     """Printed into programs: parts of arrays sorted by all keys, the first one first.
 
     Two parts at a time exchange elements, of which one keeps the lower.
     """
     jnp, size = jax.numpy, keys[0].shape[axis]
-    keys = jax.lax.sort(list(keys), dimension=axis, num_keys=len(keys))
+    keys = list(jax.lax.sort(keys, dimension=axis, num_keys=len(keys)))
     here = jax.lax.axis_index(name)
     for pairs in rounds(jax.lax.axis_size(name)):
         back = [(high, low) for low, high in pairs]

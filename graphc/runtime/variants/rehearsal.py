@@ -80,7 +80,10 @@ def rehearsed(
     unknown = dict.fromkeys(name for p in programs for name in p.unknown)
     waste = stored / true if true else 1.0
     reads = programs[-1].plan.reads
-    return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
+    planned = [p.sizes for p in programs]
+    memory = [n for p in planned for n in p.memory([p.known(call) for call in calls])]
+    totals = sum(counts), tuple(counts), waste, reads, tuple(unknown)
+    return Forecast(*totals, tuple(memory))
 
 
 def _noticed(

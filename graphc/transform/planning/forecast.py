@@ -11,7 +11,7 @@ from graphc.control.trip_count import STEPS
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Dim, Symbol, evaluate
+from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.policies import Pad
 from graphc.transform.tied import chosen_capacities
@@ -27,7 +27,10 @@ class Forecast:
     `waste` is the number of elements of all arguments at their capacities, for all
     calls, over that of the arguments as they are given. `reads` are integers read from
     the device per call. `unknown` are sizes that depend on data: a segment that is
-    compiled for each of their values counts as compiled once per known sizes. Under
+    compiled for each of their values counts as compiled once per known sizes. `memory`
+    are the bytes that each device has of the arguments and results of a segment, in the
+    largest of the calls, with what XLA makes on the way on top; None where they depend
+    on data. Under
     "auto", `segments` are those of each program in turn. With `tier="auto"` these are
     the most: a size that does not come often enough stays on NumPy.
     """
@@ -37,6 +40,7 @@ class Forecast:
     waste: float
     reads: int
     unknown: tuple[str, ...]
+    memory: tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,15 @@ class PlannedSizes:
     """The sizes that the segments of a plan are compiled for.
 
     `called` is the graph as it is called, `inputs` are those of the graph that runs,
-    and `keys` are the sizes that each segment is compiled for.
+    and `keys` are the sizes that each segment is compiled for. `held` are the bytes of
+    its arguments and results on each device.
     """
 
     called: Graph
     inputs: Sequence[Value]
     padded: PaddedGraph | None
     keys: Sequence[Sequence[Symbol]]
+    held: Sequence[Size]
 
     def calls(self, sizes: Mapping[str, SizesGiven]) -> list[dict[Symbol, int]]:
         """The sizes of each call. See `Plan.forecast`."""
@@ -65,6 +71,10 @@ class PlannedSizes:
     def true_elements(self, call: SizeValues) -> int:
         """The number of elements of all arguments."""
         return sum(_elements(v, call) for v in self.called.inputs)
+
+    def memory(self, calls: Sequence[SizeValues]) -> list[int | None]:
+        """The most bytes of each segment on each device, over calls of known sizes."""
+        return [_most(size, calls) for size in self.held]
 
     def elements(self, known: SizeValues) -> int:
         """The number of elements of all arguments at their capacities."""
@@ -86,7 +96,17 @@ def forecast(
         counts.append(len({tuple(call[s] for s in known_symbols) for call in known}))
     true, stored = sum(map(plan.true_elements, calls)), sum(map(plan.elements, known))
     waste = stored / true if true else 1.0
-    return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown))
+    memory = tuple(plan.memory(known))
+    return Forecast(sum(counts), tuple(counts), waste, reads, tuple(unknown), memory)
+
+
+def _most(size: Size, calls: Sequence[SizeValues]) -> int | None:
+    """The largest number of a size; None where it is not known for all calls."""
+    if not isinstance(size, Dim):
+        return size
+    if any(s not in call for s in size.symbols for call in calls):
+        return None
+    return max((evaluate(size, call) for call in calls), default=0)
 
 
 def named_sizes(

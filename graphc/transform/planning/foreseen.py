@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Dim, substitute, symbol_dim
 from graphc.transform.planning.plan import Plan, PlanStep, PythonLoop, Segment
-from graphc.transform.sharding.messages import Follower, Messages
+from graphc.transform.sharding.messages import Follower, Gathering, Messages
+from graphc.transform.sharding.shards import Sharded
 
 
 def foreseen(plan: Plan) -> dict[int, Messages]:
@@ -17,6 +19,33 @@ def foreseen(plan: Plan) -> dict[int, Messages]:
     for step in plan.steps:
         messages |= _of_step(plan, step, follower)
     return messages
+
+
+def refuse_gathers(plan: Plan) -> None:
+    """Raise GraphError for an op that gathers along an axis whose shards refuse that.
+
+    Of one without a rule it is not known that it does not.
+    """
+    policies = {} if plan.padded is None else plan.padded.policies
+    shards = [p for p in policies.values() if isinstance(p, Sharded)]
+    refused = frozenset([p.axis for p in shards if not p.gathers])
+    for messages in foreseen(plan).values() if refused else ():
+        for one in (*messages.gathers, *messages.unforeseen):
+            if one.axes & refused:
+                surely = one in messages.gathers
+                raise _gathers(one, min(one.axes & refused), surely)
+
+
+def _gathers(one: Gathering, axis: str, surely: bool) -> GraphError:
+    problem = "needs all elements" if surely else "may need all elements"
+    return graph_error(
+        f"{problem} along {axis!r} on each device: this gathers {one.bytes} bytes",
+        op=one.node.asking,
+        got=", ".join(str(v.type) for v in one.node.inputs),
+        expected=f"nothing that is gathered, by Shard({axis!r}, gather='refuse')",
+        hint="work along another axis, or leave gather='refuse' out",
+        where=one.node.place,
+    )
 
 
 def foreseen_bytes(

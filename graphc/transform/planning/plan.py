@@ -10,10 +10,11 @@ from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
-from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.names import CAPACITY
 from graphc.ops.common.conditions import tells
 from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.planning.device_memory import bytes_held
 from graphc.transform.planning.forecast import (
     Forecast,
     PlannedSizes,
@@ -230,7 +231,13 @@ class Plan:
     def sizes(self) -> PlannedSizes:
         """The sizes that its segments are compiled for."""
         keys = [segment.keys for segment in self.segments]
-        return PlannedSizes(self.called, self.graph.inputs, self.padded, keys)
+        held = [self.bytes_held(segment) for segment in self.segments]
+        return PlannedSizes(self.called, self.graph.inputs, self.padded, keys, held)
+
+    def bytes_held(self, segment: Segment) -> Size:
+        """The bytes of arguments and results of a segment on each device."""
+        given = segment.inputs, segment.outputs
+        return bytes_held(*given, self.resolve, self.layout)
 
     @property
     def reads(self) -> int:

@@ -32,12 +32,25 @@ JOINED: RuleTable[Callable[[Node], AxesOfOperands]] = RuleTable(
 )
 
 
-def parted_axes(node: Node, axis: int) -> OperandAxis | None:
-    """Per operand, the axis whose parts make those along `axis` of the result.
+# The axes of matrices, in ops that take them one by one, along the axes before.
+STACKED: RuleTable[int] = RuleTable("axes of what is stacked")
+for _primitive in (
+    *(OP.det, OP.slogdet, OP.eig, OP.eigh, OP.eigvals, OP.qr, OP.svd, OP.pinv),
+    *(OP.lu_factor, OP.cofactors, OP.expm, OP.sqrtm, OP.schur),
+):
+    STACKED.define(_primitive, 2)
+
+
+def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:
+    """Per operand, the axis whose parts make those along `axis` of a result.
 
     None for an operand that all parts share; None for all of them where there is no
     such axis.
     """
+    cores = STACKED.find(node.primitive)
+    if cores is not None:
+        ranks = [v.type.rank - cores for v in node.inputs]
+        return [axis] if axis < min(ranks) else None
     rule = PARTED.find(node.primitive)
     return operand_axes(node, axis, tiled=True) if rule is None else rule(node, axis)
 
@@ -56,6 +69,13 @@ def _of_reduction(node: Node) -> AxesOfOperands:
 @JOINED.of(OP.argmax, OP.argmin)
 def _of_extreme(node: Node) -> AxesOfOperands:
     return [[node.params["axis"]]]
+
+
+@JOINED.of(OP.basic_index)
+def _of_items(node: Node) -> AxesOfOperands:
+    """One element along an axis is that of one device; others have zeros."""
+    axes = [k for k in node.params["kinds"] if k != "n"]
+    return [[a for a, kind in enumerate(axes) if kind == "i"]]
 
 
 @JOINED.of(OP.count_nonzero)
@@ -95,6 +115,11 @@ def _share_a_factor(n: Size, m: Size) -> bool:
         return False
     terms = [*polynomial(n).items(), *polynomial(m).items()]
     return bool(set.intersection(*(set(monomial) for monomial, _ in terms)))
+
+
+@PARTED.of(OP.repeat)
+def _parts_of_repeat(node: Node, axis: int) -> OperandAxis:
+    return [axis]
 
 
 @PARTED.of(OP.einsum)

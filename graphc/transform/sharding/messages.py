@@ -8,7 +8,7 @@ all that they take.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from graphc.control.call import CALL
@@ -22,29 +22,32 @@ from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import Combined, combined
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.whole import gathered
+from graphc.transform.sharding.whole import gathered, whole_operands
 
 _EXTREMES = OP.argmax, OP.argmin  # devices send those of each part, and where they are
 _NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
 
 
 @dataclass(frozen=True)
-class Unforeseen:
-    """A node of which no rule tells the messages, and the bytes that it may gather."""
+class Gathering:
+    """A node, and the bytes that it gathers along axes of the mesh, to each device."""
 
     node: Node
     bytes: Size
+    axes: frozenset[str]
 
 
 @dataclass
 class Messages:
     """The bytes of messages of a segment, by their kinds, and what is unforeseen.
 
-    The bytes are those of the results on each device, in terms of stored sizes.
+    The bytes are those of the results on each device, in terms of stored sizes. Nodes
+    of which no rule tells them may gather all that is spread of their inputs.
     """
 
     bytes: dict[str, Size] = field(default_factory=dict)
-    unforeseen: list[Unforeseen] = field(default_factory=list)
+    gathers: list[Gathering] = field(default_factory=list)
+    unforeseen: list[Gathering] = field(default_factory=list)
 
     def add(self, kind: str, size: Size) -> None:
         """Count one more message."""
@@ -54,13 +57,16 @@ class Messages:
         """Count those of a body too, whose sizes are these outside of it."""
         for kind, size in inner.bytes.items():
             self.add(kind, _outside(size, sizes))
-        self.unforeseen += [
-            Unforeseen(one.node, _outside(one.bytes, sizes)) for one in inner.unforeseen
-        ]
+        self.gathers += [_outside_of(one, sizes) for one in inner.gathers]
+        self.unforeseen += [_outside_of(one, sizes) for one in inner.unforeseen]
 
 
 def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
     return substitute(size, sizes) if isinstance(size, Dim) else size
+
+
+def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
+    return replace(one, bytes=_outside(one.bytes, sizes))
 
 
 class _Unforeseen(Exception):
@@ -73,6 +79,7 @@ class Follower:
     def __init__(self, layout: MeshLayout) -> None:
         self._layout = layout
         self._places: dict[Value, MeshAxes] = {}
+        self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has gathered
 
     def messages(
         self, nodes: Iterable[Node], inputs: Iterable[Value], outputs: Iterable[Value]
@@ -84,8 +91,11 @@ class Follower:
             self._follow(node, messages)
         for value in outputs:
             axes = self._layout.of(value)
-            if axes is not None and not self._move(value, self._spread(axes), messages):
-                messages.unforeseen.append(Unforeseen(value.node, _bytes(value)))
+            if axes is not None:
+                try:
+                    self._move(value.node, value, self._spread(axes), messages)
+                except _Unforeseen:
+                    messages.unforeseen.append(self._gathering(value.node, [value]))
         return messages
 
     def undecided(
@@ -93,12 +103,12 @@ class Follower:
     ) -> Messages:
         """The messages of a segment whose nodes are not followed, but for this one."""
         self._enter(inputs)
-        spread = [v for v in inputs if any(self.place(v))]
+        gathering = self._gathering(node, inputs)
         self._places.update((v, self._decided(v)) for v in outputs)
-        unforeseen = [Unforeseen(node, sum(map(_bytes, spread)))] if spread else []
-        return Messages(unforeseen=unforeseen)
+        return Messages(unforeseen=[gathering] if gathering.axes else [])
 
     def _enter(self, inputs: Iterable[Value]) -> None:
+        self._copies.clear()
         for value in inputs:
             if self._layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
@@ -120,21 +130,30 @@ class Follower:
 
     def _follow(self, node: Node, messages: Messages) -> None:
         before = {v: self.place(v) for v in node.inputs}
-        spread = [v for v in before if any(before[v])]
+        gathering = self._gathering(node, node.inputs)
         try:
             self._through(node, messages)
         except _Unforeseen:
-            messages.unforeseen.append(Unforeseen(node, sum(map(_bytes, spread))))
+            messages.unforeseen.append(gathering)
             self._places.update((v, self._decided(v)) for v in node.outputs)
+        self._places.update(before)  # of an array that was gathered, too
+
+    def _gathering(self, node: Node, values: Iterable[Value]) -> Gathering:
+        """All that is spread of the values, gathered by a node."""
+        spread = [v for v in dict.fromkeys(values) if any(self.place(v))]
+        axes = frozenset([a for v in spread for a in self.place(v) if a is not None])
+        return Gathering(node, sum(map(_bytes, spread)), axes)
 
     def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises _Unforeseen where no rule tells that."""
+        for value, axes in whole_operands(self._layout, node).items():
+            self._move(node, value, self._spread(axes), messages)
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
         elif (combines := combined(self._layout, node)) is not None:
             self._combine(combines, messages)
         elif gathered(self._layout, node) is not None:
-            self._apart(node)
+            self._apart(node, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
             # What devices make of nothing, as masks, they make where it is used.
             made = not any(map(self._layout.is_spread, node.inputs))
@@ -144,7 +163,10 @@ class Follower:
             self._call(node, messages)
         elif node.primitive is SCAN:
             self._scan(node, messages)
-        elif has_inner(node) or len(node.outputs) > 1:
+        elif node.primitive.passes_on:
+            pairs = zip(node.outputs, map(self.place, node.inputs), strict=False)
+            self._places.update(pairs)
+        elif has_inner(node):
             raise _Unforeseen
         else:
             self._by_axes(node, messages)
@@ -152,16 +174,17 @@ class Follower:
     def _combine(self, combines: Combined, messages: Messages) -> None:
         """Count what devices send to combine what they do on their parts."""
         for value, axes in combines.inputs.items():
-            if not self._move(value, self._spread(axes), messages):
-                raise _Unforeseen
+            self._move(combines.node, value, self._spread(axes), messages)
         messages.add(combines.kind, combines.bytes)
         self._places.update((v, self._spread(a)) for v, a in combines.outputs.items())
 
-    def _apart(self, node: Node) -> None:
+    def _apart(self, node: Node, messages: Messages) -> None:
         """Set where the results lie of a node that devices do on their parts."""
         needs = gathered(self._layout, node)
-        if needs is None or needs.sent or not needs.is_apart:
+        if needs is None or has_inner(node):
             raise _Unforeseen
+        for value, axes in needs.inputs.items():
+            self._move(node, value, self._spread(axes), messages)
         self._places.update((v, self._spread(a)) for v, a in needs.outputs.items())
 
     def _call(self, node: Node, messages: Messages) -> None:
@@ -192,6 +215,8 @@ class Follower:
         stacked = [(None, *axes) for axes in places[len(carries) :]]
         pairs = zip(node.outputs, [*carries, *stacked], strict=True)
         self._places.update(pairs)
+        if whole_operands(self._layout, node):
+            self._places.update((v, self._decided(v)) for v in node.outputs)
         messages.take(inner, call.sizes)
 
     def _inside(
@@ -211,32 +236,38 @@ class Follower:
         pairs = zip(node.params["axes"], self.place(x), strict=True)
         axes = tuple([old if a == FREE else a.content or None for a, old in pairs])
         self._places[result] = self.place(x)
-        if not self._move(result, self._spread(axes), messages):
-            raise _Unforeseen
+        self._move(node, result, self._spread(axes), messages)
 
-    def _move(self, value: Value, axes: MeshAxes, messages: Messages) -> bool:
-        """Count what it takes to lay a value so; whether a rule tells that.
+    def _move(
+        self, node: Node, value: Value, axes: MeshAxes, messages: Messages
+    ) -> None:
+        """Count what it takes to lay a value so, for a node.
 
-        A part of what is there takes no message, and what is spread is gathered. Both
-        at once XLA does in ways of its own.
+        A part of what is there takes no message, and what is spread is gathered, once
+        in a segment. Both at once XLA does in ways of its own: raises _Unforeseen.
         """
         before = self.place(value)
         moved = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
-        gathers = any(a is not None for a, _ in moved)
-        if gathers and any(b is not None for _, b in moved):
-            return False
-        if gathers:
-            messages.add("all-gather", self._local_bytes(value, axes))
+        gathered_axes = frozenset([a for a, _ in moved if a is not None])
+        if gathered_axes and any(b is not None for _, b in moved):
+            raise _Unforeseen
+        if gathered_axes and (value, axes) not in self._copies:
+            self._copies.add((value, axes))
+            size = self._local_bytes(value, axes)
+            messages.add("all-gather", size)
+            messages.gathers.append(Gathering(node, size, gathered_axes))
         self._places[value] = axes
-        return True
 
     def _by_axes(self, node: Node, messages: Messages) -> None:
-        """Set where the one result lies, axis by axis."""
-        (result,) = node.outputs
+        """Set where the results lie, axis by axis."""
+        for result in node.outputs:
+            self._result_by_axes(node, result, messages)
+
+    def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
         taken: list[set[int]] = [set() for _ in node.inputs]
         axes: list[str | None] = []
         for axis in range(result.type.rank):
-            of_operands = parted_axes(node, axis) or []
+            of_operands = parted_axes(node, axis, result) or []
             axes.append(self._shared(node, of_operands))
             for places, operand_axis in zip(taken, of_operands, strict=False):
                 places.update([] if operand_axis is None else [operand_axis])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from math import lcm
-from typing import Any
+from typing import Any, Literal
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Node
@@ -29,12 +29,14 @@ class Shard:
 
     The size is stored at capacities of `pad`, rounded up to multiples of the number of
     devices, masked by rule; without a `pad`, at the next multiple. Arguments without
-    such an axis are given whole to each device. Raises GraphError for what is no name
-    of an axis, and no `Pad`.
+    such an axis are given whole to each device. With `gather="refuse"`, an op that
+    gathers elements along the axis, or may do so, is an error. Raises GraphError for
+    what is no name of an axis, no `Pad`, and no such word.
     """
 
     axis: str
     pad: Pad | None = None
+    gather: Literal["allow", "refuse"] = "allow"
 
     def __post_init__(self) -> None:
         axis: Any = self.axis
@@ -55,6 +57,13 @@ class Shard:
                 got=shortened(repr(self.pad)),
                 hint=f"graphc.Shard({axis!r}, graphc.Pad(...))",
             )
+        if self.gather not in ("allow", "refuse"):
+            raise graph_error(
+                "what needs all elements along an axis gathers them, or is an error",
+                op="Shard",
+                got=f"gather={shortened(repr(self.gather))}",
+                expected="'allow' or 'refuse'",
+            )
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,7 @@ class Sharded(Pad):
 
     axis: str = ""
     mesh: DeviceMesh = NO_MESH
+    gathers: bool = True  # whether ops may gather all elements
 
     def __str__(self) -> str:
         devices = self.mesh.size(self.axis)
@@ -153,14 +163,13 @@ def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sharde
             hint=f"mesh=graphc.mesh({shard.axis}=...), or jax.set_mesh(...) before",
         )
     check_axis(mesh, shard.axis, op, got)
-    return _in_multiples(shard.pad, mesh.size(shard.axis), shard.axis, mesh)
+    return _in_multiples(shard, mesh)
 
 
-def _in_multiples(
-    pad: Pad | None, devices: int, axis: str, mesh: DeviceMesh
-) -> Sharded:
-    """Capacities of `pad` that so many devices share evenly."""
-    pad = Pad(multiple=devices) if pad is None else pad
+def _in_multiples(shard: Shard, mesh: DeviceMesh) -> Sharded:
+    """The policy of a shard: capacities that the devices share evenly."""
+    devices = mesh.size(shard.axis)
+    pad = Pad(multiple=devices) if shard.pad is None else shard.pad
     pad = replace(
         pad,
         minimum=_rounded(pad.minimum, devices),
@@ -169,7 +178,8 @@ def _in_multiples(
         strict=True,
     )
     parts = {f.name: getattr(pad, f.name) for f in fields(Pad)}
-    return Sharded(**parts, axis=axis, mesh=mesh)
+    gathers = shard.gather == "allow"
+    return Sharded(**parts, axis=shard.axis, mesh=mesh, gathers=gathers)
 
 
 def _rounded(n: int, multiple: int) -> int:

@@ -7,11 +7,13 @@ else it parts, or gathers by itself.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from graphc.control.scan import SCAN, parts_of
 from graphc.ir.graph.bodies import has_inner, within
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Dim
+from graphc.ops.indexing.counted import of_gathered
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
 
@@ -19,7 +21,47 @@ from graphc.transform.sharding.layout import MeshLayout
 WHOLE: RuleTable[Callable[[Node], Iterable[int]]] = RuleTable("axes that stay whole")
 WHOLE.define(OP.fft, lambda node: node.params["axes"])
 WHOLE.define(OP.top_k, lambda node: [node.params["axis"]])
+AxesOfOperands = Iterable[Iterable[int]]
+# For each input, the axes that are to be whole: the results lie as other inputs do.
+OPERANDS: RuleTable[Callable[[MeshLayout, Node], AxesOfOperands]] = RuleTable(
+    "axes of operands that stay whole"
+)
 _GATHERED_BY_XLA = (OP.top_k,)  # it works all the same: those that lie open are left
+
+
+@OPERANDS.of(OP.gather)
+def _of_gather(layout: MeshLayout, node: Node) -> AxesOfOperands:
+    """The axes of which any element may be read, from any device."""
+    counted = [of_gathered(node, axis) for axis in range(node.outputs[0].type.rank)]
+    row_axes = {along[0] for along in counted if along is not None}
+    return [[a for a in node.params["axes"] if a not in row_axes]]
+
+
+@OPERANDS.of(OP.searchsorted, OP.nonzero)
+def _of_first(layout: MeshLayout, node: Node) -> AxesOfOperands:
+    return [range(node.inputs[0].type.rank)]
+
+
+@OPERANDS.of(OP.concatenate)
+def _of_concatenate(layout: MeshLayout, node: Node) -> AxesOfOperands:
+    return [[node.params["axis"]] for _ in node.inputs]
+
+
+@OPERANDS.of(SCAN)
+def _of_scan(layout: MeshLayout, node: Node) -> AxesOfOperands:
+    """Each device takes all steps, and keeps its rows of the results."""
+    parts = parts_of(node.inputs, node.params)
+    return [*[()] * len(parts.first), *[(0,)] * len(parts.rows)]
+
+
+@OPERANDS.of(OP.matmul)
+def _of_matmul(layout: MeshLayout, node: Node) -> AxesOfOperands:
+    """Columns, where rows lie along the same axis of the mesh."""
+    x, y = (layout.of(v) for v in node.inputs)
+    if x is None or y is None or min(len(x), len(y)) < 2:
+        return []
+    alike = y[-1] is not None and x[-2] == y[-1]
+    return [(), (len(y) - 1,) if alike else ()]
 
 
 @dataclass(frozen=True)
@@ -67,6 +109,13 @@ def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
     return Gathered(node, inputs, outputs, sent)
 
 
+def whole_results(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
+    """How results lie that have axes whole where those of the operands are."""
+    if node.primitive is not OP.concatenate:
+        return {}
+    return {v: _without(layout, v, [node.params["axis"]]) for v in node.outputs}
+
+
 def _parted(layout: MeshLayout, value: Value) -> set[int]:
     """The axes whose elements may be spread over devices."""
     return {
@@ -80,3 +129,19 @@ def _without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
     """Where a value lies with these axes whole."""
     before = layout.of(value) or (None,) * value.type.rank
     return tuple([None if a in axes else name for a, name in enumerate(before)])
+
+
+def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
+    """Inputs that have axes spread which the node needs whole, and how they lie then.
+
+    JAX decides about those that lie open.
+    """
+    rule = OPERANDS.find(node.primitive)
+    if rule is None:
+        return {}
+    places: dict[Value, MeshAxes] = {}
+    for value, axes in zip(node.inputs, rule(layout, node), strict=False):
+        before = layout.of(value)
+        if before is not None and any(before[a] is not None for a in axes):
+            places[value] = _without(layout, value, {*axes})
+    return places

@@ -36,9 +36,10 @@ def test_the_text_says_it_in_jax():
 
 def test_explain_tells_what_is_laid_by_hand():
     lines = compiled((None, "model")).explain().splitlines()
-    assert lines[2:5] == [
+    assert lines[2:6] == [
         "    takes over model: w",
         "    gives as JAX decides: multiply",
+        "    holds on each device: 48 bytes",
         "    lays over model by hand: float32[3, 2] at test_by_hand.py:21",
     ]
     assert "lays whole on each device by hand" in compiled((None, None)).explain()

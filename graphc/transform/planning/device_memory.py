@@ -1,0 +1,30 @@
+"""The bytes of arguments and results that a device has while a segment runs."""
+
+from collections.abc import Callable, Iterable
+from math import prod
+
+from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import Size
+from graphc.transform.sharding.layout import MeshLayout
+
+
+def bytes_held(
+    inputs: Iterable[Value],
+    outputs: Iterable[Value],
+    resolve: Callable[[Value], Value],
+    layout: MeshLayout | None,
+) -> Size:
+    """The bytes on each device, in terms of stored sizes.
+
+    Arrays about which JAX decides count as whole. Arrays that XLA makes on the way come
+    on top: only its compiler knows them.
+    """
+    arguments, results = (dict.fromkeys(map(resolve, vs)) for vs in (inputs, outputs))
+    return sum(_bytes(v, layout) for values in (arguments, results) for v in values)
+
+
+def _bytes(value: Value, layout: MeshLayout | None) -> Size:
+    axes = None if layout is None else layout.of(value)
+    if layout is None or axes is None:
+        return value.type.size * value.dtype.itemsize
+    return prod(layout.local_shape(value, axes)) * value.dtype.itemsize

@@ -1,0 +1,93 @@
+"""Ops that need all of a sharded size, told and refused: run on four devices."""
+
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.transform.sharding.meshes import DeviceMesh
+from tests.transform.sharding import foreseen_programs
+
+FOUR = DeviceMesh(("data",), (4,), (0, 1, 2, 3))
+REFUSING = {"batch": graphc.Shard("data", gather="refuse")}
+
+
+def planned(inputs, outputs, dims=REFUSING):
+    return graphc.function(inputs, outputs, dims=dims, mesh=FOUR)
+
+
+def rows():
+    return gt.tensor("x", "float32", ("batch", 3))
+
+
+def test_an_op_that_gathers_is_told_with_its_bytes():
+    x = rows()
+    f = planned([x], x[::-1], {"batch": graphc.Shard("data")})
+    (line,) = [line for line in f.explain().splitlines() if "axes whole" in line]
+    assert line.startswith("    gather at gathers_on_devices.py:")
+    assert line.endswith(" needs axes whole: 12*batch_capacity bytes to each device")
+    assert "    sends, by rule: all-gather, 12*batch_capacity bytes" in f.explain()
+
+
+def test_an_op_that_gathers_is_refused():
+    x = rows()
+    y = gt.roll(x, 1, axis=0)
+    with pytest.raises(graphc.GraphError) as caught:
+        planned([x], y).plan  # noqa: B018
+    lines = str(caught.value).splitlines()
+    assert lines[:4] == [
+        "roll: needs all elements along 'data' on each device: this gathers "
+        "12*batch_capacity bytes",
+        "  got: float32[batch_capacity, 3], int64[batch_capacity]",
+        "  expected: nothing that is gathered, by Shard('data', gather='refuse')",
+        "  hint: work along another axis, or leave gather='refuse' out",
+    ]
+    assert "y = gt.roll(x, 1, axis=0)" in lines[-1]
+
+
+def test_an_op_without_a_rule_is_refused():
+    x = rows()
+    with pytest.raises(graphc.GraphError) as caught:
+        planned([x], x[1:] * 2).plan  # noqa: B018
+    assert str(caught.value).splitlines()[0] == (
+        "index: may need all elements along 'data' on each device: this gathers "
+        "12*batch_capacity bytes"
+    )
+
+
+def test_a_loop_over_rows_is_refused_and_one_over_columns_is_not():
+    x = rows()
+    over = lambda rows, n: gt.scan(lambda c, row: (c + row, c), gt.zeros(n), rows)[0]
+    with pytest.raises(graphc.GraphError, match="scan: needs all elements along"):
+        planned([x], over(x, (3,))).plan  # noqa: B018
+    assert planned([x], over(x.T, (x.shape[0],))).plan
+
+
+@pytest.mark.parametrize("program", foreseen_programs.PROGRAMS)
+def test_data_parallel_programs_gather_nothing(program):
+    assert planned(*program()).plan
+
+
+def test_one_axis_of_two():
+    x = gt.tensor("x", "float32", ("batch", "width"))
+    mesh = DeviceMesh(("data", "model"), (2, 2), (0, 1, 2, 3))
+    dims = REFUSING | {"width": graphc.Shard("model")}
+    f = lambda y: graphc.function([x], y, dims=dims, mesh=mesh)
+    assert f(gt.flip(x, 1)).plan
+    with pytest.raises(graphc.GraphError, match="along 'data'"):
+        f(gt.flip(x, 0)).plan  # noqa: B018
+
+
+def test_one_device_gathers_nothing():
+    mesh = DeviceMesh(("data",), (1,), (0,))
+    x = rows()
+    assert graphc.function([x], x[::-1], dims=REFUSING, mesh=mesh).plan
+
+
+def test_no_such_word():
+    with pytest.raises(graphc.GraphError) as caught:
+        graphc.Shard("data", gather="never")
+    assert str(caught.value).splitlines()[:3] == [
+        "Shard: what needs all elements along an axis gathers them, or is an error",
+        "  got: gather='never'",
+        "  expected: 'allow' or 'refuse'",
+    ]
