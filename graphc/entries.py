@@ -27,7 +27,6 @@ ENTRIES = {
     "runtime.cache": "text",
     "runtime.driver.devices": "device",
     "runtime.driver.meshes": "device",
-    "runtime.driver.recorded": "export",
     "runtime.ragged": "ragged",
     "runtime.save": "export",
     "runtime.shards": "sharding",
