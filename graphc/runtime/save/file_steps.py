@@ -19,7 +19,7 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
-from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import BUCKET, Capacities
@@ -148,9 +148,8 @@ class StepWriter:
         """Values are the arrays of numbers from the first on: their axes are known."""
         for number, value in enumerate(values, first):
             self._arrays[value] = number
-            for axis, size in enumerate(value.type.shape):
-                if isinstance(size, Dim) and _is_symbol(size):
-                    self._axes.setdefault(size.symbols[0], (number, axis))
+            for symbol, axis in named_axes(value.type.shape, range(value.type.rank)):
+                self._axes.setdefault(symbol, (number, axis))
 
     def agree(self) -> None:
         """Check that axes have the sizes that others give them."""
@@ -163,7 +162,7 @@ class StepWriter:
         ]
         for name, value, axis, size in axes:
             place = self._arrays[value], axis
-            if _is_symbol(size) and self._axes[size.symbols[0]] == place:
+            if size.is_symbol and self._axes[size.symbols[0]] == place:
                 continue  # it says what the size is
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
@@ -444,10 +443,6 @@ class StepWriter:
 
 def _is_size(value: Value) -> bool:
     return value.node.primitive is SIZE_OP
-
-
-def _is_symbol(size: Dim) -> bool:
-    return size is symbol_dim(size.symbols[0])
 
 
 def _of(number: int) -> Formula:
