@@ -12,7 +12,7 @@ from graphc.ir.graph.bodies import Body, BodyCall
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import operands
-from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.sizes.names import NamesOnce
 
 RESERVED = {
@@ -72,7 +72,7 @@ def of_same_name(call: BodyCall) -> dict[Symbol, Symbol]:
     """Sizes of a body, by which they are given; each that is given stands for one."""
     inner_sizes: dict[Symbol, Symbol] = {}
     for symbol, size in call.sizes.items():
-        if isinstance(size, Dim) and size is symbol_dim(size.symbols[0]):
+        if isinstance(size, Dim) and size.is_symbol:
             outer = size.symbols[0]
             if outer is not symbol and outer.name == symbol.name:
                 inner_sizes.setdefault(outer, symbol)

@@ -12,7 +12,7 @@ from graphc.backends.sizes import solved
 from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
-from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 
@@ -227,7 +227,7 @@ def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
     """The axis that each size is taken from: one that is it, or else contains it."""
     sources: dict[Symbol, Axis] = {}
     for axis in axes:
-        if _is_symbol(axis.size):
+        if axis.size.is_symbol:
             sources.setdefault(axis.size.symbols[0], axis)
     for axis in axes:
         if len(axis.size.symbols) == 1 and _solution(axis, axis.size.symbols[0]):
@@ -237,7 +237,7 @@ def _sources(axes: list[Axis]) -> dict[Symbol, Axis]:
 
 def _solution(axis: Axis, symbol: Symbol) -> str:
     """The symbol from the size of an axis, "" where it is not determined."""
-    if _is_symbol(axis.size):
+    if axis.size.is_symbol:
         return axis.text
     return solved(axis.size, symbol, axis.text)
 
@@ -264,13 +264,9 @@ def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
 
 def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
     """The line that an axis of size 2*n + 1 has such a size, for no negative n."""
-    if not _is_symbol(axis.size):
+    if not axis.size.is_symbol:
         n = body.size(axis.size.symbols[0])
         which = f"axis {axis.index} of input {axis.input_name}"
         shown = f"{which} must have {axis.size} elements"
         holds = f"0 <= {n} and {body.code(axis.size)} == {axis.text}"
         yield f"require({holds}, {shown!r}, {axis.place!r}, {axis.text})"
-
-
-def _is_symbol(size: Dim) -> bool:
-    return size is symbol_dim(size.symbols[0])

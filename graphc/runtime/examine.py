@@ -25,7 +25,7 @@ from graphc.ir.graph.build import INPUT, as_value, is_body_input, strong
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
-from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.runtime.call.arrangement import Arrangement, Placing
 from graphc.transform.printed_sizes import printed
 
@@ -295,7 +295,7 @@ def _determined(value: Value) -> list[Symbol]:
     return [
         n.symbols[0]
         for n in alone
-        if n is symbol_dim(n.symbols[0]) or solved(n, n.symbols[0], "size")
+        if n.is_symbol or solved(n, n.symbols[0], "size")
     ]
 
 

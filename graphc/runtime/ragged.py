@@ -20,7 +20,7 @@ from graphc.errors import (
 )
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.sizes.dims import Symbol, evaluate, named_axes, symbol_dim
 from graphc.ir.tracebacks import hiding
 from graphc.ir.types import NDArray
 from graphc.rewriting.default import DEFAULT
@@ -386,9 +386,9 @@ def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]
     position = -1
     for value, several in zip(graph.inputs, stacked.mapped, strict=True):
         position += several
-        for axis, n in enumerate(value.type.shape if several else ()):
-            if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                source_of.setdefault(n.symbols[0], (position, axis, n.symbols[0]))
+        shape = value.type.shape if several else ()
+        for symbol, axis in named_axes(shape, range(len(shape))):
+            source_of.setdefault(symbol, (position, axis, symbol))
     missing = [s.name for s in stacked.one.lengths if s not in source_of]
     if missing:
         raise graph_error(

@@ -18,7 +18,7 @@ from graphc.errors import (
 from graphc.ir.graph.bodies import within
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
+from graphc.ir.sizes.dims import Dim, Symbol, evaluate, named_axes, symbol_dim
 from graphc.ir.sizes.names import naming
 from graphc.runtime.driver.ahead import structs_of
 from graphc.runtime.driver.log import Compilation, Stats
@@ -284,9 +284,7 @@ def _unequal(graph: Graph, args: Sequence[object]) -> list[Symbol]:
     """The symbols of the first two sizes of a graph that do not broadcast."""
     sizes: dict[Symbol, int] = {}
     for value, arg in zip(graph.inputs, args, strict=True):
-        for n, size in zip(value.type.shape, _shape(arg), strict=True):
-            if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                sizes[n.symbols[0]] = size
+        sizes.update(named_axes(value.type.shape, _shape(arg)))
     for node in within(ancestors(graph.outputs)):
         for guard in node.guards:
             pair = [n for n in (guard.left, guard.right) if isinstance(n, Dim)]

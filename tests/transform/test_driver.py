@@ -19,6 +19,8 @@ from graphc.transform.planning.driver import (
 )
 from graphc.transform.planning.plan import Read, Segment
 
+X, Y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
+K = gt.iscalar("k")
 KINDS = [
     kind for base in get_args(DriverStep) for kind in (base, *base.__subclasses__())
 ]
@@ -36,28 +38,34 @@ def test_a_step_that_a_back_end_does_not_know_is_refused():
 
 
 def test_between_capacities_and_true_sizes_there_are_steps_too():
-    x, y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
-    f = graphc.function([x, y], [x + 1, gt.sum(y[y > 0])], dims="pad")
+    f = graphc.function([X, Y], [X + 1, gt.sum(Y[Y > 0])], dims="pad")
     driver = driver_of(f.plan)
     assert [type(s) for s in driver.steps] == [ChooseCapacities, RunOnCapacities]
     choice, run = driver.steps
     assert [s.name for s in choice.sizes] == ["n", "m"]
-    assert run.driver is driver.inner and run.arguments == (x, y)
+    assert run.driver is driver.inner and run.arguments == (X, Y)
     assert [sorted(r.cut) for r in driver.results] == [[0], []]
     with pytest.raises(FrozenInstanceError):
         choice.sizes = ()
 
 
-def test_guards_of_true_sizes_say_what_decides_them():
-    x, k = gt.vector("x", shape=("n",)), gt.iscalar("k")
-    f = graphc.function([x, k], gt.reshape(x, (k, 2)) * 2, dims={"n": graphc.Pad()})
-    guards = [s for s in driver_of(f.plan).steps if isinstance(s, RequireSizes)]
-    assert {g.decided_by for g in guards} <= {"integers", "shapes", "branch"}
+def required(result):
+    """The relations that the driver of a padded function requires, and for whom."""
+    f = graphc.function([X, Y, K], [result, gt.sum(Y) * K], dims="pad")
+    steps = driver_of(f.plan).steps
+    return [(str(s.guard), s.decided_by) for s in steps if type(s) is RequireSizes]
+
+
+def test_relations_of_true_sizes_say_what_decides_them():
+    assert required(X + Y) == [("n == m", "shapes")]
+    pairs = [("0 <= k", "integers"), ("2*k == n", "integers")]
+    assert required(gt.reshape(X, (K, 2))) == pairs
+    branches = lambda: gt.sum(X * Y), lambda: gt.sum(X) + gt.sum(Y)
+    assert required(gt.cond(gt.sum(X) > 0, *branches)) == [("n == m", "branch")]
 
 
 def test_without_policies_the_steps_are_those_of_the_plan():
-    x = gt.vector("x", shape=("n",))
-    f = graphc.function([x], gt.sort(x[x > 0]), dims="specialize")
+    f = graphc.function([X], gt.sort(X[X > 0]), dims="specialize")
     driver = driver_of(f.plan)
     assert [type(s) for s in driver.steps] == [Segment, Read, Segment]
     assert driver.inner is driver and not driver.direct

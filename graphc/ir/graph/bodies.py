@@ -19,7 +19,15 @@ from graphc.ir.graph.nodes import Node, Params, Value, origins
 from graphc.ir.graph.op import Opaque, type_error
 from graphc.ir.graph.replay import region_between, renewed, substituted, symbols_needed
 from graphc.ir.graph.walk import ancestors, operands
-from graphc.ir.sizes.dims import Dim, Size, Symbol, bounds, substitute, symbol_dim
+from graphc.ir.sizes.dims import (
+    Dim,
+    Size,
+    Symbol,
+    bounds,
+    named_axes,
+    substitute,
+    symbol_dim,
+)
 from graphc.ir.types import TensorType
 
 
@@ -64,9 +72,8 @@ class Body:
         """The replacements of the sizes of the body, for inputs of these types."""
         replacements = dict(zip(self.size_params, size_args, strict=True))
         for value, type in zip(self.inputs, types, strict=True):
-            for n, m in zip(value.type.shape, type.shape, strict=True):
-                if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                    replacements.setdefault(n.symbols[0], m)
+            for symbol, size in named_axes(value.type.shape, type.shape):
+                replacements.setdefault(symbol, size)
         return replacements
 
     def changed(self, outputs: Sequence[Value]) -> "Body | None":
@@ -350,12 +357,8 @@ def _inputs_of_body(
 
 def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
     """The symbols that are sizes of axes."""
-    return {
-        n.symbols[0]
-        for v in inputs
-        for n in v.type.shape
-        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0])
-    }
+    shapes = [v.type.shape for v in inputs]
+    return {symbol for shape in shapes for symbol, _ in named_axes(shape, shape)}
 
 
 def within(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -16,10 +16,10 @@ is n; the size of a clip is not negative; symbols lie within their bounds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from graphc.errors import GraphError, graph_error, label
@@ -38,6 +38,7 @@ from graphc.ir.sizes.polynomials import (
 from graphc.ir.sizes.polynomials import Symbol as Symbol
 from graphc.ir.sizes.text import CLIP, Printer
 
+PartT = TypeVar("PartT")
 MOST_SHOWN = 64  # terms of a formula in a message
 MOST_PRODUCTS = 1024  # of terms that are written out when formulas are multiplied
 MOST_FACTORS = 32  # of a term that is written out
@@ -136,6 +137,11 @@ class Dim:
     def __neg__(self) -> Size:
         return 0 - self
 
+    @property
+    def is_symbol(self) -> bool:
+        """Whether it is one symbol, and nothing else."""
+        return self is symbol_dim(self.symbols[0])
+
     def compared(self, relation: Literal["at least", "at most"], n: int) -> bool | None:
         """Whether it is so, as `less_equal`; kept, since type rules ask it often."""
         key = relation, n
@@ -215,6 +221,15 @@ def fresh_axis(name: str) -> Dim:
 def symbol_dim(symbol: Atom) -> Dim:
     """The size that is just `symbol`."""
     return _intern(Poly({(symbol,): 1}))
+
+
+def named_axes(
+    shape: Iterable[Size], parts: Iterable[PartT]
+) -> Iterator[tuple[Symbol, PartT]]:
+    """The symbols that are sizes of a shape, each with the part at its place."""
+    for size, part in zip(shape, parts, strict=True):
+        if isinstance(size, Dim) and size.is_symbol:
+            yield size.symbols[0], part
 
 
 def _multiply(a: Size, b: Size) -> Size:

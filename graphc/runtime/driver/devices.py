@@ -58,7 +58,6 @@ class Target(NamedTuple):
         return on_device
 
 
-ON_DEFAULT = Target(CPU)
 
 
 def target_of(device: object, backend: str, mesh: DeviceMesh | None = None) -> Target:

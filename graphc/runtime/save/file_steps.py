@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from itertools import chain, count
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from graphc.backends.sizes import line_of
 from graphc.backends.slice_bounds import slice_bounds
@@ -19,7 +19,7 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
-from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import BUCKET, Capacities
@@ -51,50 +51,27 @@ RUN = "run", "grow", "loop"  # steps that run programs
 LONGEST = 60  # characters of a name in a message
 
 
-class FileDriver(NamedTuple):
+@dataclass
+class FileDriver:
     """Steps, the numbers of the results, and what the steps do not say themselves.
 
     A capacity step holds the number of its `policies` in place of rows. `segments` are
-    those that stages run, or nodes that the driver computes on the host. The first
-    `running` steps run them all, if the sizes are known that they read: `reads` are
-    those that depend on data. `constants` come after the inputs.
+    those that stages run, or nodes that the driver computes on the host. `names` are
+    those of sizes; `of_data` have the ones that depend on data and are read. The first
+    `running` steps run all programs, for which `reads` must be known. `constants` come
+    after the inputs.
     """
-
-    steps: list[Step]
-    results: list[int]
-    policies: list[Sequence[Capacities]]
-    segments: list[int | Node]
-    running: int
-    reads: Sequence[str]
-    constants: list[NDArray]
-
-
-def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
-    """A driver as steps; inputs at the positions `checked` are in range as sizes.
-
-    The last inputs of its graph may be constants. Raises GraphError where the driver
-    does more than steps can say.
-    """
-    stages = _Stages({s: s.name for s in asked(driver.graph)}, driver.originals)
-    writer = StepWriter(driver, stages)
-    if not driver.direct:
-        writer.agree()
-    results = writer.run(driver, checked)
-    constants = [a for a in map(literal_of, driver.constants) if a is not None]
-    shared = stages.policies, stages.segments, writer.running, stages.reads
-    return FileDriver(writer.steps, results, *shared, constants)
-
-
-@dataclass
-class _Stages:
-    """The parts that drivers within each other share: names, programs, reads."""
 
     names: dict[Symbol, str]
     originals: Mapping[Symbol, Symbol]
+    constants: Sequence[NDArray]
+    steps: Sequence[Step] = ()
+    results: list[int] = field(default_factory=list)
     policies: list[Sequence[Capacities]] = field(default_factory=list)
     segments: list[int | Node] = field(default_factory=list)
-    of_data: dict[str, None] = field(default_factory=dict)  # sizes that are read
-    reads: tuple[str, ...] = ()  # of them, those before the last program
+    of_data: dict[str, None] = field(default_factory=dict)
+    reads: Sequence[str] = ()
+    running: int = 0
 
     def name(self, symbol: Symbol, hint: str = "") -> str:
         """The name of a size, which no other has."""
@@ -107,23 +84,35 @@ class _Stages:
             )
         return self.names[symbol]
 
-    def within(self, body: Driver) -> "_Stages":
-        """They for the driver of a step of a loop."""
-        return replace(self, originals={**self.originals, **body.originals})
-
-    def add(self, program: int | Node) -> int:
-        """The number of the stage that runs a program."""
+    def stage(self, program: int | Node) -> int:
+        """The number of a new stage that runs a program."""
         self.segments.append(program)
         return len(self.segments) - 1
+
+
+def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
+    """A driver as steps; inputs at the positions `checked` are in range as sizes.
+
+    The last inputs of its graph may be constants. Raises GraphError where the driver
+    does more than steps can say.
+    """
+    constants = [a for a in map(literal_of, driver.constants) if a is not None]
+    names = {s: s.name for s in asked(driver.graph)}
+    file = FileDriver(names, driver.originals, constants)
+    writer = StepWriter(driver, file)
+    if not driver.direct:
+        writer.agree()
+    file.steps, file.results = writer.steps, writer.run(driver, checked)
+    return file
 
 
 class StepWriter:
     """Writes the steps of a driver, and numbers what they make."""
 
     def __init__(
-        self, driver: Driver, stages: _Stages, sizes: Sequence[Symbol] = ()
+        self, driver: Driver, file: FileDriver, sizes: Sequence[Symbol] = ()
     ) -> None:
-        self._driver, self._stages = driver, stages
+        self._driver, self._file = driver, file
         self._direct = driver.inner.direct
         graphs = driver.inner.graph, driver.graph
         self._cut = slice_bounds(graphs, driver.conditions, driver.resolve)
@@ -136,7 +125,6 @@ class StepWriter:
         self._returned: Sequence[int] | None = None  # by what does all of the driver
         self._count = 0
         self.steps: list[Step] = []
-        self.running = 0  # how many of them, up to the last that runs a program
         self._bind([*driver.inputs, *driver.constants], 0)
         self._count = len(self._arrays)
         self._sizes |= {s: self._count + i for i, s in enumerate(sizes)}
@@ -160,9 +148,8 @@ class StepWriter:
         """Values are the arrays of numbers from the first on: their axes are known."""
         for number, value in enumerate(values, first):
             self._arrays[value] = number
-            for axis, size in enumerate(value.type.shape):
-                if isinstance(size, Dim) and _is_symbol(size):
-                    self._axes.setdefault(size.symbols[0], (number, axis))
+            for symbol, axis in named_axes(value.type.shape, range(value.type.rank)):
+                self._axes.setdefault(symbol, (number, axis))
 
     def agree(self) -> None:
         """Check that axes have the sizes that others give them."""
@@ -175,7 +162,7 @@ class StepWriter:
         ]
         for name, value, axis, size in axes:
             place = self._arrays[value], axis
-            if _is_symbol(size) and self._axes[size.symbols[0]] == place:
+            if size.is_symbol and self._axes[size.symbols[0]] == place:
                 continue  # it says what the size is
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
@@ -241,9 +228,9 @@ class StepWriter:
         if not sizes:
             return
         first = self._count
-        policies = len(self._stages.policies)
+        policies = len(self._file.policies)
         self.add("capacities", tuple(self._chosen), sizes, policies, count=len(sizes))
-        self._stages.policies.append(capacities)
+        self._file.policies.append(capacities)
         self._sizes |= {s: first + i for i, s in enumerate(symbols)}
         self._chosen += [_of(self._sizes[s]) for s in symbols]
 
@@ -260,7 +247,7 @@ class StepWriter:
         numbers = self.run(step.driver, self._checked)
         counts = numbers[len(numbers) - len(step.counts) :]
         for symbol, array in zip(step.counts, counts, strict=True):
-            name = self._stages.name(symbol)
+            name = self._file.name(symbol)
             self._sizes[symbol] = self.add("read", array, name, False)
         self._returned = numbers
 
@@ -273,7 +260,7 @@ class StepWriter:
             inputs, outputs = graph.inputs, graph.outputs
         statics = [_of(self.size(s)) for s in step.statics]
         arrays = list(map(self.value, inputs))
-        first, stage = self._count, self._stages.add(step.index)
+        first, stage = self._count, self._file.stage(step.index)
         self.add("run", stage, arrays, statics, count=len(outputs))
         if self._direct:
             self._returned = range(first, self._count)
@@ -302,7 +289,7 @@ class StepWriter:
         carries = node.params["carries"]
         arrays = list(map(self.value, node.inputs[:-1]))  # the last is the first too
         statics = [_of(self.size(s)) for s in step.statics[:-1]]
-        name, stage = self._name_of_steps(node, carries), self._stages.add(step.index)
+        name, stage = self._name_of_steps(node, carries), self._file.stage(step.index)
         self.make("grow", node.outputs, stage, arrays, statics, carries, name)
 
     def _name_of_steps(self, loop: Node, place: int) -> str:
@@ -310,8 +297,8 @@ class StepWriter:
         value, driver = loop.outputs[place], self._driver
         reads = [s.value for s in driver.inner.steps if isinstance(s, Read)]
         known = [v for v in reads if driver.resolve(v) is value]
-        name = self._stages.name((known or [value])[0].symbol, "steps")
-        self._stages.of_data[name] = None
+        name = self._file.name((known or [value])[0].symbol, "steps")
+        self._file.of_data[name] = None
         return name
 
     @step.register
@@ -326,7 +313,8 @@ class StepWriter:
         body = replace(driver_of(step.body), direct=False)
         captures = *node.inputs[end:last], *body.constants
         parts = node.inputs[:first], node.inputs[first:end], captures
-        inner = StepWriter(body, self._stages.within(body), step.sizes)
+        originals = {**self._file.originals, **body.originals}
+        inner = StepWriter(body, replace(self._file, originals=originals), step.sizes)
         results = inner.run(body)
         name = "" if going is None else self._name_of_steps(node, first)
         carries, rows, rest = (tuple(map(self.value, part)) for part in parts)
@@ -362,7 +350,7 @@ class StepWriter:
         if printed(node):
             _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
         arrays = [self.value(v) for v in node.inputs if literal_of(v) is None]
-        self.make("run", node.outputs, self._stages.add(node), arrays, ())
+        self.make("run", node.outputs, self._file.stage(node), arrays, ())
 
     def _is_known(self, value: Value) -> bool:
         """Whether sizes that calls are asked for tell a value."""
@@ -429,9 +417,9 @@ class StepWriter:
         value = self._driver.resolve(origin) if isinstance(origin, Value) else None
         if value is None or value not in self._arrays:
             raise GraphError(f"export: no step gives the size {symbol.name}", "export")
-        name = self._stages.name(symbol)
+        name = self._file.name(symbol)
         if not self._is_known(value):
-            self._stages.of_data[name] = None
+            self._file.of_data[name] = None
         return self.add("read", self._arrays[value], name, cut)
 
     def check(self, *parts: object) -> None:
@@ -446,7 +434,8 @@ class StepWriter:
         """Add a step: the number of the first of so many arrays or integers."""
         self.steps.append(Step(word, parts))
         if word in RUN:
-            self.running, self._stages.reads = len(self.steps), (*self._stages.of_data,)
+            self._file.running = len(self.steps)
+            self._file.reads = tuple(self._file.of_data)
         first = self._count
         self._count += count
         return first
@@ -454,10 +443,6 @@ class StepWriter:
 
 def _is_size(value: Value) -> bool:
     return value.node.primitive is SIZE_OP
-
-
-def _is_symbol(size: Dim) -> bool:
-    return size is symbol_dim(size.symbols[0])
 
 
 def _of(number: int) -> Formula:

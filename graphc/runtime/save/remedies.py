@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from operator import index
 
 from graphc.errors import GraphError
-from graphc.ir.sizes.dims import Dim, Symbol, symbol_dim
+from graphc.ir.sizes.dims import Symbol, named_axes
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.stance import Refused, Remedy
 from graphc.runtime.save.lowering import unchecked
@@ -25,9 +25,8 @@ def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
         if value._symbol is not None and hasattr(argument, "__index__"):
             sizes[value._symbol] = index(argument)
         shape = getattr(argument, "shape", ())
-        for n, size in zip(value.type.shape, shape, strict=False):
-            if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-                sizes[n.symbols[0]] = size
+        rank = min(len(shape), value.type.rank)
+        sizes.update(named_axes(value.type.shape[:rank], shape[:rank]))
     return {s.name: sizes[s] for s in asked(plan.called) if s in sizes}
 
 

@@ -16,7 +16,7 @@ from graphc.ir.graph.op import BATCHING
 from graphc.ir.graph.replay import for_sizes, renewed, substituted
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, substitute, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, named_axes, substitute
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Shared, lined_up, spread
 
@@ -92,9 +92,8 @@ def _graph_of(graph: Graph, *values: Value) -> object:
 
 def _matched(declared: Value, value: Value, sizes: dict[Symbol, Size]) -> list[Size]:
     """The shape of `declared` in sizes of `value`, which tell what its symbols are."""
-    for n, m in zip(declared.type.shape, value.type.shape, strict=True):
-        if isinstance(n, Dim) and n is symbol_dim(n.symbols[0]):
-            sizes.setdefault(n.symbols[0], m)
+    for symbol, size in named_axes(declared.type.shape, value.type.shape):
+        sizes.setdefault(symbol, size)
     return [
         n if isinstance(n, int) else substitute(n, sizes) for n in declared.type.shape
     ]

@@ -147,7 +147,7 @@ def _is_count(value: Value, steps: Value) -> bool:
     node = value.node
     if node.primitive is SIZE_OP:
         size = node.params["size"]
-        alone = size is symbol_dim(size.symbols[0])
+        alone = size.is_symbol
         return alone and any(_is_count(v, steps) for v in origins(size))
     if node.primitive is STEPS or node.primitive in (OP.convert, OP.minimum):
         return all(_is_count(v, steps) for v in node.inputs)

@@ -145,7 +145,7 @@ class Storage:
     def _settle(self, symbol: Symbol, exact: Size, capacity: Size) -> None:
         self._exact[symbol], self._capacity[symbol] = exact, capacity
         self.storage_symbols.update(symbols_in(exact), symbols_in(capacity))
-        if isinstance(exact, Dim) and exact is symbol_dim(exact.symbols[0]):
+        if isinstance(exact, Dim) and exact.is_symbol:
             self._limits[exact.symbols[0]] = SizeRange(symbol.lower, capacity)
 
     def settle_step(self, value: Value, new: Value, within: SizeRange) -> None:
@@ -211,7 +211,7 @@ class Storage:
             for old, new in self._exact.items()
             if old not in self._entered
             and isinstance(new, Dim)
-            and new is symbol_dim(new.symbols[0])
+            and new.is_symbol
         }
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.sizes.dims import Dim, substitute, symbol_dim
+from graphc.ir.sizes.dims import named_axes, substitute
 from graphc.transform.planning.plan import Plan, PlanStep, PythonLoop, Segment
 from graphc.transform.sharding.messages import Follower, Gathering, Messages
 from graphc.transform.sharding.shards import Sharded
@@ -59,10 +59,9 @@ def foreseen_bytes(
     if messages is None or messages.unforeseen:
         return None
     sizes = {
-        size.symbols[0]: n
+        symbol: n
         for value, shape in zip(inputs, shapes, strict=False)
-        for size, n in zip(value.type.shape, shape, strict=True)
-        if isinstance(size, Dim) and size is symbol_dim(size.symbols[0])
+        for symbol, n in named_axes(value.type.shape, shape)
     }
     known = {kind: substitute(size, sizes) for kind, size in messages.bytes.items()}
     numbers = {kind: size for kind, size in known.items() if isinstance(size, int)}
