@@ -187,7 +187,8 @@ def _solved(
         _, change = jax.jvp(
             lambda inputs: _floats_of(update(inputs, now))[0], primals, tangents
         )
-        change = lax.optimization_barrier(change)  # JAX sees one linear function
+        as_one: Any = lax.optimization_barrier  # so that JAX sees one linear function
+        change = as_one(change)
         _, linear = jax.linearize(
             lambda chosen: _floats_of(update(*primals, join(chosen)))[0], floats
         )
