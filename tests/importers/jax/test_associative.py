@@ -64,9 +64,35 @@ def as_jax_by_each(function, **options):
     return len(ours.stats().compilations)
 
 
-@pytest.mark.parametrize("function", [scanned, of_each, slopes])
+def in_order(x):
+    """By functions that are not associative: the order of JAX tells in all results."""
+
+    def mixed(a, b):
+        return a[0] * a[0] - b[0] * jnp.cos(a[0]), a[1] - 3 * b[1]
+
+    pairs = jnp.sin(x), jnp.arange(x.size).reshape(x.shape)
+    weak = jnp.broadcast_to(2.0, x.shape)
+    scans = lax.associative_scan(mixed, pairs), lax.associative_scan(mixed, pairs, True)
+    return scans, lax.associative_scan(lambda a, b: (a + b) / 2, weak)
+
+
+def slopes_in_order(x):
+    def cost(y):
+        rows = lax.associative_scan(lambda a, b: jnp.sqrt(a) / (b + 1), y)
+        return jnp.sum(jnp.sin(rows))
+
+    y = jnp.abs(x[0]) + 0.5
+    tangents = jax.jvp(jax.grad(cost), (y,), (jnp.cos(y),))
+    return tangents, jax.jacrev(jax.grad(cost))(y), jax.vmap(jax.grad(cost))(x**2 + 1)
+
+
+@pytest.mark.parametrize("function", [scanned, of_each, slopes, in_order])
 def test_one_program_serves_all_sizes(function):
     assert as_jax_by_each(function, dims="pad") <= 4
+
+
+def test_derivatives_are_those_of_the_order():
+    assert as_jax_by_each(slopes_in_order, dims="pad") <= 4
 
 
 def test_the_graph_is_differentiated():

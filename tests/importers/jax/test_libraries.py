@@ -67,6 +67,22 @@ def solved(x):
     return SOLVE.bind(matrix, x, solver=solver, throw=False)
 
 
+INNER = primitive("linear_solve", lambda a, b, *, like: a @ b, lambda a, b, **_: b)
+
+
+def solved_with_sizes(x):
+    """As lineax does it: sizes stand in the params, and one solve is within another."""
+    n = x.shape[0]
+
+    def solver(factors, b):
+        first = INNER.bind(jnp.eye(n), b, like=jax.tree.structure({f"{n}": 0}))
+        return jax.scipy.linalg.lu_solve(factors, first) / np.sqrt(int(n))
+
+    matrix = jnp.eye(n) * 3 + x[:, None] / 9
+    once = jax.checkpoint(lambda v: SOLVE.bind(matrix, v, solver=solver, throw=int(n)))
+    return jax.lax.scan(lambda v, _: (once(v), None), x, length=3)[0]
+
+
 @custom_partitioning
 def partitioned(x):
     return jnp.cumsum(x) * 2
@@ -79,7 +95,10 @@ partitioned.def_partition(
 )
 
 
-@pytest.mark.parametrize("function", [like_a_loop_of_equinox, solved, partitioned])
+CASES = [like_a_loop_of_equinox, solved, solved_with_sizes, partitioned]
+
+
+@pytest.mark.parametrize("function", CASES)
 @pytest.mark.parametrize("dims", [None, "pad"])
 def test_one_program_serves_all_sizes(function, dims):
     ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)

@@ -185,7 +185,8 @@ class JaxProgram:
             direct = trace()
             try:
                 named = self.pattern.sizes(sizes) or {}
-                numbers = self.template.numbers(direct.jaxpr, named)
+                jaxpr = subject.comparable(direct).jaxpr
+                numbers = self.template.numbers(jaxpr, named)
             except Unsupported:
                 return False
             self.traces_at_sizes[sizes] = OfCall(

@@ -330,7 +330,8 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by traces at single sizes: of this call, of others, and twice."""
-        first = Sample(pattern.sizes(sizes) or {}, self._direct(sizes))
+        trace = self.subject.comparable(self._direct(sizes))
+        first = Sample(pattern.sizes(sizes) or {}, trace)
         if self.unlike == MOST_UNLIKE:
             self._tell_unlike()
             raise Unlike

@@ -1,22 +1,31 @@
 """Rules of primitives that libraries define, which do not depend on sizes.
 
 Libraries are not asked for: their primitives are known by name. Some of them are
-lowered by a function of JAX, which is then read in their place.
+lowered by a function of JAX, which is then read in their place. Among their params are
+sizes in whatever form, and functions that know them: traces at several sizes are put
+together when these equations have been replaced.
 """
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+from jax.extend.core import Jaxpr, JaxprEqn
+from jax.extend.core.primitives import closed_call_p
 
 from graphc.importers.jax.read.calls import called_of, struct_of, with_own_rule
-from graphc.importers.jax.read.jaxprs import equations
+from graphc.importers.jax.read.jaxprs import equations, opened
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
+LOWERED = "linear_solve", "vprim"
 
 PRIMITIVES.define("custom_partitioning")(called_of("call"))
 
@@ -57,7 +66,7 @@ def _maybe_set(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     return with_own_rule(eqn, _computed(eqn, inputs), inputs)
 
 
-@PRIMITIVES.define("linear_solve", "vprim")
+@PRIMITIVES.define(*LOWERED)
 def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
     """The results of lineax, or of a primitive under `vmap`, with their derivative."""
     if eqn.reader.keeps_rules:
@@ -67,18 +76,63 @@ def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 
 def _computed(eqn: Equation, inputs: Sequence[Value]) -> list[Value]:
-    """The results of the function of JAX that a primitive is lowered by.
+    """The results of the function of JAX that a primitive is lowered by."""
+    return eqn.body(_function_of(eqn.eqn), inputs)
+
+
+def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
+    """The function of JAX that the primitive of an equation is lowered by.
 
     Raises Unsupported where it is no such function.
     """
-    primitive: Any = eqn.eqn.primitive
-    operands = [struct_of(atom.aval) for atom in eqn.eqn.invars]
+    primitive: Any = eqn.primitive
+    operands = [struct_of(atom.aval) for atom in eqn.invars]
     try:
         jaxpr = jax.make_jaxpr(partial(primitive.impl, **eqn.params))(*operands)
     except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unsupported(f"{primitive.name}: {line}") from None
-    within = list(equations(jaxpr))
-    if any(e.primitive is primitive for e in within):
+    called: Any = jaxpr
+    while len(eqns := opened(called)[0].eqns) == 1 and "jaxpr" in eqns[0].params:
+        called = eqns[0].params["jaxpr"]
+    if [e.primitive for e in eqns] == [primitive]:  # other ones may solve parts of it
         raise Unsupported(f"{primitive.name}: it calls what is no function of JAX")
-    return eqn.body(jaxpr, inputs)
+    return jaxpr
+
+
+def lowered(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
+    """A trace at numbers, in which functions stand for primitives that are lowered."""
+    if any(eqn.primitive.name in LOWERED for eqn in equations(jaxpr)):
+        new: ClosedJaxpr = _Lowering().param(jaxpr)
+        return new
+    return jaxpr
+
+
+class _Lowering:
+    """Replaces equations in a jaxpr; what is one and the same there stays that."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[object, Any]] = {}  # by identity, kept alive
+
+    def param(self, param: Any) -> Any:
+        """A param with what is in it replaced."""
+        if isinstance(param, (tuple, list)) and not hasattr(param, "_fields"):
+            return type(param)(map(self.param, param))
+        if hasattr(param, "_fields"):
+            return type(param)(*map(self.param, param))
+        if not isinstance(opened(param)[0], Jaxpr):
+            return param
+        if id(param) not in self._known:
+            self._known[id(param)] = param, self._jaxpr(param)
+        return self._known[id(param)][1]
+
+    def _jaxpr(self, jaxpr: Any) -> Any:
+        inner: Any = opened(jaxpr)[0]
+        new = inner.replace(eqns=[*map(self._equation, inner.eqns)])
+        return jaxpr.replace(jaxpr=new) if hasattr(jaxpr, "consts") else new
+
+    def _equation(self, eqn: Any) -> Any:
+        if eqn.primitive.name not in LOWERED:
+            return eqn.replace(params={k: self.param(v) for k, v in eqn.params.items()})
+        params = {"call_jaxpr": self.param(_function_of(eqn))}
+        return eqn.replace(primitive=closed_call_p, params=params)

@@ -40,7 +40,7 @@ class Sample:
 def sampled(subject: Subject, specs: Sequence[Spec]) -> TracedFunction:
     """The trace at sizes that are numbers. Raises Unsupported where it fails."""
     try:
-        return subject.read(specs)
+        return subject.comparable(subject.read(specs))
     except Exception as error:  # whatever Python code does with a size
         shown = ", ".join(str(s.shape) for s in specs)
         reason = f"it cannot be traced for {shown}: {raised(error)}"

@@ -1,10 +1,11 @@
 """`jax.lax.associative_scan` along an axis whose size is a symbol.
 
 JAX halves the axis in Python until one element is left: its steps depend on the size.
-In a trace for many sizes, doubling steps stand in its place (Hillis and Steele, Data
-parallel algorithms, 1986): one loop for all of them, in which each element is combined
-with the one 1, 2, 4 ... before it. The derivative follows the results one by one:
-`y[i] = fn(y[i - 1], x[i])`, a scan that JAX can transpose.
+In a trace for many sizes one loop stands in its place, whose steps combine the same
+elements in the same order (Brent and Kung, A regular layout for parallel adders, 1982):
+blocks of 2, 4, 8 ..., then each element with the blocks before it. So functions that
+are not associative have the same results, too. All these combinations are
+equations, each by those before it; the derivative is the solution of the linear ones.
 """
 
 import inspect
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -77,84 +79,180 @@ class _Combine:
 
 
 def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
-    """All running results along the first axis."""
-    index = jnp.arange(x[0].shape[0], dtype="int32")
-    size = jnp.asarray(x[0].shape[0], "int32")
+    """All running results along the first axis.
 
-    def is_left(carry: Any) -> Any:
-        return carry[0] < size
+    Pairs are combined first, as by JAX, so that loops have half of the elements.
+    """
+    n = x[0].shape[0]
+    first = jnp.arange(n // 2, dtype="int32") * 2
+    pairs = combine.of_rows(outside, _at(x, first), _at(x, first + 1))
+    spare = [lax.stop_gradient(_at(x, jnp.full(1, i, "int32"))) for i in (0, 1)]
+    odd = _differentiable(combine)(list(outside), pairs, spare)
+    index = jnp.arange(n - n // 2, dtype="int32")
+    before, after = _at(odd, jnp.maximum(index - 1, 0)), _at(x, index * 2)
+    even = _joined(combine, outside, spare, index > 0, before, after, after)
+    place = jnp.arange(n, dtype="int32")
+    return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
+
+
+def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
+    """All running results, in one loop: up a tree of blocks, then down."""
+    size = jnp.asarray(x[0].shape[0], "int32")
+    index = jnp.arange(x[0].shape[0], dtype="int32")
 
     def step(carry: Any) -> Any:
-        distance, now = carry
-        at = jnp.maximum(index - distance, 0)
-        before = [jnp.take(v, at, axis=0, mode="clip") for v in now]
-        combined = combine.of_rows(outside, before, now)
-        is_late = index >= distance
-        pairs = zip(combined, now, strict=True)
-        after = [jnp.where(_rows(is_late, v), new, v) for new, v in pairs]
-        return distance * 2, after
+        width, rises, now = carry
+        combined = combine.of_rows(outside, _at(now, index - width), now)
+        within = (index + 1) & (2 * width - 1)
+        joins = jnp.where(rises, within == 0, (within == width) & (index >= width))
+        goes_up = rises & (4 * width <= size)
+        falling = jnp.where(rises, width, width // 2)
+        width = jnp.where(goes_up, 2 * width, falling)
+        return width, goes_up, _where(joins, combined, now)
 
-    return list(lax.while_loop(is_left, step, (jnp.int32(1), list(x)))[1])
-
-
-def _rows(mask: Any, like: ConcreteArray) -> Any:
-    return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
+    start = jnp.int32(1), jnp.asarray(True), list(x)
+    return list(lax.while_loop(lambda carry: carry[0] > 0, step, start)[2])
 
 
-def _tangents(
-    combine: _Combine,
-    primals: tuple[Elements, Elements],
-    tangents: tuple[Elements, Elements],
-    y: Elements,
+def _by_equations(
+    combine: _Combine, outside: Elements, x: Elements, spare: Elements
 ) -> list[Any]:
-    """The tangents of running results, by those of what they are made of."""
-    (outside, x), (d_outside, d_x) = primals, tangents
-    floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in x]
+    """The same results, as solutions of equations, which have a derivative.
 
-    def chosen(values: Elements) -> list[ConcreteArray]:
-        return [v for v, is_float in zip(values, floats, strict=True) if is_float]
-
-    def all_of(values: Elements, like: Elements) -> list[object]:
-        remaining = iter(values)
-        pairs = zip(like, floats, strict=True)
-        return [next(remaining) if f else _no_tangent(v) for v, f in pairs]
-
-    def step(carry: list[Any], row: tuple[list[Any], ...]) -> tuple[Any, Any]:
-        before, after, d_after = row
-        at = list(outside), before, after
-        slopes = list(d_outside), all_of(carry, before), all_of(d_after, after)
-        _, tangents = jax.jvp(combine.of_slices, at, slopes)
-        return chosen(tangents), chosen(tangents)
-
-    first = [lax.slice_in_dim(v, 0, 1) for v in chosen(d_x)]
-    start = [lax.squeeze(v, (0,)) for v in first]
+    Blocks of 2^k elements are those of a binary tree, in the order of their middles:
+    element i is block 2 i. A result is that of elements before its last block, combined
+    with this block; or the block, where there are none before.
+    """
     n = x[0].shape[0]
-    earlier = [lax.slice_in_dim(v, 0, n - 1) for v in y]
-    here, d_here = ([lax.slice_in_dim(v, 1, n) for v in vs] for vs in (x, chosen(d_x)))
-    _, later = lax.scan(step, start, (earlier, here, d_here))
-    joined = [jnp.concatenate(parts) for parts in zip(first, later, strict=True)]
-    return all_of(joined, y)
+    place, index = (jnp.arange(count, dtype="int32") for count in (2 * n, n))
+    half = ((place + 1) & -(place + 1)) // 2
+    is_whole = (half > 0) & (place + 2 * half < 2 * n)
+    last = (index + 1) & -(index + 1)
+    own_block = 2 * index - last + 1
+
+    def blocks_of(inputs: Any, now: Elements) -> list[ConcreteArray]:
+        outside, x, spare = inputs
+        left, right = _at(now, place - half), _at(now, place + half)
+        return _joined(combine, outside, spare, is_whole, left, right, x)
+
+    def results_of(inputs: Any, now: Elements) -> list[ConcreteArray]:
+        outside, blocks, spare = inputs
+        before = _at(now, index - last)
+        return _joined(combine, outside, spare, last <= index, before, blocks, blocks)
+
+    blocks = _solved(blocks_of, n)(([*outside], _at(x, place // 2), spare))
+    return _solved(results_of, n)(([*outside], _at(blocks, own_block), spare))
+
+
+def _joined(
+    combine: _Combine,
+    outside: Elements,
+    spare: Any,
+    joins: Any,
+    before: Elements,
+    after: Elements,
+    alone: Elements,
+) -> list[ConcreteArray]:
+    """Rows that are combined where they are to be joined, and those alone elsewhere.
+
+    There, two `spare` rows are combined, which JAX combines too: the function takes
+    their values, and has a derivative.
+    """
+    left, right = _where(joins, before, spare[0]), _where(joins, after, spare[1])
+    return _where(joins, combine.of_rows(outside, left, right), alone)
+
+
+def _solved(
+    update: Callable[[Any, Any], list[Any]], count: int
+) -> Callable[[Any], list[Any]]:
+    """The values that an update of inputs leaves as they are, from their second ones.
+
+    It is triangular, as deep as `count` has bits. So is the linear system of tangents,
+    which is solved in the same way, and its transpose as well.
+    """
+
+    def settled(once: Callable[[Any], Any], start: Any) -> Any:
+        bits = jnp.asarray(count, "int32") >> jnp.arange(31, dtype="int32")
+        depth = jnp.sum(bits > 0, dtype="int32")
+        return lax.fori_loop(0, depth, lambda _, now: once(now), start)
+
+    @jax.custom_jvp
+    def solution(inputs: Any) -> list[Any]:
+        return list(settled(partial(update, inputs), list(inputs[1])))
+
+    @solution.defjvp
+    def _(primals: tuple[Any], tangents: tuple[Any]) -> Any:
+        now = solution(*primals)
+        floats, join = _floats_of(now)
+        _, change = jax.jvp(
+            lambda inputs: _floats_of(update(inputs, now))[0], primals, tangents
+        )
+        as_one: Any = lax.optimization_barrier  # so that JAX sees one linear function
+        change = as_one(change)
+        _, linear = jax.linearize(
+            lambda chosen: _floats_of(update(*primals, join(chosen)))[0], floats
+        )
+        transposed = jax.linear_transpose(linear, floats)
+
+        def by(function: Callable[[Any], Any], start: Any) -> Any:
+            return settled(lambda v: jax.tree.map(jnp.add, start, function(v)), start)
+
+        slopes = lax.custom_linear_solve(
+            lambda v: jax.tree.map(jnp.subtract, v, linear(v)),
+            change,
+            lambda _, start: by(linear, start),
+            lambda _, start: by(lambda v: transposed(v)[0], start),
+        )
+        pairs = zip(join(slopes), now, strict=True)
+        return now, [_no_tangent(v) if v is slope else slope for slope, v in pairs]
+
+    return solution
 
 
 def _no_tangent(value: Any) -> object:
     return np.zeros(value.shape, jax.dtypes.float0)
 
 
-def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[Any]]:
+def _floats_of(
+    values: Elements,
+) -> tuple[list[Any], Callable[[Elements], list[Any]]]:
+    """The floats among values; and a function that joins such and the others."""
+    floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in values]
+
+    def join(chosen: Elements) -> list[Any]:
+        remaining = iter(chosen)
+        pairs = zip(values, floats, strict=True)
+        return [next(remaining) if is_float else v for v, is_float in pairs]
+
+    return [v for v, is_float in zip(values, floats, strict=True) if is_float], join
+
+
+def _at(x: Elements, index: Any) -> list[ConcreteArray]:
+    return [jnp.take(v, index, axis=0, mode="clip") for v in x]
+
+
+def _where(mask: Any, x: Elements, y: Elements) -> list[ConcreteArray]:
+    """Rows of the one or the other."""
+    pairs = zip(x, y, strict=True)
+    return [jnp.where(_rows(mask, v), v, w) for v, w in pairs]
+
+
+def _rows(mask: Any, like: ConcreteArray) -> Any:
+    return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
+
+
+def _differentiable(combine: _Combine) -> Callable[..., list[Any]]:
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def running(outside: Elements, x: Elements) -> list[object]:
-        return _running(combine, outside, x)
+    def prefixes(outside: Elements, x: Elements, spare: Any) -> list[object]:
+        return _prefixes(combine, outside, x)
 
-    @running.defjvp
-    def _(
-        primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]
-    ) -> Any:
-        y = running(*primals)
-        return y, _tangents(combine, primals, tangents, y)
+    @prefixes.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return jax.jvp(partial(_by_equations, combine), primals, tangents)
 
-    return running
+    return prefixes
 
 
 def _combine(
@@ -167,9 +265,7 @@ def _combine(
         return jax.tree.leaves(fn(*(tree.unflatten(half) for half in halves)))
 
     make: Any = jax.ShapeDtypeStruct
-    single = [
-        make((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x
-    ]
+    single = [make((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x]
     jaxpr = jax.make_jaxpr(flat)(*single, *single)
     keeps_types = _types(jaxpr.out_avals) == _types(single)
     if (
@@ -178,7 +274,21 @@ def _combine(
         or _types(jax.eval_shape(flat, *x, *x)) != _types(x)
     ):
         return None
+    pairs = zip(single, x, strict=True)
+    weak = [make(one.shape, one.dtype, weak_type=_is_weak(v)) for one, v in pairs]
+    of_weak = jaxpr if weak == single else jax.make_jaxpr(flat)(*weak, *weak)
+    if _steps(of_weak) != _steps(jaxpr):
+        return None
     return _Combine(jaxpr, axis)
+
+
+def _steps(jaxpr: Any) -> list[str]:
+    """The steps of a function, which promotion may make others of weak types."""
+    return [*map(str, opened(jaxpr)[0].eqns)]
+
+
+def _is_weak(x: object) -> bool:
+    return bool(getattr(jax.typeof(x), "weak_type", False))
 
 
 def _types(arrays: Elements) -> list[tuple[Any, Any]]:
@@ -188,7 +298,7 @@ def _types(arrays: Elements) -> list[tuple[Any, Any]]:
 def _is_plain(x: object) -> bool:
     """Whether it is an array that loops carry as it is."""
     aval = jax.typeof(x)
-    return is_array_type(aval) and not (is_key(aval.dtype) or aval.weak_type)
+    return is_array_type(aval) and not is_key(aval.dtype)
 
 
 def _size(x: Elements, axis: int) -> object:
@@ -224,9 +334,10 @@ def scanned(
 
 
 def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[ConcreteArray]:
-    rows = [jnp.moveaxis(v, combine.axis, 0) for v in x]
+    strong = [lax.convert_element_type(v, v.dtype) for v in x]
+    rows = [jnp.moveaxis(v, combine.axis, 0) for v in strong]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
-    combined = _differentiable(combine)(list(opened(combine.jaxpr)[1]), rows)
+    combined = _running(combine, opened(combine.jaxpr)[1], rows)
     combined = [jnp.flip(v, 0) for v in combined] if reverse else combined
     return [jnp.moveaxis(v, 0, combine.axis) for v in combined]
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from graphc.importers.derivatives import Differentiated
+from graphc.importers.jax.read.libraries import lowered
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.associative import for_many_sizes
@@ -52,6 +53,12 @@ class Subject:
         read = self.flat if how is None else self._of_leaves(how.function)
         with for_many_sizes():
             return traced(read, specs, least, recorder)
+
+    def comparable(self, trace: TracedFunction) -> TracedFunction:
+        """A trace at numbers in a form that holds sizes where they are to be found."""
+        if self.keeps_rules or self.differentiated is not None:
+            return trace
+        return replace(trace, jaxpr=lowered(trace.jaxpr))
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
         """The trace that tells the results, at sizes that are numbers."""
