@@ -171,16 +171,19 @@ class Function(Pictured, AheadOfCalls):
             return None
         return self._planned.find(args)
 
-    def runner(self, args: tuple[object, ...]) -> Run:
-        """The function that runs calls like this one, now done, and counts them."""
+    def runner(self, args: tuple[object, ...], finish: Callable[[Any], object]) -> Run:
+        """The function that runs calls like this one, now done, and counts them.
+
+        It gives what `finish` makes of the results.
+        """
         run = self._plan_like(args)
         if run is None:
-            return self
+            return lambda *args: finish(self(*args))
         acquire = self._routes.plans.acquire
 
-        def counted(*args: object) -> Any:
+        def counted(*args: object) -> object:
             acquire()
-            return run(*args)
+            return finish(run(*args))
 
         return counted
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import jax
@@ -57,6 +58,7 @@ class OfCall:
 
 
 Trace = Callable[[], TracedFunction]  # at the sizes of a call
+ONE_LEAF = jax.tree.structure(0)
 
 
 @dataclass(frozen=True)
@@ -154,20 +156,25 @@ class JaxProgram:
         if self.template is not None:
             trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
-        traced, unflatten = self.traced, tree.unflatten
-        compiled = self.compiled.runner((*arrays(call.leaves, specs), *captured))
-        if self.source.acts:
-            compiled = _called_once(compiled)
+        traced = self.traced
+        # What `unflatten` does to one leaf takes some time.
+        finish = itemgetter(0) if tree == ONE_LEAF else tree.unflatten
+        inputs = (*arrays(call.leaves, specs), *captured)
         takes_arrays = call.are_arrays(specs)
         gives_arrays = not any(map(_is_restored, traced.inner.outvars))
-        if takes_arrays and gives_arrays and not captured and self._is_new(call):
-            return lambda *leaves: unflatten(compiled(*leaves))
+        as_it_is = takes_arrays and gives_arrays and not captured
+        is_alone = as_it_is and self._is_new(call)
+        compiled = self.compiled.runner(inputs, finish if is_alone else _as_they_are)
+        if self.source.acts:
+            compiled = _called_once(compiled)
+        if is_alone:
+            return compiled
 
         def run(*leaves: object) -> object:
             operands = leaves if takes_arrays else arrays(leaves, specs)
             inputs = (*operands, *captured)
             results = distinct(compiled(*inputs), inputs)
-            return unflatten(results if gives_arrays else restored(results, traced))
+            return finish(results if gives_arrays else restored(results, traced))
 
         return run
 
@@ -205,6 +212,10 @@ def _called_once(run: OnLeaves) -> OnLeaves:
             raise error.__cause__ or error from None
 
     return called
+
+
+def _as_they_are(results: object) -> object:
+    return results
 
 
 def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
