@@ -1,6 +1,6 @@
 """The entry of a padded program: true sizes in, capacities inside, true sizes out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +28,7 @@ from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
-from graphc.ir.types import NDArray
+from graphc.ir.types import JaxArray, NDArray
 from graphc.ops.effects.capacities import (
     capacity_call,
     tied_call,
@@ -49,7 +49,7 @@ def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
     return result
 
 
-def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> object:
+def with_padding_jax(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> object:
     """Printed into programs: a copy with zeros behind; nothing is compiled for it.
 
     It stays on the device that the array is committed to, if it is one.
@@ -72,7 +72,7 @@ def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> object:
         return jax.device_put(result, place)
 
 
-def where_xla_takes_it(zeros: Any) -> Any:
+def where_xla_takes_it(zeros: NDArray) -> NDArray:
     """Printed into programs: as many where XLA needs no copy of them."""
     size = zeros.nbytes
     room = np.zeros(size + 64, "uint8")
@@ -86,7 +86,10 @@ def without_padding(array: NDArray, shape: tuple[int, ...]) -> object:
 
 
 def without_padding_jax(
-    jax: ModuleType, on_device: Any, array: Any, shape: tuple[int, ...]
+    jax: ModuleType,
+    on_device: Callable[..., object],
+    array: JaxArray,
+    shape: tuple[int, ...],
 ) -> object:
     """Printed into programs: cut on the host, where nothing is compiled for a size.
 

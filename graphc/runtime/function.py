@@ -23,6 +23,7 @@ from graphc.ir.sizes.names import naming
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
+from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.copying import are_small
 from graphc.runtime.call.dispatch import ANY, CALL, LEND, Route, Run, acquiring
 from graphc.runtime.call.lines import CallSite
@@ -171,14 +172,14 @@ class Function(Pictured, AheadOfCalls):
             return None
         return self._planned.find(args)
 
-    def runner(self, args: tuple[object, ...]) -> Run:
+    def runner(self, args: ArgumentValues) -> Run:
         """The function that runs calls like this one, now done, and counts them."""
         run = self._plan_like(args)
         if run is None:
             return self
         acquire = self._routes.plans.acquire
 
-        def counted(*args: object) -> Any:
+        def counted(*args: object) -> object:
             acquire()
             return run(*args)
 

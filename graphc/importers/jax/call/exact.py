@@ -47,7 +47,7 @@ class Exact:
     reason: str  # why it could not be read as a graph, "" where it was or need not be
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
 
-    def __call__(self, leaves: Sequence[ConcreteArray]) -> Any:
+    def __call__(self, leaves: Sequence[ConcreteArray]) -> object:
         """The results of a call, in their structure."""
         if self.rewritten is None:
             results = jaxpr_as_fun(self.traced.jaxpr)(*leaves)

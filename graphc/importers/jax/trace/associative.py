@@ -23,7 +23,7 @@ from jax import lax
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
 from graphc.importers.jax.trace.dimensions import DIMENSION
 from graphc.importers.jax.trace.recorder import recorder_of
-from graphc.ir.types import ConcreteArray
+from graphc.ir.types import ConcreteArray, JaxArray
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -76,15 +76,15 @@ class _Combine:
         return list(each(list(outside), list(before), list(after)))
 
 
-def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
+def _running(combine: _Combine, outside: Elements, x: Elements) -> list[JaxArray]:
     """All running results along the first axis."""
     index = jnp.arange(x[0].shape[0], dtype="int32")
     size = jnp.asarray(x[0].shape[0], "int32")
 
-    def is_left(carry: Any) -> Any:
+    def is_left(carry: tuple[JaxArray, list[JaxArray]]) -> JaxArray:
         return carry[0] < size
 
-    def step(carry: Any) -> Any:
+    def step(carry: tuple[JaxArray, list[JaxArray]]) -> tuple[JaxArray, list[JaxArray]]:
         distance, now = carry
         at = jnp.maximum(index - distance, 0)
         before = [jnp.take(v, at, axis=0, mode="clip") for v in now]
@@ -97,7 +97,7 @@ def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
     return list(lax.while_loop(is_left, step, (jnp.int32(1), list(x)))[1])
 
 
-def _rows(mask: Any, like: ConcreteArray) -> Any:
+def _rows(mask: JaxArray, like: ConcreteArray) -> JaxArray:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
@@ -106,12 +106,12 @@ def _tangents(
     primals: tuple[Elements, Elements],
     tangents: tuple[Elements, Elements],
     y: Elements,
-) -> list[Any]:
+) -> list[object]:
     """The tangents of running results, by those of what they are made of."""
     (outside, x), (d_outside, d_x) = primals, tangents
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in x]
 
-    def chosen(values: Elements) -> list[ConcreteArray]:
+    def chosen(values: Elements) -> list[JaxArray]:
         return [v for v, is_float in zip(values, floats, strict=True) if is_float]
 
     def all_of(values: Elements, like: Elements) -> list[object]:
@@ -119,7 +119,9 @@ def _tangents(
         pairs = zip(like, floats, strict=True)
         return [next(remaining) if f else _no_tangent(v) for v, f in pairs]
 
-    def step(carry: list[Any], row: tuple[list[Any], ...]) -> tuple[Any, Any]:
+    def step(
+        carry: list[JaxArray], row: tuple[list[JaxArray], ...]
+    ) -> tuple[list[JaxArray], list[JaxArray]]:
         before, after, d_after = row
         at = list(outside), before, after
         slopes = list(d_outside), all_of(carry, before), all_of(d_after, after)
@@ -136,21 +138,21 @@ def _tangents(
     return all_of(joined, y)
 
 
-def _no_tangent(value: Any) -> object:
+def _no_tangent(value: JaxArray) -> object:
     return np.zeros(value.shape, jax.dtypes.float0)
 
 
-def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], list[Any]]:
+def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], Elements]:
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def running(outside: Elements, x: Elements) -> list[object]:
+    def running(outside: Elements, x: Elements) -> Elements:
         return _running(combine, outside, x)
 
     @running.defjvp
     def _(
         primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]
-    ) -> Any:
+    ) -> tuple[Elements, Elements]:
         y = running(*primals)
         return y, _tangents(combine, primals, tangents, y)
 
@@ -181,7 +183,7 @@ def _combine(
     return _Combine(jaxpr, axis)
 
 
-def _types(arrays: Elements) -> list[tuple[Any, Any]]:
+def _types(arrays: Elements) -> list[tuple[object, object]]:
     return [(v.shape, v.dtype) for v in arrays]
 
 
@@ -210,7 +212,7 @@ def _is_of_many(size: object) -> bool:
 
 def scanned(
     fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
-) -> Any:
+) -> object:
     """`jax.lax.associative_scan`: in a trace for many sizes, the same steps for all."""
     tree: Any
     x, tree = jax.tree.flatten(elems)
