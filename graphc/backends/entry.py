@@ -34,7 +34,7 @@ from graphc.control.fitting_branches import add_error, guard_error, with_misfits
 from graphc.errors import label
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
-from graphc.ir.types import NDArray
+from graphc.ir.types import JaxArray, NDArray
 from graphc.ops.effects.capacities import (
     capacity_call,
     tied_call,
@@ -60,7 +60,7 @@ def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
     return result
 
 
-def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> object:
+def with_padding_jax(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> object:
     """Printed into programs: a copy with zeros behind; nothing is compiled for it.
 
     It stays on the device that the array is committed to, if it is one.
@@ -83,7 +83,7 @@ def with_padding_jax(jax: ModuleType, array: Any, shape: Any) -> object:
         return jax.device_put(result, place)
 
 
-def where_xla_takes_it(zeros: Any) -> Any:
+def where_xla_takes_it(zeros: NDArray) -> NDArray:
     """Printed into programs: as many where XLA needs no copy of them."""
     size = zeros.nbytes
     room = np.zeros(size + 64, "uint8")
@@ -97,7 +97,10 @@ def without_padding(array: NDArray, shape: tuple[int, ...]) -> object:
 
 
 def without_padding_jax(
-    jax: ModuleType, on_device: Any, array: Any, shape: tuple[int, ...]
+    jax: ModuleType,
+    on_device: Callable[..., object],
+    array: JaxArray,
+    shape: tuple[int, ...],
 ) -> object:
     """Printed into programs: cut on the host, where nothing is compiled for a size.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, SupportsIndex
 
 from graphc.backends.function_source import plain_source
 from graphc.backends.layout import indent, tuple_text
@@ -14,6 +14,7 @@ from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.sizes.names import shown_name
+from graphc.ir.types import ConcreteArray
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 
 LONGEST = 60  # characters of a name in a message
@@ -42,7 +43,9 @@ def require(
         raise ProgramError(f"{message}{got}", place, kind)
 
 
-def integer(name: str, value: Any, remedy: str = "", cut: bool = False) -> int:
+def integer(
+    name: str, value: SupportsIndex, remedy: str = "", cut: bool = False
+) -> int:
     """The Python integer of a size; `remedy` is for where it is being traced.
 
     One that is `cut` is the bound of a slice: it may be beyond any axis.
@@ -70,7 +73,7 @@ def integer(name: str, value: Any, remedy: str = "", cut: bool = False) -> int:
     return number
 
 
-def kind(scalar: Any) -> object:
+def kind(scalar: ConcreteArray) -> object:
     """The type of a scalar, by which it may fit or may not."""
     found = type(scalar)
     if hasattr(scalar, "dtype"):

@@ -16,7 +16,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES, Primitive
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, axis
-from graphc.ir.types import DType, TensorType, is_inexact
+from graphc.ir.types import DType, NDArray, TensorType, is_inexact
 from graphc.rewriting.match.pattern import (
     COMMUTATIVE,
     Apply,
@@ -293,7 +293,7 @@ def _static(shape: tuple[Size, ...]) -> bool:
     return not any(isinstance(n, Dim) for n in shape)
 
 
-def _array(number: Any, dtype: DType) -> Any:
+def _array(number: Any, dtype: DType) -> NDArray:
     """A number in a dtype. Raises Misfit if the dtype cannot hold it."""
     with np.errstate(all="ignore"):
         array = np.asarray(number).astype(dtype)

@@ -16,7 +16,7 @@ from graphc.command.target import user_code
 from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import Dim, evaluate, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, evaluate, symbol_dim
 from graphc.runtime.function import Function
 
 SizesOfCall = Mapping[str, int]
@@ -152,7 +152,7 @@ def _argument(value: Value, sizes: SizesOfCall, random: np.random.Generator) -> 
     return drawn(value.dtype, shape, random)
 
 
-def _size(size: Any, sizes: SizesOfCall) -> int:
+def _size(size: Size, sizes: SizesOfCall) -> int:
     if not isinstance(size, Dim):
         return int(size)
     missing = [s.name for s in size.symbols if s.name not in sizes]

@@ -3,7 +3,6 @@
 import textwrap
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ BY_HAND = {  # where the arrays of the samples are too large, or made on the way
 }
 
 
-def literal(arg: Any) -> str:
+def literal(arg: object) -> str:
     """An argument as a user writes it; keys of random numbers by their function."""
     if isinstance(arg, np.ndarray) and arg.dtype == np.uint32 and arg.shape == (2,):
         return f"gt.random.key({arg[1]})"
@@ -65,7 +64,7 @@ def literal(arg: Any) -> str:
         return literal(arg.tolist())
     if isinstance(arg, np.dtype):
         return repr(arg.name)
-    if type(arg) in (list, tuple):
+    if type(arg) is list or type(arg) is tuple:
         items = ", ".join(map(literal, arg))
         items += "," * (type(arg) is tuple and len(arg) == 1)
         return f"[{items}]" if type(arg) is list else f"({items})"

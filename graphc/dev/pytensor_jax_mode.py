@@ -6,19 +6,20 @@ gives other numbers than PyTensor's own mode, and ours does not.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.ifelse import ifelse
 from pytensor.scan.utils import until
 
 import graphc.pytensor  # noqa: F401  (registers the mode)
+from graphc.ir.types import NDArray
 
 VECTOR = np.array([0.5, -1.0, 2.0, 0.25])
 MATRIX = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
@@ -42,11 +43,13 @@ class Halved(Op):  # type: ignore[misc]
 
     __props__ = ()
 
-    def make_node(self, x: Any) -> Apply:
+    def make_node(self, x: Variable) -> Apply:
         """One array, of the type of the input."""
         return Apply(self, [x], [x.type()])
 
-    def perform(self, node: "Apply", inputs: Any, outputs: Any) -> None:
+    def perform(
+        self, node: "Apply", inputs: Sequence[NDArray], outputs: list[list[object]]
+    ) -> None:
         """Computed by NumPy."""
         outputs[0][0] = inputs[0] / 2
 
@@ -60,7 +63,7 @@ class Attempt:
     arguments: tuple[Any, ...]
 
 
-def counted(x: object) -> Any:
+def counted(x: object) -> Variable:
     """A loop that stops by itself."""
     return pytensor.scan(
         lambda y: (y * 2, until(y > 20)),
@@ -70,14 +73,14 @@ def counted(x: object) -> Any:
     )
 
 
-def repeated(x: object, n: object) -> Any:
+def repeated(x: object, n: object) -> Variable:
     """A loop whose number of steps is an argument."""
     return pytensor.scan(
         lambda y: y * 1.5, outputs_info=[x], n_steps=n, return_updates=False
     )
 
 
-def drawn(n: object) -> Any:
+def drawn(n: object) -> Variable:
     """As many draws as an argument says."""
     return pt.random.normal(size=(n,), rng=pytensor.shared(np.random.default_rng(1)))
 

@@ -27,13 +27,15 @@ ELSEWHERE = {  # names as annotations spell them
 }
 
 
-def annotation(annotated: Any) -> str:
+def annotation(annotated: object) -> str:
     """An annotation as text, its names with their modules but those of `typing`."""
     if annotated is inspect.Parameter.empty:
         return "Any"
-    is_text = isinstance(annotated, str)
-    text = annotated if is_text else inspect.formatannotation(annotated)
-    text = text.replace("typing.", "").replace("'", '"').replace('"Known"', "Known")
+    if not isinstance(annotated, str):
+        annotated = inspect.formatannotation(annotated)
+    text = (
+        annotated.replace("typing.", "").replace("'", '"').replace('"Known"', "Known")
+    )
     names = "|".join(ELSEWHERE)
     return re.sub(rf"(?<![.\w])({names})\b", lambda m: ELSEWHERE[m[0]], text)
 

@@ -40,13 +40,13 @@ class Decorated(ABC):
         function, more = self._parts()
         return type(self)(function, *more)  # type: ignore[call-arg]
 
-    def __deepcopy__(self, memo: Any) -> Self:
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
         function, more = self._parts()
         copied = type(self)(deepcopy(function, memo), *more)  # type: ignore[call-arg]
         memo[id(self)] = copied
         return copied
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> str | tuple[object, ...]:
         name = global_name(self)
         if name:
             return name

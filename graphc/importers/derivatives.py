@@ -40,7 +40,7 @@ class Differentiated(Decorated):
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self.function, (self.argnums, self.has_aux, self.derivative)
 
-    def __call__(self, *args: object, **named: object) -> Any:
+    def __call__(self, *args: object, **named: object) -> object:
         """The result of the transformation of JAX of that name."""
         jax = importlib.import_module("jax")
         how = getattr(jax, _OF_JAX.get(self.derivative, self.derivative))
@@ -48,7 +48,7 @@ class Differentiated(Decorated):
         return function(*args, **named)
 
 
-def _numbers(of: object, wrt: Any, argnums: Numbers) -> Numbers | None:
+def _numbers(of: object, wrt: object, argnums: Numbers) -> Numbers | None:
     """The positions of a function's arguments, which may come second, as in JAX.
 
     None where `of` is no function, and `wrt` are values.
@@ -57,10 +57,11 @@ def _numbers(of: object, wrt: Any, argnums: Numbers) -> Numbers | None:
         return None
     if wrt is None:
         return argnums
-    several = isinstance(wrt, (list, tuple))
-    if all(isinstance(n, int) for n in (wrt if several else (wrt,))):
-        return tuple(wrt) if several else wrt
-    return None
+    if isinstance(wrt, int):
+        return wrt
+    listed = wrt if isinstance(wrt, (list, tuple)) else (None,)
+    positions = tuple(n for n in listed if isinstance(n, int))
+    return positions if len(positions) == len(listed) else None
 
 
 @overload

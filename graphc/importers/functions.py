@@ -4,6 +4,7 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from types import ModuleType
 from typing import Any
 
 from graphc.errors import check_function, graph_error
@@ -23,7 +24,7 @@ from graphc.transform.policies import Pad
 from graphc.transform.sharding.shards import Shard
 
 
-def _jax_of(arguments: object) -> Any:
+def _jax_of(arguments: object) -> ModuleType | None:
     """JAX, where arrays of its own are among the arguments, traced or not."""
     jax = sys.modules.get("jax")
     if jax is None:
@@ -65,7 +66,7 @@ def vmap(
 
     @wraps(function)
     @hiding
-    def mapped(*args: object, **named: object) -> Any:
+    def mapped(*args: object, **named: object) -> object:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -93,7 +94,7 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     of_values = checkpoints.checkpoint(function)
 
     @wraps(function)
-    def recomputed(*args: object, **named: object) -> Any:
+    def recomputed(*args: object, **named: object) -> object:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -127,7 +128,7 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     of_values = blocks.block(function)
 
     @wraps(function)
-    def marked(*args: object, **named: object) -> Any:
+    def marked(*args: object, **named: object) -> object:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)

@@ -6,7 +6,6 @@ They are what a trace may read beside its arguments.
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import Any
 
 from graphc.errors import is_library
 
@@ -14,9 +13,10 @@ MOST_WITHIN = 8  # structures within structures, and functions that call functio
 MOST_PARTS = 10_000  # of them that are looked at
 
 
-def reached(function: Callable[..., object]) -> Iterator[Any]:
+def reached(function: Callable[..., object]) -> Iterator[object]:
     """The objects that a function names, by other functions and objects too, once."""
-    level, seen = [function], set[int]()
+    level: list[object] = [function]
+    seen = set[int]()
     for _ in range(MOST_WITHIN):
         parts = [part for item in level for part in _parts(item)]
         level = []
@@ -27,7 +27,7 @@ def reached(function: Callable[..., object]) -> Iterator[Any]:
                 yield part
 
 
-def _parts(item: object) -> Iterable[Any]:
+def _parts(item: object) -> Iterable[object]:
     """The values that a function may read, or that an object holds."""
     if isinstance(item, FunctionType):
         return _named(item)

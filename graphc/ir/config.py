@@ -143,7 +143,7 @@ class Config:
         self._cache_bytes = most
 
     @property
-    def dims(self) -> Any:
+    def dims(self) -> object:
         """The policy for sizes that vary, where `graphc.function` is not told."""
         return self._dims
 

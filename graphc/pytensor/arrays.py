@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, SizeLike
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
@@ -23,7 +23,7 @@ def number(x: ArrayLike, role: str) -> int:
     return known_number
 
 
-def sizes_of(shape: Value, count: int, total: Any) -> list[Any]:
+def sizes_of(shape: Value, count: int, total: SizeLike) -> list[Value]:
     """The sizes in a vector, where one that is only known later may be -1 too."""
     sizes = [shape[i] for i in range(count)]
     for i, n in enumerate(sizes):
@@ -156,7 +156,9 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
 
 
 @rule("SearchsortedOp")
-def _(op: "Op", node: "Apply", x: Value, v: Value, sorter: Any = None) -> Value:
+def _(
+    op: "Op", node: "Apply", x: Value, v: Value, sorter: Value | None = None
+) -> Value:
     return gt.searchsorted(x, v, side=op.side, sorter=sorter)
 
 
@@ -223,7 +225,7 @@ def _(op: "Op", node: "Apply", index: Value, choices: Value) -> Value:
     return gt.take_along_axis(rows, chosen[:1], axis=0)[0]
 
 
-def _strides(dims: Value, count: int, order: str) -> list[Any]:
+def _strides(dims: Value, count: int, order: str) -> list[Value]:
     """How far apart neighbours along each axis are in an array of `dims`."""
     axes = range(count) if order == "F" else reversed(range(count))
     strides, size = {}, gt.asarray(1)
@@ -234,7 +236,7 @@ def _strides(dims: Value, count: int, order: str) -> list[Any]:
 
 
 @rule("UnravelIndex")
-def _(op: Any, node: "Apply", index: Value, dims: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", index: Value, dims: Value) -> list[Value]:
     """Without checks, an index that is out of bounds is that of the nearest element."""
     inside = gt.clip(index, 0, gt.prod(dims) - 1)
     strides = _strides(dims, len(node.outputs), op.order)
@@ -242,7 +244,7 @@ def _(op: Any, node: "Apply", index: Value, dims: Value) -> list[Value]:
 
 
 @rule("RavelMultiIndex")
-def _(op: Any, node: "Apply", *inputs: Value) -> Value:
+def _(op: "Op", node: "Apply", *inputs: Value) -> Value:
     *indices, dims = inputs
     strides = _strides(dims, len(indices), op.order)
     total = gt.asarray(0)

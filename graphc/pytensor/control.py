@@ -1,7 +1,7 @@
 """Ops with graphs inside: branches, batches, checks and subgraphs."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @rule("OpFromGraph")
-def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
@@ -34,7 +34,7 @@ def _(
 
 @rule("LazyIfElse")
 def _(op: "Op", node: "Apply", condition: Value, *values: Value) -> list[Value]:
-    def branch(inner: Any) -> Any:
+    def branch(inner: "Op") -> Callable[[], object]:
         graph = inner.fgraph
         return lambda: converted(graph.outputs, graph.inputs, values)
 
@@ -56,7 +56,7 @@ def _(op: "Op", node: "Apply", value: Value, *conditions: Value) -> Value:
 
 
 @rule("Blockwise")
-def _(op: Any, node: Any, *inputs: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     """The core Op on one element, mapped over the batch axes that are not 1."""
     ranks = [len(core) for core in op.inputs_sig]
     batch = node.outputs[0].type.ndim - len(op.outputs_sig[0])

@@ -17,6 +17,7 @@ from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.sizes.dims import Size
 from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.lazy import BranchPath, LazyBranch, by_place, is_choice, taken_by
 from graphc.pytensor.registry import NotConverted, convert_op, stated
@@ -151,7 +152,9 @@ def known_value(v: Variable, values: Mapping[Variable, object]) -> Any:
     raise NotConverted(f"a constant is no tensor: {v} of type {v.type}")
 
 
-def fitted(value: ArrayLike, expected: Any, misstated: bool = False) -> Any:
+def fitted(
+    value: ArrayLike, expected: TensorType, misstated: bool = False
+) -> ArrayLike:
     """A result with the dtype that PyTensor says, and with its axes of size 1."""
     if not isinstance(value, Value):
         return value
@@ -168,7 +171,7 @@ def fitted(value: ArrayLike, expected: Any, misstated: bool = False) -> Any:
     return value
 
 
-def _sizes(expected: TensorType, value: Value) -> Iterable[tuple[Any, Any]]:
+def _sizes(expected: TensorType, value: Value) -> Iterable[tuple[Size, Size]]:
     return zip(expected.shape, value.type.shape, strict=True)
 
 

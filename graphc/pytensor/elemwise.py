@@ -26,7 +26,7 @@ special = gt.special
 
 
 @rule("Elemwise")
-def _(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
+def _(op: "Op", node: "Apply", *inputs: Value) -> object:
     return convert_op(op.scalar_op, node, *_with_numbers(node, inputs))
 
 
@@ -51,7 +51,7 @@ def _number(v: object) -> Value | None:
 
 
 @rule("DimShuffle")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> object:
     order = [a for a in op.new_order if a != "x"]
     dropped = [a for a in range(x.ndim) if a not in order]
     left = [a for a in range(x.ndim) if a in order]
@@ -75,7 +75,7 @@ def to_float(x: Value, dtype: str) -> Value:
 def elementwise(function: Callable[..., object]) -> ConvertOp:
     """The conversion of a scalar Op to a function of arrays."""
 
-    def convert(op: object, node: Any, *inputs: Value) -> Any:
+    def convert(op: "Op", node: "Apply", *inputs: Value) -> object:
         dtype = node.outputs[0].type.dtype
         return function(*[to_float(x, dtype) for x in inputs])
 
@@ -220,7 +220,7 @@ for _name, _function in FUNCTIONS.items():
 
 
 @rule("Mul")
-def _(op: "Op", node: "Apply", *inputs: Value) -> Value:
+def _(op: "Op", node: "Apply", *inputs: Value) -> object:
     dtype = node.outputs[0].type.dtype
     factors = [kept(x) if x.dtype == BOOL else x for x in inputs]
     product: Value = reduce(operator.mul, [to_float(x, dtype) for x in factors])
@@ -228,7 +228,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> Value:
 
 
 @rule("Switch")
-def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", condition: Value, x: Value, y: Value) -> object:
     dtype = node.outputs[0].type.dtype
     chosen = _truth(condition)
     if _is_zero(x) or _is_zero(y):
@@ -245,18 +245,18 @@ def _is_zero(value: Value) -> bool:
 
 
 @rule("PolyGamma")
-def _(op: "Op", node: "Apply", order: Value, x: Value) -> Value:
+def _(op: "Op", node: "Apply", order: Value, x: Value) -> object:
     x = to_float(x, node.outputs[0].type.dtype)
     return special.polygamma(gt.astype(order, "int64"), x)
 
 
 @rule("Cast")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> object:
     return gt.astype(x, node.outputs[0].type.dtype)
 
 
 @rule("Complex", "ComplexFromPolar")
-def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value, y: Value) -> object:
     """Computed in the dtype of the parts of the result."""
     part = "float32" if node.outputs[0].type.dtype == "complex64" else "float64"
     x, y = gt.broadcast_arrays(gt.astype(x, part), gt.astype(y, part))
@@ -266,27 +266,27 @@ def _(op: "Op", node: "Apply", x: Value, y: Value) -> Value:
 
 
 @rule("Real")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> object:
     return gt.real(x)
 
 
 @rule("Imag")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> object:
     return gt.imag(x)
 
 
 @rule("Angle")
-def _(op: "Op", node: "Apply", x: Value) -> Value:
+def _(op: "Op", node: "Apply", x: Value) -> object:
     return gt.angle(x)
 
 
 @rule("Composite")
-def _(op: "Op", node: "Apply", *inputs: Value) -> Value | list[Value]:
+def _(op: "Op", node: "Apply", *inputs: Value) -> object:
     return converted(op.fgraph.outputs, op.fgraph.inputs, inputs)
 
 
 @rule("ScalarLoop")
-def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> Any:
+def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> object:
     """Each element takes its own number of steps: the others wait for the last one.
 
     Where the loop has a condition to stop, whether it has held is an output too; it
@@ -296,10 +296,10 @@ def _(op: "Op", node: "Apply", steps: Value, *inputs: Value) -> Any:
     limit, *wide = gt.broadcast_arrays(steps, *inputs)
     start, fixed = wide[:count], wide[count:]
 
-    def going(state: Sequence[Any]) -> Value:
+    def going(state: Sequence[Value]) -> Value:
         return gt.any(state[1])
 
-    def step(state: Sequence[Any]) -> Any:
+    def step(state: Sequence[Value]) -> object:
         i, active, carry = state
         results = converted(inner.outputs, inner.inputs, [*carry[:count], *fixed])
         after = [gt.where(active, a, b) for a, b in zip(results, carry, strict=True)]

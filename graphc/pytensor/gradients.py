@@ -1,7 +1,7 @@
 """A cost of PyTensor and its gradient, which graphc takes."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytensor
 from pytensor.graph.traversal import io_toposort
@@ -18,6 +18,7 @@ from graphc.transform.derivatives.gradients import grad
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Variable
+    from pytensor.graph.fg import FunctionGraph
     from pytensor.graph.op import Op
 
 # Ops that give what they get, and something else for its gradient.
@@ -35,7 +36,7 @@ def value_and_grad(
     cost: object,
     wrt: object,
     inputs: Sequence[object],
-    rewrite: Callable[[Any], Any] | None = None,
+    rewrite: Callable[["FunctionGraph"], object] | None = None,
 ) -> Graph:
     """The graph of a scalar of PyTensor and its gradient by some of the inputs.
 

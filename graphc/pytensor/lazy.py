@@ -1,11 +1,12 @@
 """Which nodes only a branch of an IfElse needs: they are computed if it is taken."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytensor.graph.basic import Apply, Variable
 
 if TYPE_CHECKING:
+    from pytensor.graph.fg import FunctionGraph
     from pytensor.graph.op import Op
 
 
@@ -24,7 +25,7 @@ def is_choice(node: Apply) -> bool:
     return type(node.op).__name__ == "IfElse"
 
 
-def inner_graphs(op: "Op") -> list[Any]:
+def inner_graphs(op: "Op") -> "list[FunctionGraph]":
     """The graphs inside of an Op: of a scan, a subgraph, a branch."""
     branches = [getattr(op, name, None) for name in ("true_branch", "false_branch")]
     graphs = [getattr(one, "fgraph", None) for one in (op, *branches)]

@@ -1,9 +1,9 @@
 """The mode "GRAPHC" of PyTensor."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pytensor.compile.mode import Mode, register_mode
@@ -20,6 +20,10 @@ from graphc.pytensor.steps import Compiled, Performed, Step, plan
 from graphc.runtime.compile import check_named
 from graphc.runtime.compile import function as compile_function
 from graphc.runtime.function import Function
+
+if TYPE_CHECKING:
+    from pytensor.graph.fg import FunctionGraph
+
 
 # PyTensor's rewriting takes most of the time of a compilation. Its specialisation pays
 # in calls: signs and factors leave sums, which then are fewer kernels.
@@ -42,7 +46,7 @@ ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTenso
 class StepsProgram:
     """The program of a function of the mode: steps, from inputs to outputs in lists."""
 
-    def __init__(self, fgraph: Any, options: dict[str, object]) -> None:
+    def __init__(self, fgraph: "FunctionGraph", options: dict[str, object]) -> None:
         self._options = options
         self._before_fork: list[Step] = []  # no executable is freed in a forked child
         if self._is_on_jax and jax_is_lost():
@@ -56,7 +60,7 @@ class StepsProgram:
         }
         self._run = self._runner()
 
-    def __call__(self, *inputs: object) -> list[Any]:
+    def __call__(self, *inputs: ConcreteArray) -> list[object]:
         """Run the steps; raises what PyTensor's own modes raise."""
         if jax_is_lost() and self._is_on_jax:
             self._leave_jax()
@@ -86,7 +90,7 @@ class StepsProgram:
         self._options = numpy_options(self._options)
         self._run = self._runner()
 
-    def _runner(self) -> Callable[[Sequence[Any]], list[Any]]:
+    def _runner(self) -> Callable[[Sequence[ConcreteArray]], list[object]]:
         """The results for inputs: at the least cost where all is one function."""
         step = self.steps[0] if len(self.steps) == 1 else None
         if not isinstance(step, Compiled) or set(self._outputs) - set(step.outputs):
@@ -125,7 +129,7 @@ class StepsProgram:
 
 def _chosen(
     places: list[int], among: Sequence[ConcreteArray]
-) -> Callable[[Sequence[Any]], Iterable[Any]] | None:
+) -> Callable[[Sequence[object]], Iterable[object]] | None:
     """The elements at places; None where these are all, in order."""
     if places == list(range(len(among))):
         return None
@@ -182,7 +186,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         """The program of a graph that PyTensor has rewritten."""
         return StepsProgram(fgraph, self._options)
 
-    def create_thunk_inputs(self, storage_map: Any) -> list[object]:
+    def create_thunk_inputs(self, storage_map: Mapping[object, object]) -> list[object]:
         """The cells of the inputs, of which PyTensor reads the values at each call."""
         return [storage_map[v] for v in self.fgraph.inputs]
 
@@ -212,7 +216,7 @@ OPTIONS = tuple(
 )
 
 
-def mode(**options: object) -> Any:
+def mode(**options: object) -> Mode:
     """A mode of PyTensor with options of `graphc.function`.
 
     Raises TypeError for other options, and GraphError for values that say nothing.

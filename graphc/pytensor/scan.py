@@ -10,7 +10,7 @@ taps reach: in each step a row enters it, and the first one leaves it for good.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
 from graphc.ir.graph.accepted import ArrayLike
@@ -23,6 +23,8 @@ from graphc.pytensor.registry import rule
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
+    from pytensor.graph.op import Op
+    from pytensor.scan.op import ScanInfo
 
 
 @dataclass
@@ -50,7 +52,7 @@ def _next(left: Iterator[Value], count: int) -> list[Value]:
 
 
 @rule("Scan")
-def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
+def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
     """The outputs in PyTensor's order: MIT-MOT, MIT-SOT, SIT-SOT, NIT-SOT, untraced."""
     outer_inputs, info = list(inputs), op.info
     steps = outer_inputs[0]
@@ -107,7 +109,7 @@ def _(op: Any, node: "Apply", *inputs: Value) -> list[Value]:
     return [*written, *traces, *last.untraced]
 
 
-def _reaches(info: Any) -> list[int]:
+def _reaches(info: "ScanInfo") -> list[int]:
     """The largest tap of each buffer of MIT-MOT; the smallest is 0 or larger."""
     read = info.normalized_mit_mot_in_slices
     written = info.normalized_mit_mot_out_slices
@@ -115,7 +117,7 @@ def _reaches(info: Any) -> list[int]:
 
 
 def _tapped(
-    info: Any, windows: Sequence[list[Value]], recent: Sequence[list[Value]]
+    info: "ScanInfo", windows: Sequence[list[Value]], recent: Sequence[list[Value]]
 ) -> list[Value]:
     """The values that a step reads of windows and of recent values."""
     taps = zip(windows, info.normalized_mit_mot_in_slices, strict=True)
@@ -126,7 +128,7 @@ def _tapped(
     return read
 
 
-def _write(op: Any, windows: Sequence[list[Value]], results: list[Value]) -> None:
+def _write(op: "Op", windows: Sequence[list[Value]], results: list[Value]) -> None:
     """Put into the windows what a step writes."""
     groups = op.inner_mitmot_outs_grouped(results)
     places = op.info.normalized_mit_mot_out_slices
@@ -144,7 +146,7 @@ def _joined(buffer: Value, trace: Value, window: list[Value], steps: Value) -> V
     return gt.concatenate(parts)
 
 
-def _traces(op: Any, results: list[Value]) -> list[Value]:
+def _traces(op: "Op", results: list[Value]) -> list[Value]:
     """The outputs of a step that are stacked: MIT-SOT, SIT-SOT, NIT-SOT."""
     inner = [op.inner_mitsot_outs, op.inner_sitsot_outs, op.inner_nitsot_outs]
     return [v for part in inner for v in part(results)]

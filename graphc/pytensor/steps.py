@@ -8,7 +8,7 @@ part, compiled by graphc. Without performed nodes there is one part.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -31,6 +31,10 @@ from graphc.pytensor.registry import NotConverted, has_conversion
 from graphc.runtime.compile import function
 from graphc.runtime.driver.programs import Programs
 from graphc.runtime.function import Function
+
+if TYPE_CHECKING:
+    from pytensor.graph.fg import FunctionGraph
+
 
 VariableStorage = dict[Variable, Any]
 PROGRAMS = Programs()  # PyMC makes functions anew that are as those before
@@ -70,7 +74,7 @@ class Compiled:
     def _of_branches(self) -> "Compiled":
         return self.on_numpy()
 
-    def __call__(self, *arguments: object) -> Sequence[Any]:
+    def __call__(self, *arguments: object) -> Sequence[ConcreteArray]:
         """The outputs, of inputs to which nobody writes before these are read."""
         try:
             results: Sequence[Any] = self.function.lend(*arguments)
@@ -129,7 +133,7 @@ class Performed:
 Step = Compiled | Performed
 
 
-def on_host(v: Variable, value: object) -> Any:
+def on_host(v: Variable, value: object) -> object:
     """A value as PyTensor's own Ops take it."""
     return np.asarray(value) if is_array(v.type) else value
 
@@ -166,7 +170,7 @@ def _foreign(node: Apply) -> str:
 
 
 def _steps(
-    fgraph: Any,
+    fgraph: "FunctionGraph",
     nodes: Sequence[Apply],
     host: dict[Apply, str],
     options: dict[str, object],
@@ -191,7 +195,7 @@ def _steps(
 
 
 def _compiled(
-    fgraph: Any,
+    fgraph: "FunctionGraph",
     nodes: Sequence[Apply],
     requested: set[Variable],
     options: dict[str, object],

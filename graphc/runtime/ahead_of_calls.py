@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.sizes.names import naming
@@ -28,6 +28,9 @@ from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.foreseen import foreseen_bytes
 from graphc.transform.planning.plan import Plan
 from graphc_serving.packages import needed
+
+if TYPE_CHECKING:
+    from jax.stages import Lowered
 
 
 class AheadOfCalls:
@@ -99,7 +102,7 @@ class AheadOfCalls:
         lowering.tell()
         return done[before:]
 
-    def lower(self, sizes: Mapping[str, SizesGiven]) -> list[Any]:
+    def lower(self, sizes: Mapping[str, SizesGiven]) -> "list[Lowered]":
         """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
 
         `sizes` are given as to `compile`; there is one `jax.stages.Lowered` for each
@@ -144,7 +147,7 @@ class AheadOfCalls:
         module: ModuleType,
         sizes: Mapping[str, SizesGiven],
         numbers: bool = True,
-    ) -> tuple[Lowering, list[tuple[Any, ...]]]:
+    ) -> tuple[Lowering, list[tuple[object, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments."""
         self._require_jax(op)
         newest, target = self._programs.newest, self._pipeline.how.target
@@ -280,7 +283,7 @@ def _collectives(
     segment = lowering.driver.segments[key[0]]
     if not isinstance(segment, int):
         return []
-    read = [*collectives_in(segment, executable.as_text())]
+    read = [*collectives_in(segment, executable.as_text() or "")]
     shapes = [a.shape for a in lowering.jax.tree.leaves(lowering.lowered[key].in_avals)]
     inputs = lowering.inputs.get(segment, ())
     predicted = foreseen_bytes(lowering.plan, segment, inputs, shapes)

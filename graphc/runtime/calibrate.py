@@ -4,14 +4,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from graphc.analysis.cost import DeviceCosts, costs_of
+from graphc.ir.types import JaxArray
 from graphc.rewriting.loops.roll.worth import BACKWARD
+
+if TYPE_CHECKING:
+    from jax import Device
+
 
 REPEATS = 5
 SIDE = 2048  # of the matrices that are multiplied
@@ -93,7 +98,7 @@ def _launch() -> float:
     """Seconds of a small kernel in a row of such, which are not fused."""
     x, factors = jnp.eye(SMALL), jnp.ones((LAUNCHES, SMALL, SMALL)) / SMALL
 
-    def row(x: object, matrices: Any) -> object:
+    def row(x: JaxArray, matrices: JaxArray) -> object:
         for i in range(LAUNCHES):
             x = x @ matrices[i]
         return x
@@ -165,13 +170,13 @@ def _pass_over(size: int) -> float:
     """Seconds per byte of passes over an array of so many bytes."""
     x, passes = jnp.ones(size // 4, "float32"), PASSED // size
 
-    def loop(x: object) -> Any:
+    def loop(x: object) -> JaxArray:
         return jax.lax.fori_loop(0, passes, lambda i, x: jnp.exp(-x), x)
 
     return _seconds(partial(jax.jit(loop), x)) / PASSED
 
 
-def _spared_bytes(device: Any) -> int:
+def _spared_bytes(device: "Device") -> int:
     """The part of a device's memory that one temporary may take."""
     limit = (device.memory_stats() or {}).get("bytes_limit")
     return limit // SHARE if limit else costs_of(device.platform).temporary

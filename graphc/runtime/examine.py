@@ -47,7 +47,9 @@ class Input:
     default: Any
 
 
-def apart(inputs: object) -> tuple[Any, Arrangement | None]:
+def apart(
+    inputs: Sequence[object] | Mapping[str, object],
+) -> tuple[Sequence[object] | Mapping[str, object], Arrangement | None]:
     """The variables of inputs that stand in structures, in one list, and how they do.
 
     Inputs of which none does are given back as they are.
@@ -80,8 +82,11 @@ def apart(inputs: object) -> tuple[Any, Arrangement | None]:
 
 
 def examine(
-    inputs: Any, outputs: object, casting: Casting, unused: Unused
-) -> tuple[Graph, Outputs, dict[int, Any]]:
+    inputs: Sequence[object] | Mapping[str, object],
+    outputs: object,
+    casting: Casting,
+    unused: Unused,
+) -> tuple[Graph, Outputs, dict[int, object]]:
     """The graph between variables and values, their structure, and defaults."""
     for part in (inputs, outputs):
         if callable(part) and not isinstance(part, Compound):
@@ -99,8 +104,8 @@ def examine(
 
 
 def _inputs(
-    inputs: Sequence[Any] | Mapping[str, Any], casting: Casting
-) -> tuple[tuple[Value, ...], tuple[str, ...], dict[int, Any]]:
+    inputs: object, casting: Casting
+) -> tuple[tuple[Value, ...], tuple[str, ...], dict[int, object]]:
     """The input variables, what calls name them, and defaults by position."""
     if isinstance(inputs, (Value, Input, str, Set)) or not isinstance(inputs, Iterable):
         got = shortened(repr(inputs))
@@ -160,14 +165,15 @@ def _check_default(default: object, value: Value, name: str, casting: Casting) -
         raise graph_error(f"the default of {error.args[0]}", op="function") from None
 
 
-def _keys(what: str, names: Iterable[Any]) -> tuple[str, ...]:
+def _keys(what: str, names: Iterable[object]) -> tuple[str, ...]:
     """The keys of a dict of inputs or outputs: text, which is kept."""
-    keys = tuple(names)
-    for name in keys:
+    keys = []
+    for name in names:
         if not isinstance(name, str):
             problem = f"the keys of the {what}s must be text"
             raise graph_error(problem, op="function", got=shortened(repr(name)))
-    return tuple(map("".join, keys))  # text, nothing that only looks like it
+        keys.append("".join(name))  # text, nothing that only looks like it
+    return tuple(keys)
 
 
 def _outputs(outputs: object) -> tuple[Outputs, tuple[str, ...], tuple[Value, ...]]:

@@ -23,6 +23,7 @@ from graphc.ir.sizes.names import naming
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
+from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.copying import are_small
 from graphc.runtime.call.dispatch import ANY, CALL, LEND, Route, Run, acquiring
 from graphc.runtime.call.lines import CallSite
@@ -171,7 +172,7 @@ class Function(Pictured, AheadOfCalls):
             return None
         return self._planned.find(args)
 
-    def runner(self, args: tuple[object, ...], finish: Callable[[Any], object]) -> Run:
+    def runner(self, args: ArgumentValues, finish: Callable[[Any], object]) -> Run:
         """The function that runs calls like this one, now done, and counts them.
 
         It gives what `finish` makes of the results.

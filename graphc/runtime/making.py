@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from graphc.runtime.call.arrangement import Arrangement
 from graphc.runtime.examine import Input
 from graphc.runtime.save.exporter import lifted
 from graphc.transform.policies import key_names
+
+if TYPE_CHECKING:
+    from jax import Device
+
 
 Arrays = list["np.ndarray[Any, Any]"]
 Make = Callable[..., Any]
@@ -96,7 +100,7 @@ def _text(graph: Graph) -> str:
     return to_text(graph)
 
 
-def _platform(device: Any) -> object:
+def _platform(device: "Device | str | None") -> object:
     """A device as it is called in other processes: by its platform."""
     if device is None or isinstance(device, str):
         return device

@@ -22,7 +22,7 @@ from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol, evaluate, named_axes, symbol_dim
 from graphc.ir.tracebacks import hiding
-from graphc.ir.types import NDArray
+from graphc.ir.types import ConcreteArray, NDArray
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import Rules
@@ -230,7 +230,7 @@ class Ragged:
                     results[k][i] = row
         return self._structure.built(results)
 
-    def _calls(self, examples: list[list[Any]], sizes: NDArray) -> list[list[int]]:
+    def _calls(self, examples: list[list[NDArray]], sizes: NDArray) -> list[list[int]]:
         """The examples of each call, in the order in which they are stacked."""
         packs = self._packing.packs(sizes, self._pad)
         if not self._packing.over_devices:
@@ -254,7 +254,7 @@ class Ragged:
             expected = f"a larger one, as pad=graphc.Pad(buckets=[{largest}])"
             raise _refused(problem, "shape", expected=expected)
 
-    def _examples(self, args: tuple[object, ...]) -> list[list[Any]]:
+    def _examples(self, args: tuple[object, ...]) -> list[list[NDArray]]:
         """The examples of each stacked input."""
         names = self._example.input_names
         if len(args) != len(names):
@@ -276,7 +276,7 @@ class Ragged:
             raise _refused(problem, "shape", got)
         return columns
 
-    def _sizes(self, examples: list[list[Any]]) -> NDArray:
+    def _sizes(self, examples: list[list[NDArray]]) -> NDArray:
         """The true sizes: a row per example, a column per symbol."""
         count = len(examples[0]) if examples else 0
         sizes = np.zeros((count, len(self._sources)), "int32")
@@ -302,7 +302,7 @@ class Ragged:
     def _run(
         self,
         args: tuple[object, ...],
-        examples: list[list[object]],
+        examples: list[list[NDArray]],
         sizes: NDArray,
         members: list[int],
     ) -> list[Any]:
@@ -331,15 +331,18 @@ class Ragged:
             )
         ]
 
-    def _on_host(self, array: Any) -> NDArray:
+    def _on_host(self, array: ConcreteArray) -> NDArray:
         """A result whose parts may be those of other processes."""
         if getattr(array, "is_fully_addressable", True):
             return np.asarray(array)
         return np.asarray(on_each_host(self.function.jax, array, array.shape))
 
     def _pile(
-        self, examples: list[list[Any]], members: list[int], sizes: dict[Symbol, int]
-    ) -> list[Any]:
+        self,
+        examples: list[list[NDArray]],
+        members: list[int],
+        sizes: dict[Symbol, int],
+    ) -> list[NDArray]:
         """Per stacked input one array, with zeros after each example's elements."""
         piles = []
         graph_inputs = self._stacked_graph.graph.inputs
@@ -362,7 +365,7 @@ class Ragged:
         axes: frozenset[int],
         result: NDArray,
         sizes: NDArray,
-    ) -> list[Any]:
+    ) -> list[NDArray]:
         if not axes:
             return list(result)
         symbols = [symbol for _, _, symbol in self._sources]

@@ -9,7 +9,7 @@ from graphc.backends.program import entry
 from graphc.ir.sizes.dims import Dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
-from graphc.runtime.call.arguments import Signature
+from graphc.runtime.call.arguments import ArgumentValues, Signature
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -65,7 +65,7 @@ class ReadyProgram:
         """The sizes of arguments that its segments depend on."""
         return tuple([part(args) for _, part in self._parts])
 
-    def sizes(self, args: tuple[object, ...]) -> dict[str, int]:
+    def sizes(self, args: ArgumentValues) -> dict[str, int]:
         """The same by name, without what has none."""
         return {name: part(args) for name, part in self._parts if name}
 

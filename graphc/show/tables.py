@@ -104,7 +104,9 @@ class Tables:
                 self._add(size, None)
         return self._keys[size]
 
-    def _add(self, size: Size, terms: Any) -> None:
+    def _add(
+        self, size: Size, terms: tuple[tuple[int, tuple[SizeFactor, ...]], ...] | None
+    ) -> None:
         if size not in self._keys:
             key = self._keys[size] = f"s{len(self._keys)}"
             self.sizes[key] = SizeRecord(str(size), terms)

@@ -81,12 +81,12 @@ def _values(part: object) -> Iterator[Value]:
     return (leaf for leaf in _leaves(part) if isinstance(leaf, Value))
 
 
-def _kind(leaf: Any) -> Hashable:
+def _kind(leaf: object) -> Hashable:
     """Equal for arguments with which calls should do the same."""
     if isinstance(leaf, Value):
         return leaf.type
-    shape = getattr(leaf, "shape", None)
-    return repr(leaf) if shape is None else (str(leaf.dtype), tuple(shape))
+    dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
+    return repr(leaf) if shape is None else (str(dtype), tuple(shape))
 
 
 def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
@@ -196,11 +196,12 @@ def _listed(types: Iterable[TensorType]) -> str:
     return ", ".join(map(str, types))
 
 
-def _operand_text(taken: Any) -> str:
+def _operand_text(taken: object) -> str:
     """An operand in words."""
     if isinstance(taken, _Number):
         return f"the {taken.type.dtype} {taken.text}"
     if isinstance(taken, TensorType):
         return f"{taken} from outside"
-    place = isinstance(taken, _Argument)
-    return f"argument {taken.place}" if place else "another value"
+    return (
+        f"argument {taken.place}" if isinstance(taken, _Argument) else "another value"
+    )

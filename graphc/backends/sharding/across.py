@@ -24,8 +24,8 @@ def whole_across(jax: ModuleType, array: JaxArray, sharding: object) -> JaxArray
 
 
 def with_padding_across(
-    jax: Any, array: Any, shape: tuple[int, ...], sharding: object
-) -> Any:
+    jax: ModuleType, array: ConcreteArray, shape: tuple[int, ...], sharding: object
+) -> ConcreteArray:
     """Printed into programs: the array with zeros behind, each device with its part."""
     if isinstance(array, jax.core.Tracer):
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905

@@ -6,12 +6,14 @@ it calls, by the key-value store of `jax.distributed`, and all get the same answ
 """
 
 import time
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
 def agree_between(
-    jax: Any,
-    error: Any,
+    jax: ModuleType,
+    error: Callable[..., Exception],
     processes: tuple[int, ...],
     seconds: float,
     program: str,

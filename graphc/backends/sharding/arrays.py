@@ -9,7 +9,9 @@ import numpy as np
 from graphc.ir.types import ConcreteArray, JaxArray
 
 
-def whole_on_mesh(jax: Any, array: object, sharding: object) -> Any:
+def whole_on_mesh(
+    jax: ModuleType, array: ConcreteArray, sharding: object
+) -> ConcreteArray:
     """Printed into programs: an array as each device has it, or a number."""
     if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
         return array

@@ -49,7 +49,7 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     symbols = _Symbols()
     traced_specs = [_spec(leaf, symbols) for leaf in leaves]
 
-    def flat(*arguments: object) -> Any:
+    def flat(*arguments: object) -> object:
         return function(*jax.tree.unflatten(form, arguments))
 
     try:

@@ -53,12 +53,16 @@ from graphc.importers.numpy.function import NumpyFunction
 from graphc.ir.tracebacks import hide, hiding
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
-from graphc.runtime.call.arguments import Backend
+from graphc.runtime.call.arguments import ArgumentValues, Backend
 from graphc.runtime.call.dispatch import Route, acquiring, dispatcher
 from graphc.runtime.driver import stance
 from graphc.runtime.shards import for_nothing, with_mesh
 from graphc.runtime.variants.decisions import decisions_of
 from graphc_serving import private_jax
+
+if TYPE_CHECKING:
+    from jax.stages import Lowered, Traced
+
 
 Frontend = Literal["jax", "numpy"]
 GUARDED = "a program for many sizes takes them from the host, which is disallowed"
@@ -118,7 +122,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     else:
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
-    def _call(self, /, *args: object, **named: object) -> Any:
+    def _call(self, /, *args: object, **named: object) -> object:
         """A call where JAX does not dispatch: it is not to compile, or has changed."""
         if runs_plainly():
             self._plainly += 1
@@ -186,7 +190,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         """As `_missed`, outside of transformations of JAX."""
         leaves = jax.tree.leaves((args, dict(named)))
 
-        def sizes() -> tuple[Any, ...]:
+        def sizes() -> tuple[object, ...]:
             return tuple(getattr(x, "shape", ()) for x in leaves)
 
         self._placements.require(self, sizes, leaves)
@@ -231,7 +235,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         family: JaxFamily,
         call: JaxCall,
         specs: list[Spec],
-        args: tuple[object, ...],
+        args: ArgumentValues,
         named: Mapping[str, object],
     ) -> object:
         """As `_for_sizes`, for a call of this family."""
@@ -265,7 +269,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if unread is None:
             return None
 
-        def run(*leaves: object) -> Any:
+        def run(*leaves: object) -> object:
             first_leaves = [unread.get(i, leaf) for i, leaf in enumerate(leaves)]
             args, named = call.arguments(first_leaves)
             return self._exact(*args, **named)
@@ -319,11 +323,11 @@ class JitFunction(SizedFunction[JaxFamily]):
         calls = self._by_jax.calls + self._by_key.calls
         return stats_of(calls - self._plainly, self._families.values())
 
-    def lower(self, /, *args: object, **named: object) -> Any:
+    def lower(self, /, *args: object, **named: object) -> "Lowered":
         """Lower one exact compilation for these arguments, as in JAX."""
         return self.trace(*args, **named).lower()
 
-    def trace(self, /, *args: object, **named: object) -> Any:
+    def trace(self, /, *args: object, **named: object) -> "Traced":
         """Trace one exact compilation for these arguments, as in JAX."""
         with stance.lifted():
             try:

@@ -222,7 +222,7 @@ class RaggedFunction(Decorated):
     def _joined(
         self,
         program: RaggedProgram,
-        columns: list[Any] | None,
+        columns: Sequence[ConcreteArray] | None,
         together: list[int],
         alone: Mapping[int, list[Any]],
     ) -> object:
@@ -278,7 +278,7 @@ def _listed(argument: Any, position: int) -> list[ConcreteArray]:
 
 def _run(
     program: RaggedProgram, examples: Examples, numbers: Sequence[int]
-) -> list[Any] | None:
+) -> Sequence[ConcreteArray] | None:
     """The results of some of the examples by one program; None of no examples."""
     if not numbers:
         return None
@@ -288,7 +288,9 @@ def _run(
         column[0] if same else list(column)
         for column, same in zip(columns, examples.shared, strict=True)
     ]
-    results: list[Any] = program.compiled(*arguments, *program.read.source.captured)
+    results: list[ConcreteArray] = program.compiled(
+        *arguments, *program.read.source.captured
+    )
     return results
 
 

@@ -1,14 +1,13 @@
 """Arguments of functions of NumPy: arrays, and Python numbers, of NumPy's dtypes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
-from graphc.ir.types import DTYPES
+from graphc.ir.types import DTYPES, ConcreteArray
 
 PYTHON = {int: "int64", float: "float64", complex: "complex128"}
 
@@ -30,7 +29,7 @@ def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
     )
 
 
-def _spec(leaf: Any) -> Spec | None:
+def _spec(leaf: ConcreteArray) -> Spec | None:
     """The type of an array, or of a Python number; None for anything else."""
     if type(leaf) in PYTHON:
         return Spec((), np.dtype(PYTHON[type(leaf)]), True)

@@ -30,7 +30,12 @@ from graphc.ir.graph.build import as_value
 from graphc.ir.graph.dispatch import apply_function, apply_method, apply_ufunc
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ops.indexing.at import Updates
 
+Callee = Callable[..., object]  # of NumPy
+Args = tuple[object, ...]
+Kwargs = dict[str, object]
+Wrapped = Any  # what `wrapped` gives: traced arrays, or anything else NumPy has
 NUMBER = "a number is never written"
 READ_ONLY = "NumPy gives a view here that cannot be written"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
@@ -90,7 +95,7 @@ class TracedArray:
     # Attributes and methods
 
     @property
-    def at(self) -> Any:
+    def at(self) -> Updates:
         """Updates that give new values, as those of values of graphc."""
         return as_value(self.content).at
 
@@ -100,7 +105,7 @@ class TracedArray:
         return TracedArray(self.memory.rearranged(lambda x: x.reshape(-1)))
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[Wrapped, ...]:
         """The sizes: integers, or arrays of one symbolic integer."""
         return tuple(wrapped(n) for n in self.content.shape)
 
@@ -224,7 +229,7 @@ class TracedArray:
 
     # Elements
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Wrapped:
         index = content_of(index)
         part = indexed(self.content, index)
         is_view = takes_view(index) and (part.ndim or _has_ellipsis(index))
@@ -250,7 +255,7 @@ class TracedArray:
     def __format__(self, spec: str) -> str:
         return str(number_by(lambda content: format(content, spec), self.content))
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Content:
         content = self.content
         if is_symbolic(content):
             return number_by(lambda value: value.__array__(), content)
@@ -259,7 +264,7 @@ class TracedArray:
     # Functions and operators
 
     def __array_function__(
-        self, function: Any, _: object, args: tuple[Any, ...], options: dict[str, Any]
+        self, function: Callee, _: object, args: Args, options: Kwargs
     ) -> object:
         return called(function, args, options)
 
@@ -278,7 +283,7 @@ class TracedArray:
             result = _selected(ufunc, where, result, out)
         return result if out is None else _written_to(out, result)
 
-    def updated(self, result: object) -> Any:
+    def updated(self, result: object) -> object:
         """The result of an operation in place; numbers are replaced, not changed."""
         if self.memory.fixed == NUMBER:
             return result
@@ -291,13 +296,15 @@ class TracedArray:
         return self
 
 
-def _in_columns(content: Content, sizes: tuple[Any, ...]) -> Content:
+def _in_columns(content: Content, sizes: tuple[object, ...]) -> Content:
     """The elements in another shape, taken and laid down column by column."""
     array = as_value(content) if is_symbolic(sizes) else content
     return array.T.reshape(sizes).T
 
 
-def _selected(ufunc: Any, where: Any, result: Any, out: Any) -> object:
+def _selected(
+    ufunc: np.ufunc, where: object, result: object, out: Args | None
+) -> object:
     """A result of a ufunc where a mask says so, and what `out` holds elsewhere."""
     if out is None or isinstance(result, tuple):
         problem = "the elements that `where` leaves out would be of no known number"
@@ -312,7 +319,7 @@ def _has_ellipsis(index: object) -> bool:
     return any(item is Ellipsis for item in items)
 
 
-def content_of(argument: Any) -> Any:
+def content_of(argument: Any) -> Content:
     """An argument with contents in place of arrays, in lists and slices too."""
     if isinstance(argument, TracedArray):
         return argument.content
@@ -332,7 +339,7 @@ def holds_arrays(argument: object) -> bool:
     return isinstance(argument, TracedArray)
 
 
-def wrapped(results: Any) -> Any:
+def wrapped(results: object) -> Wrapped:
     """Results with arrays in place of contents; symbolic numbers are arrays too."""
     if isinstance(results, Value):
         return TracedArray(Memory(results, "" if results.ndim else NUMBER))
@@ -351,9 +358,7 @@ def argument(value: Value) -> TracedArray:
     return TracedArray(Memory(value, ARGUMENT if value.ndim else NUMBER))
 
 
-def called(
-    function: Callable[..., Any], args: tuple[object, ...], options: dict[str, object]
-) -> Any:
+def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     """The results of a function of NumPy."""
     name, first = function.__name__, args[0] if args else None
     if name in WRITING:
@@ -399,18 +404,14 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
     return TracedArray(array.memory.reshaped(lambda x: x, in_rows=False))
 
 
-def results_of(
-    function: Callable[..., Any], args: tuple[object, ...], options: dict[str, object]
-) -> object:
+def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
     results = wrapped(computed(function, content_of(args), content_of(options)))
     return results if out is None else _written_to((out,), results)
 
 
-def computed(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, object]
-) -> Any:
+def computed(function: Callee, args: Args, options: Kwargs) -> Content:
     """The contents that a function of NumPy gives of contents."""
     if is_symbolic([*args, *options.values()]):
         return apply_function(function, args, options)
@@ -418,15 +419,12 @@ def computed(
 
 
 def _views(
-    function: Callable[..., Any],
-    array: TracedArray,
-    args: tuple[Any, ...],
-    options: dict[str, object],
-) -> Any:
+    function: Callee, array: TracedArray, args: Args, options: Kwargs
+) -> Wrapped:
     """The view, or the list of views, that a function of NumPy gives of an array."""
     args, options = content_of(args), content_of(options)
 
-    def read(content: Content) -> Any:
+    def read(content: Content) -> Content:
         return computed(function, (content, *args), options)
 
     views = read(array.content)
@@ -436,11 +434,11 @@ def _views(
     return type(views)([array.viewed("", part) for part in parts])
 
 
-def _item(read: Callable[[Content], Any], i: int, content: Content) -> Content:
+def _item(read: Callable[[Content], Content], i: int, content: Content) -> Content:
     return read(content)[i]
 
 
-def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
+def _method(self: TracedArray, name: str, *args: object, **options: object) -> Wrapped:
     """The results of a method that gives new arrays."""
     args, options, content = content_of(args), content_of(options), self.content
     out = options.pop("out", None)
@@ -450,7 +448,7 @@ def _method(self: TracedArray, name: str, *args: Any, **options: Any) -> Any:
     return results if out is None else _written_to((out,), results)
 
 
-def _written_to(outs: tuple[Any, ...], one_or_more: object) -> Any:
+def _written_to(outs: tuple[object, ...], one_or_more: object) -> Wrapped:
     """The arrays that `out=` names, with results written into them."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
@@ -465,7 +463,7 @@ def _written_to(outs: tuple[Any, ...], one_or_more: object) -> Any:
     return tuple(written) if isinstance(one_or_more, tuple) else written[0]
 
 
-def _require_room(out: TracedArray, result: Any) -> None:
+def _require_room(out: TracedArray, result: Wrapped) -> None:
     """Raise GraphError where `out=` names a number, or has fewer axes than a result."""
     if out.memory.fixed == NUMBER:
         raise graph_error(NUMBER, op="out", hint="leave out= away")

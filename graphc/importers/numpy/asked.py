@@ -7,12 +7,14 @@ number: so it is raised again when the function has returned.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.repeating import no_repeating
 from graphc.ir.params.concrete import no_number
+
+T = TypeVar("T")
 
 
 class _Asked(threading.local):
@@ -34,7 +36,7 @@ def needing_numbers() -> Iterator[None]:
         _THREAD.refused = outer
 
 
-def number_by(computes: Callable[..., object], content: object) -> Any:
+def number_by(computes: Callable[..., T], content: object) -> T:
     """The number of some content. Raises GraphError where it is symbolic."""
     try:
         return computes(content)

@@ -26,7 +26,7 @@ class RandomNames:
     def __init__(self, module: ModuleType) -> None:
         self._module = module
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         plain = getattr(self._module, name)
         return _RefusedDraw(plain, name) if callable(plain) else plain
 
@@ -37,10 +37,10 @@ class _RefusedDraw:
     def __init__(self, plain: Any, name: str) -> None:
         self._plain, self._name = plain, name
 
-    def __call__(self, *_: Any, **__: object) -> Any:
+    def __call__(self, *_: object, **__: object) -> None:
         raise graph_error(_PROBLEM, op=f"numpy.random.{self._name}", hint=HINT)
 
-    def __instancecheck__(self, instance: Any) -> bool:
+    def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, self._plain)
 
 

@@ -1,7 +1,6 @@
 """Functions of `graphc.jit(frontend="numpy")` as models in files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -105,7 +104,7 @@ def _require_types(
             raise graph_error(problem, op="export", got=got)
 
 
-def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, Any]:
+def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, int]:
     """Integers that are sizes, as the examples of arguments tell them."""
     unknown = {s.name for s in asked(trace.graph)} - known.keys()
     pairs = zip(asking.names, asking.call.leaves, strict=True)

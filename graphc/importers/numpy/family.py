@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 
@@ -36,12 +35,12 @@ class NumpyProgram:
     facts: list[str] = field(default_factory=list)
     opaque: SourceLocation | None = None
 
-    def __call__(self, call: JaxCall, specs: list[Spec]) -> Any:
+    def __call__(self, call: JaxCall, specs: list[Spec]) -> object:
         """The results of a call, in their structure."""
         results = self.compiled(*arrays_of(call, specs))
         return jax.tree.unflatten(self.trace.tree, results)
 
-    def in_jax(self, call: JaxCall, specs: list[Spec]) -> Any:
+    def in_jax(self, call: JaxCall, specs: list[Spec]) -> object:
         """The results of a call that JAX traces; in one segment, or an error."""
         with jax.enable_x64(True):  # dtypes are those of the graph, not of the mode
             results = self.compiled.jax_callable(*arrays_of(call, specs))

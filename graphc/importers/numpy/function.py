@@ -1,7 +1,6 @@
 """`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 
@@ -24,10 +23,10 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
     _contents = staticmethod(contents)
 
-    def _parts(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
 
-    def __call__(self, /, *args: Any, **named: object) -> Any:
+    def __call__(self, /, *args: object, **named: object) -> object:
         """The results for these arguments, as the function itself gives them.
 
         Where JAX traces the arguments, they are those of the program as plain JAX.
@@ -64,7 +63,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         call: JaxCall,
         specs: list[Spec],
         sizes: ShapesOfCall,
-    ) -> Any:
+    ) -> object:
         """The results of a call of this family."""
         program = self._program_at(family, sizes)
         if program is not None:

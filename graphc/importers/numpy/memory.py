@@ -74,7 +74,7 @@ class Memory:
         """Write the elements at an index, cast to the dtype there is."""
         self.replace(_written(self.content, index, new))
 
-    def part(self, index: Any) -> "Memory":
+    def part(self, index: object) -> "Memory":
         """The view of the elements at an index that NumPy takes views for."""
         return _View(
             self,
@@ -135,7 +135,7 @@ def _kept(content: Content) -> Content:
     return content
 
 
-def is_symbolic(argument: Any) -> bool:
+def is_symbolic(argument: object) -> bool:
     """Whether there is a value in an argument, or in the lists that it is made of."""
     if isinstance(argument, (list, tuple)):
         return any(map(is_symbolic, argument))

@@ -10,7 +10,7 @@ array that is traced has none.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from types import ModuleType
@@ -36,6 +36,7 @@ from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
+from graphc.ir.types import NDArray
 
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 OUTSIDE = "an array from outside of the function would be written"
@@ -61,7 +62,7 @@ class _WatchedModule(ModuleType):
     called by an instruction of another kind.
     """
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> object:
         plain = super().__getattribute__(name)
         if not _TRACING.depth or name not in _replaced:
             return plain
@@ -104,7 +105,7 @@ def _leave(token: object) -> None:
             np.__class__ = ModuleType
 
 
-def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
     """The functions of NumPy that there are of values too; ufuncs ask by themselves."""
     for name, member in vars(np).items():
         plain = hasattr(member, "__name__") and not isinstance(member, (np.ufunc, type))
@@ -126,7 +127,7 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     makes_arrays = name_of(function) == "asarray"
 
     @wraps(function)
-    def asked(*args: object, **options: object) -> Any:
+    def asked(*args: object, **options: object) -> object:
         if not _TRACING.depth:
             return function(*args, **options)
         if is_symbolic(content_of([*args, *options.values()])):
@@ -150,7 +151,9 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     return asked
 
 
-def _written_later(result: object, args: Any, options: Any, name: str) -> object:
+def _written_later(
+    result: object, args: tuple[object, ...], options: Mapping[str, object], name: str
+) -> object:
     """Results for code of the user: arrays as ours, since values may be written there.
 
     One that shares memory with an argument, which is from outside, is not written.
@@ -192,14 +195,14 @@ class _Joining:
     def __len__(self) -> int:
         return len(self._plain)
 
-    def __getitem__(self, items: Any) -> Any:
+    def __getitem__(self, items: Any) -> object:
         listed = items if isinstance(items, tuple) else (items,)
         if not (_TRACING.depth and is_symbolic(content_of(listed))):
             return self._plain[items]
         arrays = [self._array(item) for item in listed]
         return np.concatenate(arrays, axis=-1 if self._columns else 0)
 
-    def _array(self, item: Any) -> Any:
+    def _array(self, item: object) -> NDArray:
         """An item as an array: slices count, or divide by an imaginary step."""
         if isinstance(item, str):
             hint = "use numpy.concatenate, stack or column_stack"

@@ -2,7 +2,6 @@
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 from graphc.importers.numpy.arrays import TracedArray, content_of, wrapped
 from graphc.importers.numpy.asked import is_size, number_by, refuse_repeating
@@ -33,7 +32,7 @@ def _define_operators() -> None:
 def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
     """A product, or the repetition of a list, which needs a number."""
 
-    def times(self: TracedArray, other: object) -> Any:
+    def times(self: TracedArray, other: object) -> object:
         if isinstance(other, SEQUENCES) and is_size(self.content):
             refuse_repeating(self.content, other)
         return computes(self, other)

@@ -28,7 +28,7 @@ def _copy_to(
     array.updated(np.where(where, new, array))
 
 
-def _fill_diagonal(array: TracedArray, new: Any, wrap: bool = False) -> None:
+def _fill_diagonal(array: TracedArray, new: object, wrap: bool = False) -> None:
     if array.ndim != 2 or wrap:
         problem = "fills matrices alone, and each diagonal once"
         raise graph_error(problem, op="fill_diagonal", got=repr(array))
@@ -91,7 +91,7 @@ def _ravel(array: object, order: str = "C") -> object:
     return _array(array).ravel(order)
 
 
-def _array(argument: Any) -> TracedArray:
+def _array(argument: object) -> TracedArray:
     return (
         argument if isinstance(argument, TracedArray) else wrapped(as_value(argument))
     )

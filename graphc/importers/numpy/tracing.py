@@ -22,7 +22,7 @@ from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
-from graphc.ir.types import TensorType
+from graphc.ir.types import DType, TensorType
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class NumpyTrace:
     tree: Any
 
     @property
-    def types(self) -> Any:
+    def types(self) -> tuple[object, list[tuple[DType, int]]]:
         """The structure, and the dtypes and ranks, of the results."""
         return self.tree, [(v.dtype, v.type.rank) for v in self.graph.outputs]
 
 
 def traced(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     call: JaxCall,
     pattern: SizePattern,
     specs: Sequence[Spec],

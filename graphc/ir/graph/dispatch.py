@@ -42,7 +42,7 @@ METHODS = {  # of ufuncs
 
 
 def apply_ufunc(
-    ufunc: Any, method: str, inputs: tuple[object, ...], options: dict[str, object]
+    ufunc: np.ufunc, method: str, inputs: tuple[object, ...], options: dict[str, object]
 ) -> object:
     """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
     name = ufunc.__name__
@@ -80,16 +80,19 @@ def _by_method(
 
 
 def _outer(
-    function: Callable[..., object], a: Any, b: Any, **options: object
+    function: Callable[..., object], a: object, b: object, **options: object
 ) -> object:
     """A function of each element of one array with each of another."""
-    a, b = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
-    new = tuple(range(a.ndim, a.ndim + b.ndim))
-    return function(FUNCTIONS["expand_dims"](a, new) if new else a, b, **options)
+    left, right = FUNCTIONS["asarray"](a), FUNCTIONS["asarray"](b)
+    new = tuple(range(left.ndim, left.ndim + right.ndim))
+    wide = FUNCTIONS["expand_dims"](left, new) if new else left
+    return function(wide, right, **options)
 
 
 def apply_function(
-    function: Any, args: tuple[object, ...], options: dict[str, object]
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    options: dict[str, object],
 ) -> object:
     """The answer of `__array_function__`."""
     name = name_of(function)

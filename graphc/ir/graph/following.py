@@ -44,8 +44,8 @@ def followed(
     """The sizes that the first output of a node holds, if they can be followed."""
     if primitive.sizes is None or not holds_sizes(type):
         return OPAQUE
-    known = [known_sizes(v) for v in inputs]
-    if any(k is None for k in known):
+    known = [k for k in map(known_sizes, inputs) if k is not None]
+    if len(known) < len(inputs):
         return OPAQUE
     if type.dtype.kind == "b" and any(map(_has_data, known)):
         return OPAQUE  # what depends on data is chosen there, not by a formula
@@ -59,7 +59,7 @@ def followed(
     return _as_computed(sizes, type.dtype)
 
 
-def _has_data(sizes: Any) -> bool:
+def _has_data(sizes: Sizes) -> bool:
     """Whether some of these sizes are integers of a program, and no axes."""
     all_symbols = (n.symbols for n in sizes.flat if isinstance(n, Dim))
     return any(s.origin is not None for symbols in all_symbols for s in symbols)

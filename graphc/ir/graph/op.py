@@ -178,7 +178,7 @@ class Primitive:
         outputs = self.bind(inputs, params).outputs
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def bind(self, inputs: tuple[Value, ...], params: dict[str, object]) -> Node:
+    def bind(self, inputs: tuple[Value, ...], params: dict[str, Param]) -> Node:
         """The interned node for these inputs and normalised params.
 
         Raises GraphError where a param is not of its kind.

@@ -3,7 +3,10 @@
 NumPy's arrays and functions leave expressions that have a value in them to us.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from graphc.ir.graph.accepted import ArrayLike, IndexLike
 from graphc.ir.graph.dispatch import apply_function, apply_ufunc
@@ -23,13 +26,13 @@ class Operators:
     __hash__ = object.__hash__
 
     def __array_ufunc__(
-        self, ufunc: object, method: str, *inputs: object, **options: object
+        self, ufunc: np.ufunc, method: str, *inputs: object, **options: object
     ) -> object:
         return apply_ufunc(ufunc, method, inputs, options)
 
     def __array_function__(
         self,
-        function: object,
+        function: Callable[..., object],
         _: object,
         args: tuple[object, ...],
         options: dict[str, object],

@@ -202,9 +202,10 @@ def _texts(*words: object) -> tuple[object, ...]:
 def _exactly(items: list[ParamKind]) -> ParamKind:
     checks = [kind.allows for kind in items]
 
-    def allows(x: Any) -> bool:
-        fits = type(x) is tuple and len(x) == len(checks)
-        return fits and all(check(y) for check, y in zip(checks, x, strict=True))
+    def allows(x: object) -> bool:
+        if type(x) is not tuple or len(x) != len(checks):
+            return False
+        return all(check(y) for check, y in zip(checks, x, strict=True))
 
     return ParamKind(f"a tuple of {' and '.join(kind.text for kind in items)}", allows)
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, ShapeLike
+from graphc.ir.graph.accepted import ArrayLike, ShapeLike, SizeLike
 from graphc.ir.graph.build import (
     as_shape,
     as_size,
@@ -202,27 +201,27 @@ def split(x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0) -> list[V
     value = strong(as_value(x))
     chosen = normal_axis(axis, value.type.rank, "split")
     size = value.shape[chosen]
-    if isinstance(indices_or_sections, int):
-        cuts = _equal_cuts(value, chosen, indices_or_sections)
+    cuts: list[Value | int]
+    cut_at = indices_or_sections
+    is_scalar = isinstance(cut_at, (Value, np.ndarray)) and not cut_at.ndim
+    if is_scalar or isinstance(cut_at, (int, float, np.number, Dim)):
+        cuts = _equal_cuts(value, chosen, as_size(cut_at, "a number of parts"))
     else:
-        cuts = [_as_bound(c) for c in _items(indices_or_sections)]
+        cuts = [c if isinstance(c, Value) else _position(c) for c in cut_at]
     bounds = [0, *cuts, size]
     before = (slice(None),) * chosen
     return [value[(*before, slice(a, b))] for a, b in pairwise(bounds)]
 
 
-def _items(positions: Any) -> list[object]:
-    if isinstance(positions, Value):
-        return list(positions)
-    return list(positions)
+def _position(cut: SizeLike) -> int | Value:
+    return size_value(as_size(cut, "a position"))
 
 
-def _as_bound(position: Any) -> int | Value:
-    return position if isinstance(position, Value) else int(position)
-
-
-def _equal_cuts(value: Value, axis: int, sections: int) -> list[ArrayLike]:
+def _equal_cuts(value: Value, axis: int, sections: Size) -> list[Value | int]:
     size = value.type.shape[axis]
+    if isinstance(sections, Dim):
+        problem = "the number of parts must be known when the graph is built"
+        raise graph_error(problem, op="split", got=str(sections))
     if sections < 1:
         raise graph_error(f"cannot split into {sections} parts", op="split")
     remainder = size % sections

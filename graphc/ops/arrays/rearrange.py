@@ -1,6 +1,7 @@
 """Functions that arrange arrays, composed of the primitives of shape and join."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -70,21 +71,21 @@ def _at_least(x: ArrayLike, rank: int) -> Value:
 
 
 @public()
-def atleast_1d(*arrays: ArrayLike) -> Value | list[Value]:
+def atleast_1d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 1 or more; one array alone is returned as it is."""
     results = [_at_least(a, 1) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
-def atleast_2d(*arrays: ArrayLike) -> Value | list[Value]:
+def atleast_2d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 2 or more: new axes come first."""
     results = [_at_least(a, 2) for a in arrays]
     return results[0] if len(results) == 1 else results
 
 
 @public()
-def atleast_3d(*arrays: ArrayLike) -> Value | list[Value]:
+def atleast_3d(*arrays: ArrayLike) -> Any:
     """Arrays of rank 3 or more: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
     results = [_three(_strong(a)) for a in arrays]
     return results[0] if len(results) == 1 else results

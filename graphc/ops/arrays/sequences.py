@@ -58,7 +58,7 @@ def meshgrid(
 @public()
 def indices(
     dimensions: ShapeLike, dtype: DTypeLike = "int64", sparse: bool = False
-) -> Value | tuple[Value, ...]:
+) -> Any:
     """The position of every element: one grid per axis, stacked first.
 
     With `sparse`, a tuple of grids with their own axis only.
@@ -78,7 +78,7 @@ def fromfunction(
     *,
     dtype: DTypeLike | None = None,
     **kwargs: object,
-) -> object:
+) -> Any:
     """`function` of the index arrays, as `numpy.fromfunction`.
 
     The indices are of the default float where no dtype is given.
@@ -108,7 +108,7 @@ def vander(x: ArrayLike, N: SizeLike | None = None, increasing: bool = False) ->
     return powers if increasing else F.flip(powers, 1)
 
 
-def _window(name: str, shape: Callable[[Value, Value | int], Value]) -> None:
+def _window(name: str, shape: Callable[[Value, Value], Value]) -> None:
     """`shape(i, last)` at i = 1 - n, 3 - n, ... n - 1, where last is n - 1."""
 
     def function(M: SizeLike) -> Value:
@@ -182,7 +182,7 @@ def linspace(
     axis: int = 0,
     *,
     device: None = None,
-) -> Value | tuple[Value, Value]:
+) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`, as `numpy.linspace`.
 
     Ends that are arrays give a new axis at `axis`. `retstep` adds the step; an

@@ -14,6 +14,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.types import NDArray
+from graphc.ops.common.broadcasting import Ufunc
 
 KnownSizes = Any  # an object array of sizes, or a single one
 
@@ -47,7 +48,7 @@ def of_numbers(function: Callable[..., object]) -> Callable[..., KnownSizes]:
     return rule
 
 
-def folded(function: Any) -> Callable[..., KnownSizes]:
+def folded(function: Ufunc) -> Callable[..., KnownSizes]:
     """The rule of a reduction by a function of two sizes."""
 
     def rule(x: KnownSizes, *, axes: Sequence[int], keepdims: bool) -> KnownSizes:
@@ -60,7 +61,7 @@ def folded(function: Any) -> Callable[..., KnownSizes]:
     return rule
 
 
-def running(function: Any) -> Callable[..., KnownSizes]:
+def running(function: Ufunc) -> Callable[..., KnownSizes]:
     """The cumulative form of a function of two sizes."""
     return lambda x, axis: function.accumulate(x, axis=axis)
 

@@ -345,7 +345,7 @@ _where.emit("{xp}.where({condition}, {x}, {y})")
 @public()
 def where(
     condition: ArrayLike, /, x: ArrayLike | None = None, y: ArrayLike | None = None
-) -> Value | tuple[Value, ...]:
+) -> Any:
     """`x` where `condition`, else `y`; with one argument, `nonzero(condition)`."""
     if x is None and y is None:
         return F.nonzero(condition)

@@ -1,6 +1,7 @@
 """Dtypes, their limits and how they combine: functions that give no arrays."""
 
 from collections.abc import Callable
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -73,7 +74,7 @@ def isdtype(
 
 
 @public()
-def finfo(type: ArrayLike | DTypeLike, /) -> "np.finfo[np.floating] | ml_dtypes.finfo":
+def finfo(type: ArrayLike | DTypeLike, /) -> Any:
     """The limits of a floating-point dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_float(dtype) and dtype.kind != "c":
@@ -84,7 +85,7 @@ def finfo(type: ArrayLike | DTypeLike, /) -> "np.finfo[np.floating] | ml_dtypes.
 
 
 @public()
-def iinfo(type: ArrayLike | DTypeLike, /) -> "np.iinfo[np.integer]":
+def iinfo(type: ArrayLike | DTypeLike, /) -> Any:
     """The limits of an integer dtype, or of that of an array."""
     dtype = _dtype(type)
     if not is_integer(dtype):

@@ -13,7 +13,6 @@ of any sign: they are static arguments of compiled segments, and a step of 0 rai
 
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -180,7 +179,7 @@ def gathered(
     indices: tuple[Value, ...],
     axes: tuple[int, ...],
     inside: tuple[bool, ...],
-) -> Any:
+) -> tuple[Size, ...]:
     """The shape of `x[...]` with integer arrays at `axes`, by NumPy's rules.
 
     Literal indices that must be `inside` are guarded.

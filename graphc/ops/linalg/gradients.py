@@ -155,7 +155,7 @@ def _phases(turned: Value, s: Value) -> list[Value]:
     return [by_rows(inverse, skew * unit(turned))]
 
 
-def _beside(many: Any, few: Any, term: Value) -> list[Value]:
+def _beside(many: Size, few: Size, term: Value) -> list[Value]:
     """A term that counts only where one size is larger than the other."""
     if dims.less_equal(many, few) is True:
         return []

@@ -4,7 +4,7 @@ The products are those of coefficients of polynomials. Floats go through `nn.con
 integers and bools, which not every device convolves exactly, through windows.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -173,7 +173,7 @@ def polyfit(
     *,
     w: ArrayLike | None = None,
     cov: "bool | Literal['unscaled']" = False,
-) -> Value | tuple[Value, Value]:
+) -> Any:
     """The coefficients, highest power first, that fit `y` at `x` in least squares.
 
     As `numpy.polyfit`: `y` has one column per fit, or one axis; `w` are weights of the

@@ -1,6 +1,6 @@
 """Derivatives of samples by differences, and angles without their jumps."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ class _Along(NamedTuple):
 @public()
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: AxisList = None, edge_order: int = 1
-) -> Value | tuple[Value, ...]:
+) -> Any:
     """The derivative of samples along each axis, as `numpy.gradient`.
 
     `varargs` are the distances between samples, or the vectors of their coordinates:

@@ -1,6 +1,7 @@
 """Weighted means, covariances and correlations, and integrals of samples."""
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def average(
     returned: bool = False,
     *,
     keepdims: bool = False,
-) -> Value | tuple[Value, Value]:
+) -> Any:
     """The weighted mean over `axis`; weights are of the shape of `x`, or of the axes.
 
     With `returned`, also the sum of the weights. Where that is 0 the result is NaN

@@ -227,7 +227,7 @@ def intersect1d(
     y: ArrayLike,
     assume_unique: bool = False,
     return_indices: bool = False,
-) -> Value | tuple[Value, ...]:
+) -> Any:
     """The distinct elements that both arrays have, sorted.
 
     With `return_indices`, also where each one is first in either flattened array.

@@ -419,7 +419,7 @@ def logsumexp(
     b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-) -> Value | tuple[Value, Value]:
+) -> Any:
     """`nn.logsumexp`, with the arguments of `scipy.special.logsumexp`."""
     return F.nn.logsumexp(x, axis, b, keepdims, return_sign)
 

@@ -6,8 +6,6 @@ element, a NaN may come or go. Half precision is left alone, since there a part 
 overflows where the whole does not.
 """
 
-from typing import Any
-
 import numpy as np
 
 from graphc.ir.graph.build import cast, literal_of, size_value
@@ -26,7 +24,7 @@ from graphc.ir.types import (
     same_shape,
 )
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
-from graphc.rewriting.match.pattern import Apply, once, p, v
+from graphc.rewriting.match.pattern import Apply, Pattern, once, p, v
 from graphc.rewriting.match.sizes import (
     Axes,
     Reduction,
@@ -117,7 +115,7 @@ def _sum_of_terms(op: str) -> Rule:
     return rule
 
 
-def _sum_of_squared_difference(pattern: Any, name: str) -> Rule:
+def _sum_of_squared_difference(pattern: Pattern, name: str) -> Rule:
     @rewrite(p.sum(v.s(once(pattern)), **REDUCED), exact=False, finite=True, name=name)
     def rule(
         s: Value, d: Value, x: Value, y: Value, axes: Axes, keepdims: bool

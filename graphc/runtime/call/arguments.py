@@ -241,7 +241,7 @@ class Signature:
         )
 
     @property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, complex]:
         """The kinds of dtypes as which numbers of Python reach the program, and one."""
         return {"f": 0.0, "c": 0j} | ({"i": 0} if int in self.plain else {})
 

@@ -87,7 +87,7 @@ def acquiring(doc: str, acquire: str = "_acquire") -> object:
 
 
 def dispatcher(
-    jax: ModuleType, jitted: object, missed: Run | None, plainly: Run
+    jax: ModuleType, jitted: Callable[..., object], missed: Run | None, plainly: Run
 ) -> Run | None:
     """`jitted`, but for `missed` in place of its cache miss; None if JAX has changed.
 

@@ -9,7 +9,7 @@ import numpy as np
 _NUMBERS = {bool: "bool", int: "int", float: "float", complex: "complex"}
 
 
-def kind_of(jax: ModuleType) -> Callable[[Any], Hashable]:
+def kind_of(jax: ModuleType) -> Callable[[object], Hashable]:
     """The function that gives the kind of an argument: all that chooses a program.
 
     It is a dtype and a shape, of an array of JAX also its weak type and the device that

@@ -18,7 +18,7 @@
         return place(asarray(r0)[t0], r0)
 """
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -29,6 +29,7 @@ import numpy as np
 
 from graphc.backends.entry import where_xla_takes_it
 from graphc.backends.program import Outputs
+from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.plan import CallPlan, KnownShape
 from graphc.runtime.driver.xla import EVENTS
 from graphc_serving.arguments import SMALL, copy
@@ -70,7 +71,7 @@ class CallSite:
 
 
 def runner(
-    plan: CallPlan, args: Sequence[Any], outputs: Outputs, site: CallSite
+    plan: CallPlan, args: ArgumentValues, outputs: Outputs, site: CallSite
 ) -> Run:
     """The function that runs calls of the signature of `args` by their plan."""
     buffers = zip(args, plan.buffers, strict=True)

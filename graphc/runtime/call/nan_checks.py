@@ -8,9 +8,10 @@ to true sizes are looked at. `jax` is the module throughout.
 from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
-from typing import Any
 
 import numpy as np
+
+from graphc.ir.types import JaxArray
 
 
 def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., object]:
@@ -19,7 +20,7 @@ def around(jax: ModuleType, program: Callable[..., object]) -> Callable[..., obj
     nans, infs = jax.debug_nans, jax.debug_infs
 
     @wraps(program)
-    def checked(*args: object) -> Any:
+    def checked(*args: object) -> object:
         if nans.value or infs.value:
             return checking_true_elements(jax, program, *args)
         return program(*args)
@@ -50,7 +51,7 @@ def unchecked(jax: ModuleType, program: Callable[..., object], *args: object) ->
 
 
 def _refuse(
-    jax: ModuleType, results: object, kind: str, is_invalid: Callable[..., Any]
+    jax: ModuleType, results: object, kind: str, is_invalid: Callable[..., JaxArray]
 ) -> None:
     for path, x in jax.tree_util.tree_leaves_with_path(results):
         if isinstance(x, jax.core.Tracer) or x.dtype.kind in "iub":

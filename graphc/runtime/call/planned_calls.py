@@ -1,13 +1,13 @@
 """The calls of a padded program that run by call plans, found by their keys."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
 from graphc.backends.program import Outputs
 from graphc.ir.types import DType
 from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.key import kind_of
 from graphc.runtime.call.lines import CallSite, Run, runner
 from graphc.runtime.call.plan import call_plan
@@ -73,7 +73,7 @@ class PlannedCalls:
             and not argument.committed
         )
 
-    def _planned(self, args: tuple[Any, ...]) -> Run | None:
+    def _planned(self, args: ArgumentValues) -> Run | None:
         shapes = [np.shape(a) for a in args]
         try:
             plan = call_plan(self._prepared.plan, shapes)

@@ -63,7 +63,7 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def recomputed(*args: object) -> Any:
+    def recomputed(*args: object) -> object:
         arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
         result = function(*unflatten(form, arguments))
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))

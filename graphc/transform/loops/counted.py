@@ -59,7 +59,7 @@ def fori_loop(
     if whole and origins(length):
         count, length = as_value(F.size_value(length)), None
 
-    def asked(i: Value, carry: list[Value]) -> Any:
+    def asked(i: Value, carry: list[Value]) -> object:
         return ask(body, [i, unflatten(like, carry)], "fori_loop")
 
     def trial(carry: list[Value]) -> StepResult:
@@ -110,7 +110,7 @@ def map_(f: Callable[..., object], xs: object, batch_size: int | None = None) ->
     return _in_batches(f, xs, batch_size)
 
 
-def _applied(f: Callable[..., object], x: Any) -> object:
+def _applied(f: Callable[..., object], x: Value) -> object:
     return ask(f, [x], "map", "the function")
 
 

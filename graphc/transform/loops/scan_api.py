@@ -40,7 +40,7 @@ def scan(
     length: object = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-    until: Callable[[Any, Any], Any] | None = None,
+    until: Callable[..., object] | None = None,
     checkpoint: object = None,
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.
@@ -104,7 +104,7 @@ class _Steps:
         body: Callable[..., object],
         like: object,
         form: object,
-        until: Callable[[Any, Any], Any] | None,
+        until: Callable[..., object] | None,
     ) -> None:
         self._body, self._until = body, until
         self._like, self._form = like, form

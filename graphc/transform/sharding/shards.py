@@ -8,7 +8,7 @@ from typing import Any, Literal
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Node
 from graphc.ir.sizes.dims import Dim, Symbol
-from graphc.ir.sizes.names import shown_name
+from graphc.ir.sizes.names import HasName, shown_name
 from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.policies import Pad, Policy
@@ -152,7 +152,7 @@ def mesh_of(dims: object) -> DeviceMesh | None:
     return next((p.mesh for p in policies if isinstance(p, Sharded)), None)
 
 
-def _sharded(key: Any, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sharded:
+def _sharded(key: HasName, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sharded:
     name = key if isinstance(key, (str, Dim)) else shown_name(key)
     got = f"dims={{{str(name)!r}: {shard!r}}}"
     if mesh is None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax
 import numpy as np
@@ -105,11 +104,11 @@ def remedy_of(
     return f"f.compile({', '.join(texts)})"
 
 
-def _text(argument: Any) -> str:
+def _text(argument: object) -> str:
     """An argument as code, arrays by their types; "" where that is not known."""
     if type(argument) in _TYPED:
         return repr(argument)
-    if type(argument) in (list, tuple):
+    if type(argument) is list or type(argument) is tuple:
         return _listed(argument)
     if type(argument) is dict:
         items = {repr(k): _text(x) for k, x in argument.items() if isinstance(k, str)}

@@ -55,7 +55,7 @@ class Exact:
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
     seconds: float = 0.0
 
-    def __call__(self, leaves: Sequence[ConcreteArray]) -> Any:
+    def __call__(self, leaves: Sequence[ConcreteArray]) -> object:
         """The results of a call, in their structure."""
         if self.rewritten is None:
             results = jaxpr_as_fun(self.traced.jaxpr)(*leaves)

@@ -54,7 +54,7 @@ class Asked:
         """The types at sizes that are numbers."""
         return [spec.at(sizes) for spec in self.pattern.specs(self.specs)]
 
-    def inputs(self) -> list[list[Any]]:
+    def inputs(self) -> list[list[object]]:
         """Names, dtypes and axes, as a file tells them."""
         triples = zip(self.names, self.specs, self.pattern.shapes, strict=True)
         return [[n, s.dtype.name, list(map(str, axes))] for n, s, axes in triples]
@@ -85,7 +85,7 @@ class SharedConstants:
             self.arrays.append(numbers)
         return self._known[key]
 
-    def structs(self) -> list[Any]:
+    def structs(self) -> list[object]:
         """Their types."""
         return [_struct(Spec(a.shape, a.dtype)) for a in self.arrays]
 
@@ -104,7 +104,7 @@ class SizedProgram:
 
     def __call__(
         self, leaves: Sequence[ConcreteArray], shared: Sequence[ConcreteArray]
-    ) -> list[Any]:
+    ) -> list[ConcreteArray]:
         """The leaves of the results."""
         pairs = zip(_constants(self.exact), self.places, strict=True)
         constants = [c if place is None else shared[place] for c, place in pairs]

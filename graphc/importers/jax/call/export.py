@@ -6,7 +6,6 @@ sizes are to be padded, there is one program, which has room for more sizes.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.dtypes
@@ -115,7 +114,7 @@ def contents(
 
 def graph_of_all(
     asking: Asked, calls: Sequence[Mapping[str, int]], why: str
-) -> tuple[Graph, Any]:
+) -> tuple[Graph, object]:
     """The graph for all sizes, and the structure of its results.
 
     Raises GraphError where there are several graphs, or none.

@@ -31,7 +31,7 @@ class KnownCalls:
 
     def find(
         self, args: tuple[object, ...], named: Mapping[str, object]
-    ) -> tuple[OnLeaves, Sequence[Any]] | None:
+    ) -> tuple[OnLeaves, Sequence[object]] | None:
         """The function for a call like one before, and its leaves; None for another."""
         holding, runs = settings(), self._runs
         if not named:

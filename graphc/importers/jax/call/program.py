@@ -146,7 +146,7 @@ class JaxProgram:
         """Equations that JAX runs in it, and why."""
         return self.source.foreign
 
-    def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> Any:
+    def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> object:
         """The results of a call, in their structure."""
         return self.runner(call, specs)(*call.leaves)
 
@@ -230,7 +230,9 @@ def _same_array(a: object, b: object) -> bool:
     return same_type and x.tobytes() == y.tobytes()
 
 
-def distinct(results: list[Any], inputs: Iterable[object]) -> list[ConcreteArray]:
+def distinct(
+    results: list[ConcreteArray], inputs: Iterable[object]
+) -> list[ConcreteArray]:
     """Results of which each is an array of its own, that its owner may donate."""
     identities = {*map(id, results)}
     if len(identities) == len(results) and identities.isdisjoint(map(id, inputs)):
@@ -243,7 +245,9 @@ def distinct(results: list[Any], inputs: Iterable[object]) -> list[ConcreteArray
     return copies
 
 
-def restored(results: Sequence[Any], function: TracedFunction) -> list[ConcreteArray]:
+def restored(
+    results: Sequence[ConcreteArray], function: TracedFunction
+) -> list[ConcreteArray]:
     """Results as JAX gives them: weak types, and keys, made of plain arrays."""
     avals = [v.aval for v in function.inner.outvars]
     return [_restored(x, aval) for x, aval in zip(results, avals, strict=True)]

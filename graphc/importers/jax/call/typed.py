@@ -3,7 +3,16 @@
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    overload,
+)
 
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.report import JitCompilation, JitStats
@@ -13,6 +22,10 @@ from graphc.runtime.call.arguments import Backend
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from jax.stages import Lowered, Traced
+
 
 P = ParamSpec("P")
 Rest = ParamSpec("Rest")
@@ -102,11 +115,11 @@ class SizedCallable(Protocol[P, R]):
 class Jitted(SizedCallable[P, R], Protocol[P, R]):
     """A function of JAX that is compiled when it is called, with what JAX gives it."""
 
-    def lower(self, *args: P.args, **named: P.kwargs) -> Any:
+    def lower(self, *args: P.args, **named: P.kwargs) -> "Lowered":
         """Lower one exact compilation for these arguments, as in JAX."""
         ...
 
-    def trace(self, *args: P.args, **named: P.kwargs) -> Any:
+    def trace(self, *args: P.args, **named: P.kwargs) -> "Traced":
         """Trace one exact compilation for these arguments, as in JAX."""
         ...
 

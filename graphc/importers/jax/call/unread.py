@@ -60,7 +60,7 @@ def _read(program: JaxProgram) -> set[str]:
 
 def stand_ins(
     leaves: Sequence[ConcreteArray], specs: Sequence[Spec], sizes: ShapesOfCall
-) -> dict[int, Any] | None:
+) -> dict[int, object] | None:
     """Arrays of these sizes for the leaves of others, by position.
 
     None where JAX would compile anew for them: it looks at where arrays are placed.

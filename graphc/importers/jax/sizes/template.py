@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsInt
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fitted
-from graphc.ir.types import ConcreteArray
+from graphc.ir.types import ConcreteArray, NDArray
 
 if TYPE_CHECKING:
     from jax.core import AbstractValue
@@ -41,9 +41,9 @@ class JaxprParts:
 
     def __init__(
         self,
-        jaxpr: "ClosedJaxpr",
+        jaxpr: "Jaxpr | ClosedJaxpr",
         size: Callable[[int], object],
-        number: Callable[[int, Any], Any],
+        number: Callable[[int, Any], object],
     ) -> None:
         self.form: list[Hashable] = []
         self.sizes: list[int] = []
@@ -86,12 +86,12 @@ class JaxprParts:
         self.form.append((str(aval.dtype), weak, len(aval.shape)))
         return aval.update(shape=tuple(map(self._integer, aval.shape)))
 
-    def _integer(self, size: Any) -> object:
+    def _integer(self, size: SupportsInt) -> object:
         self.sizes.append(int(size))
         self._made.append(self._size(int(size)))
         return self._made[-1]
 
-    def _atom(self, atom: Any) -> Any:
+    def _atom(self, atom: Var | Literal) -> Var | Literal:
         if not isinstance(atom, Literal):
             number, new = self._variables[atom]
             self.form.append(number)
@@ -151,7 +151,7 @@ def _shown(param: object) -> str:
     return str(param)
 
 
-def _apart(jaxpr: Any) -> JaxprParts:
+def _apart(jaxpr: "Jaxpr | ClosedJaxpr") -> JaxprParts:
     """The parts of a jaxpr, which is left as it is."""
     return JaxprParts(jaxpr, lambda size: size, lambda _, number: number)
 
@@ -166,7 +166,7 @@ class _Places:
         self._changing = changing
         self.objects: dict[int, Any] = {}
 
-    def __call__(self, i: int, number: ConcreteArray) -> Any:
+    def __call__(self, i: int, number: ConcreteArray) -> object:
         """The object at a position where there is a number."""
         first = self._changing.get(i)
         if first is None:
@@ -205,7 +205,7 @@ class Template:
     changing: Mapping[int, int]
     fed: Sequence[tuple[Any, Any]]
 
-    def numbers(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> list[Any]:
+    def numbers(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> list[NDArray]:
         """The arrays that differ, of a trace at some sizes.
 
         Raises Unsupported where the template does not describe it.
@@ -224,21 +224,21 @@ class Template:
         return [_fed(parts.numbers[i], place) for i, (place, _) in pairs]
 
 
-def _fed(number: ConcreteArray, place: object) -> Any:
+def _fed(number: ConcreteArray, place: object) -> NDArray:
     """A number of a trace as the input that has its place."""
     if isinstance(place, OfEachTrace):
         return np.asarray(place.number_of(number), place.aval.dtype)
     return _array(number)
 
 
-def _array(number: ConcreteArray) -> Any:
+def _array(number: ConcreteArray) -> NDArray:
     if isinstance(number, Literal):
         aval: Any = number.aval
         return np.asarray(number.val, aval.dtype)
     return words_of(number) if isinstance(number, jax.Array) else np.asarray(number)
 
 
-def _differ(a: ConcreteArray, b: Any) -> bool:
+def _differ(a: ConcreteArray, b: ConcreteArray) -> bool:
     if a is b:
         return False
     if _is_of_user(a):
@@ -258,7 +258,7 @@ def _vary(numbers: Sequence[ConcreteArray]) -> bool:
 
 
 def template(
-    traces: Sequence[Any],
+    traces: "Sequence[ClosedJaxpr]",
     samples: Sequence[Mapping[str, int]],
     symbols: Mapping[str, object],
 ) -> Template:

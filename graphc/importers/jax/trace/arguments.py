@@ -15,6 +15,8 @@ from graphc.errors import graph_error, shortened
 from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import settings
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.types import ConcreteArray
+from graphc.runtime.call.arguments import ArgumentValues
 
 Positional = int | Iterable[int] | None
 StaticNames = str | Iterable[str] | None
@@ -31,7 +33,9 @@ class JaxCall:
     form: Any
     statics: tuple[tuple[int | str, Any], ...]
 
-    def arguments(self, leaves: Iterable[object]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(
+        self, leaves: Iterable[object]
+    ) -> tuple[list[object], dict[str, object]]:
         """Positional and keyword arguments, with these leaves in place of its own."""
         args, named = jax.tree.unflatten(self.form, leaves)
         args = list(args)
@@ -81,12 +85,12 @@ class JaxCall:
         )
 
 
-def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[Any]:
+def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[ConcreteArray]:
     """The leaves of a call as arrays of the dtypes that JAX takes them to have."""
     return [_array(leaf, spec) for leaf, spec in zip(leaves, specs, strict=True)]
 
 
-def _array(leaf: object, spec: Spec) -> Any:
+def _array(leaf: object, spec: Spec) -> ConcreteArray:
     if not isinstance(leaf, jax.Array):
         return np.asarray(leaf, spec.dtype)
     return words_of(leaf)
@@ -165,7 +169,7 @@ class Arguments:
         """Whether some arguments may be static."""
         return bool(self._numbers or self._names)
 
-    def call(self, args: tuple[object, ...], named: Mapping[str, object]) -> JaxCall:
+    def call(self, args: ArgumentValues, named: Mapping[str, object]) -> JaxCall:
         """The arguments of a call. Static ones hold no leaves."""
         numbers = self._static_at(len(args))
         names = [n for n in self._names if n in named]

@@ -231,9 +231,7 @@ def _differs(call: _MethodCall, size: object, other: object) -> object:
     return answer if answer is NotImplemented else not answer
 
 
-def _order(
-    compare: Callable[[Any, Any], bool], swapped: bool, negated: bool
-) -> _Answer:
+def _order(compare: Callable[..., bool], swapped: bool, negated: bool) -> _Answer:
     """The answer of an order, as `>=`: with the sides swapped, or negated, or both."""
 
     def answer(call: _MethodCall, size: object, other: object) -> object:

@@ -1,6 +1,6 @@
 """Tracing functions with JAX, at sizes that are numbers or symbols, into graphs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -146,7 +146,7 @@ def traced(
 
 def retracing(
     trace: Callable[[Sequence[Spec]], TracedFunction], specs: Sequence[Spec]
-) -> Callable[[Mapping[str, int]], Any]:
+) -> Callable[[Mapping[str, int]], object]:
     """The jaxpr at sizes that are numbers, traced with the settings of now."""
     wide = is_wide()
 
@@ -237,5 +237,5 @@ def imported(
     return Imported(graph, tuple(arrays), foreign, acts)
 
 
-def _listed(effects: Any) -> str:
+def _listed(effects: Iterable[object]) -> str:
     return ", ".join(sorted(map(str, effects)))

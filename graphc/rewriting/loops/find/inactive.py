@@ -106,7 +106,7 @@ class InactiveSteps:
         if node.primitive in SAME and node.inputs[0] in self._held:
             self._held.add(node.outputs[0])
 
-    def _fill(self, node: Node, said: Size) -> Any:
+    def _fill(self, node: Node, said: Size) -> np.generic | None:
         op, inputs = node.primitive, node.inputs
         fills = [self._of(x, said) for x in inputs]
         if op is OP.where:
@@ -123,7 +123,7 @@ class InactiveSteps:
     def _hides(fill: object) -> bool:
         return fill is not None and not fill
 
-    def _of(self, value: Value, said: Size) -> Any:
+    def _of(self, value: Value, said: Size) -> np.generic | None:
         """The element of all inactive slices from `said` on, or None."""
         if value in self._fills:
             fill, start = self._fills[value]

@@ -5,11 +5,11 @@ Sums are associated in another order, and sums of halves accumulate in float32.
 """
 
 from collections.abc import Callable, Container, Mapping
-from typing import Any
 
 import numpy as np
 
 from graphc.errors import standing_at
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
@@ -89,7 +89,7 @@ def _first(carry: Carry, known: Resolve) -> Value:
 
 
 def _filled(
-    node: Node, place: PartPlace, stream: Stream, number: Any, dtype: DType
+    node: Node, place: PartPlace, stream: Stream, number: ArrayLike, dtype: DType
 ) -> Value:
     """A number in the shape of the reduced parts."""
     shape = node.outputs[0].type.shape
