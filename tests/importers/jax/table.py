@@ -350,6 +350,18 @@ row(
     "kernel sum", lambda x: jnp.sum(jnp.exp(-jnp.sum((x[:, None] - x) ** 2, -1))), "n 3"
 )
 
+def wide_products(x):
+    half, small = x.astype("float16"), (x * 9).astype("int8")
+    of_pairs = (((0,), (0,)), ((), ())), None
+    whole = lax.dot_general(small, small, *of_pairs, jnp.int32)
+    rows = jnp.matmul(half, half.T, preferred_element_type="float32")
+    each = jnp.einsum("ij,ij->i", half, half, preferred_element_type="float32")
+    slope = jax.grad(lambda v: jnp.vdot(v, half, preferred_element_type="float32"))
+    return whole, rows, each, slope(half)
+
+
+row("wide products", lambda x: wide_products(x), "n 3")
+
 # Random numbers
 def keys_of_rows(key, x):
     keys = jax.vmap(lambda i: random.fold_in(key, i))(jnp.arange(x.shape[0]))
@@ -389,4 +401,14 @@ row(
 )
 row("keys of rows", lambda k, x: keys_of_rows(k, x), "k", "n")
 row("keys of pairs", lambda k, x: keys_of_pairs(k, x), "k", "n")
+def keys_moved(x):
+    keys = random.split(random.key(3), (2, x.shape[0]))
+    first, second = keys
+    rows = jnp.concatenate([jnp.where(x > 1, first, second), second[::-1]])
+    one = jnp.where(x.sum() > 0, first[x.argmin()], keys[1, 0])
+    drawn = jax.vmap(random.normal)(jnp.stack([one, rows[1]]))
+    return jax.vmap(jax.vmap(random.normal))(keys.T), jax.vmap(random.bits)(rows), drawn
+
+
+row("keys moved", lambda x: keys_moved(x), "n")
 row("typed key", lambda x: random.normal(random.key(3), x.shape) + x, "n")

@@ -1,12 +1,15 @@
 """Errors of JAX about sizes that depend on values name the way out."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import graphc
-from graphc.importers.jax.call.way_out import WAY_OUT
+from graphc.importers.jax.call.way_out import CHOICE, NUMBER, WAY_OUT
 
 X = np.array([1, -1, 2], "float32")
 
@@ -92,7 +95,11 @@ NUMBERS = {
     "assert": lambda x: x if 1 in x else -x,
     "item": lambda x: x * x.sum().item(),
     "tolist": lambda x: x.tolist(),
+    "range": lambda x: [x for _ in range(int(x.sum()))],
+    "math": lambda x: math.sqrt(x.sum()),
+    "and": lambda x: x.sum() > 0 and x,
 }
+CHOICES = "if", "while", "assert", "and"
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -101,6 +108,36 @@ def test_no_way_is_told_where_there_is_none(name):
         with pytest.raises(Exception) as error:
             graphc.jit(NUMBERS[name], **told)(X)
         assert "frontend" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_what_to_write_instead_is_told_with_the_line(name):
+    with pytest.raises(jax.errors.ConcretizationTypeError) as wanted:
+        jax.jit(NUMBERS[name])(X)
+    ours = graphc.jit(NUMBERS[name])
+    for x in (X, X[:2]):
+        with pytest.raises(type(wanted.value)) as found:
+            ours(x)
+        told = str(found.value).removeprefix(str(wanted.value)[:40])
+        way = CHOICE if name in CHOICES else NUMBER
+        begins, ends = way.split("{place}")
+        assert told.endswith(ends) and told.count(ends) == 1
+        line = NUMBERS[name].__code__.co_firstlineno
+        assert f"{begins}, at test_way_out.py:{line}" in told
+
+
+def test_what_is_told_to_write_can_be_written():
+    def function(x):
+        test, n = x.sum() > 0, x.sum().astype(int)
+        chosen = jnp.where(test, x, -x) + lax.cond(test, jnp.sin, jnp.cos, x)
+        steps = lax.while_loop(lambda x: x.sum() < 9, lambda x: x * 2, chosen)
+        return lax.fori_loop(0, n, lambda i, x: jnp.sqrt(x), steps)
+
+    ours = graphc.jit(function)
+    for n in (3, 4, 5):
+        x = np.arange(1, n + 1, dtype="float32")
+        np.testing.assert_allclose(ours(x), jax.jit(function)(x), rtol=1e-6)
+    assert ours.stats().fallbacks == []
 
 
 def test_errors_of_other_kinds_stay_as_they_are():

@@ -1,10 +1,11 @@
-"""Errors of JAX about sizes that depend on values, with the way out that there is."""
+"""Errors of JAX about values that sizes, choices or numbers need: what to write."""
 
 from traceback import walk_tb
 
 import jax
 
 from graphc.errors import is_library
+from graphc.importers.jax.read.unsupported import users_place
 
 OF_SIZES = (
     jax.errors.NonConcreteBooleanIndexError,
@@ -25,16 +26,35 @@ WAY_OUT = """
 graphc can compile it: write the function with the names of numpy (np.nonzero, not
 jnp.nonzero), and give it as graphc.jit(function, frontend="numpy"). Sizes may depend on
 data there, as in x[mask], x[:k], np.nonzero(x), np.unique(x) and np.arange(k)."""
+CHOICE = """
+
+Python chooses by the value of an array{place}: jnp.where(test, a, b) chooses between
+arrays, jax.lax.cond(test, f, g, x) between functions of x, and
+jax.lax.while_loop(goes_on, step, x) takes steps as long as goes_on(x) holds."""
+NUMBER = """
+
+Python asks for the number that is in an array{place}. Leave it an array: x.astype(int)
+for int(x), jnp.sqrt(x) for math.sqrt(x), x for x.item() and x.tolist();
+jax.lax.fori_loop(0, n, lambda i, x: step(x), x) for a loop over range(n)."""
 
 
 def tell_way_out(error: Exception) -> None:
-    """Add to the text of an error of JAX how graphc compiles such functions.
+    """Add to the text of an error of JAX what to write instead.
 
-    A number that Python itself asks for, as `if x > 0` and `int(x)` do, is known in
-    neither way.
+    Sizes may depend on values with the names of numpy. A number that Python itself
+    asks for, as `if x > 0` and `int(x)` do, is known in neither way.
     """
-    if _is_of_sizes(error) and WAY_OUT not in str(error):
-        error.args = (f"{error}{WAY_OUT}", *error.args[1:])
+    if _is_of_sizes(error):
+        way = WAY_OUT
+    elif isinstance(error, OF_NUMBERS):
+        line = users_place(error)
+        place = f", at {line}" if line else ""
+        of_choices = isinstance(error, jax.errors.TracerBoolConversionError)
+        way = (CHOICE if of_choices else NUMBER).format(place=place)
+    else:
+        return
+    if way not in str(error):
+        error.args = (f"{error}{way}", *error.args[1:])
 
 
 def _is_of_sizes(error: Exception) -> bool:

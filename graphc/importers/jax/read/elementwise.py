@@ -270,6 +270,8 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     if literal is not None and not literal.ndim:
         return cases[int(literal)]
     selected = cases[0]
+    of_words = range(which.type.rank, selected.type.rank) if which.type.rank else ()
+    which = F.expand_dims(which, tuple(of_words)) if of_words else which
     for i, case in enumerate(cases[1:], 1):
         chosen = which if which.dtype == BOOL else F.equal(which, _like(i, which))
         selected = F.where(chosen, case, selected)

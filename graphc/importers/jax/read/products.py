@@ -3,14 +3,17 @@
 import string
 
 import jax
+import jax.numpy as jnp
 from jax.lax import Precision
 
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
+from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
+from graphc.ir.types import is_inexact
 
 _DEFAULT = Precision.DEFAULT
 
@@ -20,16 +23,35 @@ def _require_default(eqn: Equation, *inputs: Value) -> None:
 
     On CPUs there is one only.
     """
-    if jax.default_backend() != "cpu":
+    if not _is_on_cpu():
         eqn.require("precision", _DEFAULT, (_DEFAULT, _DEFAULT))
     if any(v.dtype != eqn.result.dtype for v in inputs):
         name = eqn.eqn.primitive.name
         raise Unsupported(f"{name}: it gives another dtype than it is given")
 
 
+def _is_on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def _widened(eqn: Equation, *inputs: Value) -> list[Value]:
+    """The inputs in the dtype of the result, where that has all of their numbers.
+
+    CPUs multiply in that dtype, others have products of narrow numbers.
+    """
+    dtype = eqn.result.dtype
+    holds_all = all(
+        is_inexact(v.dtype) == is_inexact(dtype)
+        and jnp.promote_types(v.dtype, dtype) == dtype
+        for v in inputs
+    )
+    return [cast(v, dtype) for v in inputs] if holds_all and _is_on_cpu() else [*inputs]
+
+
 @PRIMITIVES.define("dot_general")
 def _dot_general(eqn: Equation, x: Value, y: Value) -> Value:
     """The sum of products over pairs of axes, for each element of others."""
+    x, y = _widened(eqn, x, y)
     _require_default(eqn, x, y)
     (mine, theirs), (many, others) = eqn.params["dimension_numbers"]
     mine, theirs, many, others = map(tuple, (mine, theirs, many, others))

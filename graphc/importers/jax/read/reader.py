@@ -319,7 +319,8 @@ def _dtype_of(dtype: DTypeLike) -> DType:
 
 _OF_KEYS = {
     *("random_bits", "random_clone", "random_fold_in", "random_split", "random_unwrap"),
-    *("broadcast_in_dim", "copy", "reshape", "slice", "squeeze", "unstack"),
+    *("broadcast_in_dim", "concatenate", "copy", "dynamic_slice", "reshape", "rev"),
+    *("select_n", "slice", "squeeze", "stack", "transpose", "unstack"),
     *("checkpoint", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "scan"),
     *("remat2", "while"),
 }

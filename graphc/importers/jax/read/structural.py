@@ -54,8 +54,9 @@ def _same(a: Sequence[Size], b: Sequence[Size]) -> bool:
 
 @PRIMITIVES.define("transpose")
 def _transpose(eqn: Equation, x: Value) -> Value:
-    """The axes in another order."""
-    return F.transpose(x, eqn.params["permutation"])
+    """The axes in another order; words of keys stay the last one."""
+    order = [*map(int, eqn.params["permutation"])]
+    return F.transpose(x, (*order, *range(len(order), x.type.rank)))
 
 
 @PRIMITIVES.define("squeeze")
