@@ -47,7 +47,7 @@ from graphc.runtime.variants.tiering import require_both
 from graphc.runtime.variants.watching import Watcher, Watching
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
-from graphc.transform.padding.pad import padded
+from graphc.transform.padding.pad import PaddedGraph, padded
 from graphc.transform.planning.budget import (
     Budget,
     PlanOf,
@@ -172,7 +172,7 @@ class Pipeline:
         policies = self._policies()
         if self.adapts:
             policies = {**self._decided(), **policies}
-            return _Start(policies, self._adapter(graph, policies, self.compiled))
+            return _Start(policies, self._adapter(graph, policies, self._compiled))
         policies |= self._schedules(policies)
         return _Start(policies, Advisor(graph, names, self.planned))
 
@@ -180,7 +180,7 @@ class Pipeline:
         dims = self.dims if isinstance(self.dims, (Mapping, str)) else "auto"
         symbols = adapting(graph, dims, self.written)
         start = LeftToCalls(graph, symbols, policies)
-        return Adapter(start, compile, self.names, self.how.costs)
+        return Adapter(start, self._padded, compile, self.names, self.how.costs)
 
     def _decided(self) -> Policies:
         """The policies that other processes came to, of sizes that are left to calls.
@@ -234,9 +234,16 @@ class Pipeline:
         """The watcher of the sizes of calls; it is made when a size changes."""
         return Watching(lambda: self.start.watcher)
 
-    def compiled(self, policies: Policies) -> tuple[Plan, Source]:
-        """The plan under some policies, and its program."""
-        return self._printed(self._planned(policies)[0])
+    def _padded(self, policies: Policies) -> PaddedGraph:
+        """The graph under some policies, at capacities."""
+        graph = self.simplified.graph
+        with naming(self.names), remembering():
+            check_shards(graph, policies)
+            return padded(graph, policies)
+
+    def _compiled(self, pad: PaddedGraph) -> tuple[Plan, Source]:
+        """The plan of a padded graph, and its program."""
+        return self._printed(self._planned(pad)[0])
 
     def _printed(self, plan: Plan) -> tuple[Plan, Source]:
         with naming(self.names), remembering():
@@ -246,12 +253,18 @@ class Pipeline:
 
     def planned(self, policies: Policies) -> Plan:
         """The plan under some policies."""
-        return self._planned(policies)[0]
+        return self._planned_by(policies)[0]
 
-    def _planned(self, policies: Policies) -> tuple[Plan, tuple[Application, ...]]:
+    def _planned_by(self, policies: Policies) -> tuple[Plan, tuple[Application, ...]]:
+        is_padded = policies or self.how.target.mesh is not None
+        return self._planned(self._padded(policies) if is_padded else None)
+
+    def _planned(
+        self, pad: PaddedGraph | None
+    ) -> tuple[Plan, tuple[Application, ...]]:
         graph = self.simplified.graph
         with naming(self.names), remembering():
-            plan, log = _planned(graph, policies, self._model, self.emit, self.how)
+            plan, log = _planned(graph, pad, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
                 plan = guessed(plan)
         how = self.how
@@ -280,7 +293,7 @@ class Pipeline:
 
         One policy for all sizes leaves those that cost more padded than not.
         """
-        plan, late = self._planned(policies)
+        plan, late = self._planned_by(policies)
         several = isinstance(self.dims, (Mapping, Budget)) or (
             self.adapts and self.how.decided
         )
@@ -288,7 +301,7 @@ class Pipeline:
         left = kept_true(plan) if one else frozenset()
         if left:
             fewer = {s: p for s, p in policies.items() if s not in left}
-            other, log = self._planned(fewer)
+            other, log = self._planned_by(fewer)
             if price(other, left, self._model) < price(plan, left, self._model):
                 return other, log, line_of_report(plan, left)
         return plan, late, ""
@@ -332,8 +345,8 @@ class Pipeline:
     def _rehearsed(self, plan: Plan, sizes: Mapping[str, SizesGiven]) -> Forecast:
         """The forecast of a function that adapts, by plans alone."""
 
-        def compile(policies: Policies) -> tuple[Plan, Source]:
-            return self.planned(policies), Source("", {}, {})
+        def compile(pad: PaddedGraph) -> tuple[Plan, Source]:
+            return self._planned(pad)[0], Source("", {}, {})
 
         policies = self.start.policies
         adapter = self._adapter(self.simplified.graph, policies, compile)
@@ -378,15 +391,13 @@ def _spent(
 
 def _planned(
     graph: Graph,
-    policies: dict[Symbol, Policy],
+    pad: PaddedGraph | None,
     model: CostModel,
     emit: Callable[..., Source],
     how: CompileOptions,
 ) -> tuple[Plan, tuple[Application, ...]]:
-    """The plan of a graph, padded where policies say so, and the log of late rules."""
-    check_shards(graph, policies)
+    """The plan of a graph, or of what it is padded, and the log of late rules."""
     mesh = how.target.mesh
-    pad = padded(graph, policies) if policies or mesh is not None else None
     if pad is not None:
         graph = rewritten(pad.graph, CLEANUP).graph
     elif emit is not emit_numpy:

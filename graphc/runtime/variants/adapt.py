@@ -14,14 +14,15 @@ from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen import MANY, Seen
-from graphc.transform.padding.pad import padded
+from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
 
-Compile = Callable[[dict[Symbol, Policy]], tuple[Plan, Source]]
+PadBy = Callable[[dict[Symbol, Policy]], PaddedGraph]
+Compile = Callable[[PaddedGraph], tuple[Plan, Source]]
 Change = tuple[Plan, Source, str]
 _Taken = tuple[list[Symbol], Plan, Source]
 
@@ -48,6 +49,7 @@ class Adapter:
     def __init__(
         self,
         start: LeftToCalls,
+        pad: PadBy,
         compile: Compile,
         names: Mapping[object, str],
         costs: DeviceCosts,
@@ -55,7 +57,7 @@ class Adapter:
         self._graph = start.graph
         self._costs = costs
         self._names = names
-        self._compile = compile
+        self._pad, self._compile = pad, compile
         symbols = start.symbols
         self._integers = [s for s in symbols if isinstance(s.origin, Value)]
         self._seen = Seen(symbols)
@@ -233,10 +235,10 @@ class Adapter:
         """
         policies = self._policies | chosen
         try:
-            trial = padded(self._graph, policies)
+            trial = self._pad(policies)
             if trial.cuts or (trial.prices and self._is_long(chosen)):
                 return None
-            program = self._compile(policies)
+            program = self._compile(trial)
         except GraphError:
             return None
         if len(program[0].segments) > most:

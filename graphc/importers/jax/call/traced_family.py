@@ -151,9 +151,14 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return opaque or AUDITS or len(program.checked) < CHECKED
 
     def _agrees(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
-        """Whether a program is what JAX traces for these very sizes."""
-        direct = self._direct(sizes)
-        agrees = program.read.agrees(direct, program.pattern.sizes(sizes) or {})
+        """Whether a program is what JAX traces for these very sizes.
+
+        Of the first sizes there is a trace, which need not be made once more.
+        """
+        named, first = program.pattern.sizes(sizes) or {}, self.first
+        known = None if first is None else first.trace_at(sizes, self.subject)
+        agrees = known is not None and program.read.agrees(known, named)
+        agrees = agrees or program.read.agrees(self._direct(sizes), named)
         if agrees:
             program.checked.add(sizes)
         return agrees

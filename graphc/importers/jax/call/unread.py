@@ -18,7 +18,8 @@ from graphc.importers.jax.call.exact import Exact
 from graphc.importers.jax.call.program import JaxProgram
 from graphc.importers.jax.sizes.pattern import ShapesOfCall
 from graphc.importers.jax.trace.captured import Snapshot
-from graphc.importers.jax.trace.tracing import Spec
+from graphc.importers.jax.trace.subject import Subject
+from graphc.importers.jax.trace.tracing import Spec, TracedFunction
 from graphc.ir.types import ConcreteArray
 from graphc.transform.policies import symbols_of
 from graphc.transform.printed_sizes import printed
@@ -31,6 +32,12 @@ class FirstExact:
     sizes: ShapesOfCall
     compiled: Exact
     captured: Snapshot
+
+    def trace_at(self, sizes: ShapesOfCall, subject: Subject) -> TracedFunction | None:
+        """Its trace, if that is one at these sizes, and would be the same now."""
+        if sizes != self.sizes or subject.differentiated is not None:
+            return None
+        return self.compiled.traced if self.captured.is_current() else None
 
     def serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether it does what a program for many sizes does for these.

@@ -150,7 +150,7 @@ class _Chains:
         least_work: int | None,
         costs: DeviceCosts,
     ) -> Iterator["_Rolled"]:
-        """Those of the chains that are `found` which pay, by thresholds or by costs.
+        """Chains that pay, by thresholds or by costs, of all that are `found`.
 
         Blocks that do not pay would not from another of their nodes on.
         """
