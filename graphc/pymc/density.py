@@ -47,10 +47,13 @@ class DensityProgram:
     takes: tuple[int, ...]
     joined: bool
 
-    def on_numpy(self, options: Mapping[str, object]) -> "DensityProgram":
-        """The same on NumPy."""
+    def on_numpy(
+        self, options: Mapping[str, object], check: bool = False
+    ) -> "DensityProgram":
+        """The same on NumPy; with `check`, values of arrays that do not fit raise."""
         assert self.function.making is not None
         graph, chosen = self.function.making.graph, numpy_options(options)
+        chosen |= {"check": True} if check else {}
         function = shared_function(graph, chosen, single=self.joined)
         return replace(self, function=function)
 
@@ -95,7 +98,9 @@ class LogDensity:
 
     The vector joins the values that PyMC samples, in the order of `names`. How many
     there are follows the data of the model, as they are at each call. The first program
-    is for the sizes that the data have when it is made; others are for all sizes.
+    is for the sizes that the data have when it is made; others are for all sizes. Data
+    that are integers may be indices: the first call that has them checks them, so that
+    others need not.
     """
 
     def __init__(self, model: "Model", **options: Any) -> None:
@@ -111,6 +116,7 @@ class LogDensity:
         if on_jax and not any(name in options for name in OF_SIZES):
             self._fixed = FixedSizes.of(self._data.now())
         self._program = self._made(self._fixed)
+        self._checked: tuple[DensityProgram, DensityProgram] | None = None
 
     def _made(self, sizes: FixedSizes | None) -> DensityProgram:
         """The program for some sizes, or for all."""
@@ -131,8 +137,9 @@ class LogDensity:
         return DensityProgram(function, takes, joined)
 
     def __getstate__(self) -> dict[str, object]:
-        bound = ("_bound", "_in_child")
-        return {name: v for name, v in vars(self).items() if name not in bound}
+        bound = ("_bound", "_in_child", "_checked")
+        kept = {name: v for name, v in vars(self).items() if name not in bound}
+        return {**kept, "_checked": None}
 
     def __copy__(self) -> "LogDensity":
         copied = object.__new__(LogDensity)
@@ -196,7 +203,40 @@ class LogDensity:
         """The function of the vector for data with these values, one for each."""
         self._follow(values)
         program = self._in_child if self._is_forked else self._program
-        return program.call(program.data(values))
+        call = program.call(program.data(values))
+        if not any(_may_be_indices(values[i]) for i in program.takes):
+            return call
+        return self._checking_first(call, values)
+
+    def _checking_first(
+        self, call: DensityCall, values: Sequence[object]
+    ) -> DensityCall:
+        """The function, whose first call looks for indices that are out of bounds.
+
+        Data are so wherever the free values are.
+        """
+        is_checked = False
+
+        def checking(vector: Any) -> ValueAndSlope:
+            nonlocal is_checked
+            if not is_checked:
+                self._require_indices(values, vector)
+                is_checked = True
+            return call(vector)
+
+        return checking
+
+    def _require_indices(self, values: Sequence[object], vector: Any) -> None:
+        """Raise CallError where an index among the data is out of bounds."""
+        if self._checked is None or self._checked[0] is not self._program:
+            checked = self._program.on_numpy(self._options, check=True)
+            self._checked = self._program, checked
+        _, program = self._checked
+        try:
+            program.call(program.data(values))(vector)
+        except CallError as error:
+            if error.kind == "index":
+                raise
 
     def with_data(self, updates: Mapping[str, object]) -> DensityCall:
         """The function of the vector for the data of now but for those named."""
@@ -230,6 +270,8 @@ class LogDensity:
         values = self._data.copied()
         self._follow(values)
         program = self._program
+        if any(_may_be_indices(values[i]) for i in program.takes):
+            self._require_indices(values, self.initial)
         data = program.data(values)
 
         def both(values: ConcreteArray) -> ValueAndSlope:
@@ -260,6 +302,11 @@ def logp_and_grad(model: "Model", **options: object) -> LogDensity:
     value, slope = f(f.initial)
     """
     return LogDensity(model, **options)
+
+
+def _may_be_indices(value: object) -> bool:
+    array = np.asarray(value)
+    return array.ndim > 0 and array.dtype.kind in "iu"
 
 
 def _run_at_once() -> None:

@@ -7,7 +7,7 @@ from graphc.ir.graph.accepted import ArrayLike, SizeLike
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
-from graphc.ops.effects.assertions import at_most
+from graphc.ops.effects.assertions import asserted, at_most
 from graphc.pytensor.registry import NotConverted, rule, stated
 
 if TYPE_CHECKING:
@@ -237,8 +237,10 @@ def _strides(dims: Value, count: int, order: str) -> list[Value]:
 
 @rule("UnravelIndex")
 def _(op: "Op", node: "Apply", index: Value, dims: Value) -> list[Value]:
-    """Without checks, an index that is out of bounds is that of the nearest element."""
-    inside = gt.clip(index, 0, gt.prod(dims) - 1)
+    count = gt.prod(dims)
+    fits = gt.all((index >= 0) & (index < count))
+    message = "unravel_index: an index is out of bounds for so many elements"
+    inside = asserted(gt.clip(index, 0, count - 1), fits, message, "shape")
     strides = _strides(dims, len(node.outputs), op.order)
     return [inside // stride % dims[i] for i, stride in enumerate(strides)]
 
@@ -251,5 +253,9 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> Value:
     for i, (index, stride) in enumerate(zip(indices, strides, strict=True)):
         wrapped = op.mode == "wrap"
         inside = index % dims[i] if wrapped else gt.clip(index, 0, dims[i] - 1)
+        if op.mode == "raise":
+            fits = gt.all((index >= 0) & (index < dims[i]))
+            message = "ravel_multi_index: an index is out of bounds for its axis"
+            inside = asserted(inside, fits, message, "shape")
         total = total + inside * stride
     return total

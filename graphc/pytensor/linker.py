@@ -32,6 +32,8 @@ REWRITES = RewriteDatabaseQuery(
 )
 # Samplers call small functions millions of times, on data of few sizes.
 CALLED_OFTEN = {"jit": "fewest"}
+# As in PyTensor's own modes, indices out of bounds are errors.
+DEFAULTS = {**CALLED_OFTEN, "check": "index"}
 _REACHED = "graphc.pytensor.program_of(f)"  # of a function of PyTensor, `f`
 ERRORS: dict[str, type[Exception]] = {  # by the kind of a CallError, as PyTensor's
     "argument": TypeError,
@@ -178,7 +180,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def __init__(self, options: dict[str, object] | None = None) -> None:
         super().__init__()
-        self._options = {**CALLED_OFTEN, **(options or {})}
+        self._options = {**DEFAULTS, **(options or {})}
 
     def fgraph_convert(
         self, fgraph: object, *args: object, **kwargs: object

@@ -15,6 +15,7 @@ from graphc.ir.garbage import young_garbage
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.proofs import remembering
 from graphc.ir.tracebacks import hiding
+from graphc.ops.common.conditions import CHECKS, Checking
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rule, Rules
 from graphc.rewriting.loops.roll.chains import NAME
@@ -46,7 +47,7 @@ def function(
     *,
     backend: Backend = "jax",
     jit: Jit = "auto",
-    check: bool = False,
+    check: Checking = False,
     rewrites: Rules = DEFAULT,
     dims: object = None,
     tier: Tier | None = None,
@@ -69,7 +70,8 @@ def function(
     a dict. `outputs`: a value, or a list, tuple or dict of values. `jit="auto"`
     compiles all that can be, in segments that few sizes concern; "fewest" parts it for
     none; True insists on one segment; False leaves jit to the caller. `check=True`
-    raises on wrong indices; `rewrites` simplify first. `dims`: a policy for all sizes,
+    raises on wrong indices and singular matrices, "index" on the former alone;
+    `rewrites` simplify first. `dims`: a policy for all sizes,
     or a dict from sizes to policies: `graphc.Specialize()`, `Pad(...)`, `Bound()`,
     `Shard(axis)` over `mesh`; or "auto": specialized until an axis has taken two sizes,
     then padded, where all ops can be masked. `Budget(...)` keeps compilations within a
@@ -175,7 +177,7 @@ def _compiled(
 ) -> Function:
     """A compiled function of the graph as it is written."""
     with young_garbage():
-        written = watched(written) if how.check else written
+        written = watched(written, how.check) if how.check else written
         return make(Pipeline(written, structure, how), defaults)
 
 
@@ -257,7 +259,7 @@ def check_named(op: str, options: Mapping[str, object]) -> None:
 
 def _check_others(op: str, jit: object, check: object, unused: object) -> None:
     _check_option("jit", jit, ("auto", "fewest", True, False), op)
-    _check_option("check", check, (True, False), op)
+    _check_option("check", check, CHECKS, op)
     _check_option("unused", unused, ("ignore", "warn", "error"), op)
 
 

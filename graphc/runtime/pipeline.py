@@ -25,6 +25,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import SHOWN, naming
 from graphc.ir.sizes.proofs import remembering
+from graphc.ops.common.conditions import Checking
 from graphc.rewriting.engine.fixpoint import (
     Application,
     Rewritten,
@@ -96,7 +97,7 @@ class CompileOptions:
     dims: Any
     tier: Tier | None
     casting: Casting
-    check: bool
+    check: Checking
     target: Target
     donated: frozenset[int] = frozenset()  # positions of inputs
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name

@@ -32,6 +32,9 @@ DEFAULTS = {
     ("einsum", "optimize"): "auto",
     ("permute_dims", "axes"): inspect.Parameter.empty,  # as in the array API
 }
+REMOVED = {"corrcoef": ("bias", "ddof")} | dict.fromkeys(
+    ("nanpercentile", "nanquantile", "percentile", "quantile"), ("interpolation",)
+)
 SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 
 
@@ -67,6 +70,8 @@ def test_most_functions_are_compared():
 @pytest.mark.parametrize(("name", "theirs", "ours"), COMMON, ids=[c[0] for c in COMMON])
 def test_arguments_and_defaults_are_those_of_numpy(name, theirs, ours):
     given = dict(optional(theirs))
+    for removed in REMOVED.get(name, ()):  # by the newest NumPy
+        given.pop(removed, None)
     assert given.keys() - ours.keys() == ABSENT.get(name, set()) & given.keys()
     for argument, default in given.items():
         if argument in ours and default is not np._NoValue:

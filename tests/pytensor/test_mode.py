@@ -336,3 +336,43 @@ def test_compilations_of_a_function_are_limited():
             f(np.zeros(400))
     np.testing.assert_allclose(f(np.zeros(400)), 400 + 2 * VECTOR.sum())
     assert len(compiled.stats().compilations) == 3
+
+
+OUT_OF_BOUNDS = {
+    "an element": lambda x, j: x[j],
+    "elements set": lambda x, j: pt.set_subtensor(x[j], 5.0),
+    "elements added to": lambda x, j: pt.inc_subtensor(x[j], 5.0),
+    "rows in a scan": lambda x, j: pytensor.scan(
+        lambda i, v: v[i], sequences=[j], non_sequences=[x], return_updates=False
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("name", OUT_OF_BOUNDS)
+def test_indices_out_of_bounds_are_errors_as_in_pytensor(name, backend):
+    x, j = pt.dvector("x"), pt.lvector("j")
+    mode = graphc.pytensor.mode(backend=backend)
+    f = pytensor.function([x, j], OUT_OF_BOUNDS[name](x, j), mode=mode)
+    f(VECTOR, [0, 2, -3])
+    for wrong in (3, -4):
+        with pytest.raises(IndexError, match="out of bounds"):
+            f(VECTOR, [0, wrong])
+    f(VECTOR, [0, 1])
+
+
+def test_indices_into_shapes_are_in_bounds():
+    j = pt.lvector("j")
+    f = pytensor.function([j], pt.unravel_index(j, (2, 3)), mode="GRAPHC")
+    np.testing.assert_array_equal(f([5]), [[1], [2]])
+    g = pytensor.function([j], pt.ravel_multi_index((j, j), (2, 3)), mode="GRAPHC")
+    np.testing.assert_array_equal(g([1]), [4])
+    for call, wrong in ((f, [6]), (f, [-1]), (g, [2])):
+        with pytest.raises(ValueError, match="an index is out of bounds"):
+            call(wrong)
+
+
+def test_matrices_that_pytensor_lets_pass_are_no_errors():
+    m = pt.dmatrix("m")
+    f = pytensor.function([m], pt.linalg.cholesky(m), mode="GRAPHC")
+    assert np.isnan(f(-np.eye(2))[0, 0])

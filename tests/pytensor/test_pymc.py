@@ -300,3 +300,21 @@ def test_what_is_no_vector_and_no_model(call, first, hint):
     lines = str(caught.value).splitlines()
     assert lines[0] == first and "test_pymc.py:" in lines[-1]
     assert not hint or any(x.startswith(f"  hint: {hint}") for x in lines)
+
+
+def test_groups_that_are_not_there_are_an_error():
+    model = grouped()
+    f = graphc.pymc.logp_and_grad(model)
+    value, _ = f(f.initial)
+    fits = model["group"].get_value()
+    with model:
+        pm.set_data({"group": np.full_like(fits, 99)})
+    with pytest.raises(graphc.CallError, match="out of bounds"):
+        f(f.initial)
+    with pytest.raises(graphc.CallError, match="out of bounds"):
+        graphc.pymc.logp_and_grad(model).jax_density  # noqa: B018
+    with pytest.raises(IndexError, match="out of bounds"):
+        model.compile_fn(model.logp(), mode="GRAPHC")(model.initial_point())
+    with model:
+        pm.set_data({"group": fits})
+    assert f(f.initial)[0] == value

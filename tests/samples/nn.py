@@ -112,7 +112,8 @@ def hard_tanh(x):
     """Integers stay integers, bools become int64."""
     if x.dtype.kind == "c":
         raise TypeError("complex numbers")
-    return np.clip(x.astype("int64") if x.dtype == bool else x, -1, 1)
+    low = 0 if x.dtype.kind == "u" else -1  # which NumPy 2.0 does not take
+    return np.clip(x.astype("int64") if x.dtype == bool else x, low, 1)
 
 
 def silu(x):

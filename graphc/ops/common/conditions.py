@@ -8,7 +8,7 @@ message.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,16 @@ class BoundsRule(NamedTuple):
 
 
 BOUNDS: RuleTable[BoundsRule] = RuleTable("bounds")
+Checking = bool | Literal["index"]
+CHECKS: tuple[Checking, ...] = (True, False, "index")
+
+
+def checks_of(node: Node, check: Checking) -> BoundsRule | None:
+    """The conditions for a node, where `check` asks for them."""
+    if node.primitive not in BOUNDS:
+        return None
+    rule = BOUNDS.rules[node.primitive]
+    return None if check == "index" and rule.kind == "matrix" else rule
 
 
 def tells(type: TensorType) -> bool:

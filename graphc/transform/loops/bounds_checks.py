@@ -1,4 +1,4 @@
-"""`check=True`: an index that leaves its axis fails a check.
+"""`check=True`: an index that leaves its axis fails a check; `check="index"`: no other.
 
 A body is compiled as a whole: it carries along whether its checks held, and the loop or
 branch raises when it is done (see `checks`). Outside of bodies, the checks come after a
@@ -15,11 +15,11 @@ from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import renewed
 from graphc.ir.graph.walk import ancestors, operands
-from graphc.ops.common.conditions import BOUNDS
+from graphc.ops.common.conditions import BoundsRule, Checking, checks_of
 from graphc.ops.effects.assertions import asserted
 
 
-def watched(graph: Graph) -> Graph:
+def watched(graph: Graph, check: Checking = True) -> Graph:
     """The graph with a check per index that depends on data.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
@@ -29,56 +29,57 @@ def watched(graph: Graph) -> Graph:
     >>> float(f(np.ones(3, "float32"), np.array([0, 2])))
     2.0
     """
-    outputs = _watched(graph.outputs, inside=False)
+    outputs = _watched(graph.outputs, check, inside=False)
     for node in ancestors(outputs):
-        if node.primitive in BOUNDS:
+        rule = checks_of(node, check)
+        if rule is not None:
             with standing_at(node.place.plain):
-                outputs[0] = _checked(node, outputs[0])
+                outputs[0] = _checked(node, outputs[0], rule)
     return replace(graph, outputs=tuple(outputs))
 
 
-def _watched(outputs: Sequence[Value], inside: bool) -> list[Value]:
+def _watched(outputs: Sequence[Value], check: Checking, inside: bool) -> list[Value]:
     replacements: dict[Value, Value] = {}
     for old in ancestors(outputs):
         node = old
         if any(v in replacements for v in operands(old)):
             node = renewed(old, replacements, old.place)
         with standing_at(old.place.plain):
-            checked = _with_checks(node, inside)
+            checked = _with_checks(node, check, inside)
         if checked is not old.outputs:
             replacements.update(zip(old.outputs, checked, strict=True))
     return [replacements.get(v, v) for v in outputs]
 
 
-def _with_checks(node: Node, inside: bool) -> Sequence[Value]:
+def _with_checks(node: Node, check: Checking, inside: bool) -> Sequence[Value]:
     """The outputs of a node, with the checks that it needs in a body."""
     if node.primitive is SCAN:
-        return _loop(node)
+        return _loop(node, check)
     if node.primitive is SWITCH:
-        return _switch(node)
-    if not inside or node.primitive not in BOUNDS:
+        return _switch(node, check)
+    rule = checks_of(node, check)
+    if not inside or rule is None:
         return node.outputs
-    return [_checked(node, v) for v in node.outputs]
+    return [_checked(node, v, rule) for v in node.outputs]
 
 
-def _checked(node: Node, value: Value) -> Value:
+def _checked(node: Node, value: Value, rule: BoundsRule) -> Value:
     """A value, with a check that the indices of a node are in bounds."""
-    conditions, kind = BOUNDS.rules[node.primitive]
-    for condition, message in conditions(node):
-        value = asserted(value, condition, message, kind)
+    for condition, message in rule.conditions(node):
+        value = asserted(value, condition, message, rule.kind)
     return value
 
 
-def _body(body: Body) -> Body | None:
+def _body(body: Body, check: Checking) -> Body | None:
     """A body with its checks; None where there are none."""
-    outputs = tuple(_watched(body.outputs, inside=True))
+    outputs = tuple(_watched(body.outputs, check, inside=True))
     same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
     return None if same else Body(body.inputs, body.size_params, outputs)
 
 
-def _loop(node: Node) -> Sequence[Value]:
+def _loop(node: Node, check: Checking) -> Sequence[Value]:
     params = node.params
-    body = _body(params["body"].content)
+    body = _body(params["body"].content, check)
     if body is None:
         return node.outputs
     parts = parts_of(node.inputs, params)
@@ -100,8 +101,8 @@ def _loop(node: Node) -> Sequence[Value]:
     return [*ends, *stacked]
 
 
-def _switch(node: Node) -> Sequence[Value]:
-    bodies = [(_body(old), old) for old in node.params["branches"].content]
+def _switch(node: Node, check: Checking) -> Sequence[Value]:
+    bodies = [(_body(old, check), old) for old in node.params["branches"].content]
     if not any(new for new, _ in bodies):
         return node.outputs
     index, *values = node.inputs

@@ -11,12 +11,13 @@ import scipy.linalg as sl
 
 import graphc
 import graphc.tensor as gt
+from tests import newest_numpy as newest
 from tests.ops.comparing import BACKENDS, agree
 from tests.ops.refusing import refused
 
 DTYPES = ("float32", "complex128")  # the samples have the others
 ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-3, "complex64": 2e-3}
-L, N = gt.linalg, np.linalg
+L, N = gt.linalg, newest.numpy.linalg
 TALL, WIDE, SQUARE = (2, 3, 4, 2), (3, 5), (4, 4)
 
 
@@ -45,7 +46,7 @@ def adjoint(g, x):
 
 def same(function):
     """The same text for graphc and for NumPy."""
-    return (lambda *x: function(gt, *x)), (lambda *x: function(np, *x))
+    return (lambda *x: function(gt, *x)), (lambda *x: function(newest.numpy, *x))
 
 
 def close(cases, *arrays, symbolic=True, static=True, backends=BACKENDS):

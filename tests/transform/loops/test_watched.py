@@ -68,3 +68,13 @@ def test_the_message_names_the_line():
     f = graphc.function([X, I], PROGRAMS["read"](), check=True, backend="numpy")
     with pytest.raises(graphc.CallError, match=r"asked for by .*test_watched\.py"):
         f(ARRAY, np.array([4]))
+
+
+def test_checks_of_indices_leave_matrices_alone():
+    m, i = gt.matrix("m", "float64"), gt.iscalar("i")
+    outputs = [gt.linalg.inv(m), m[i]]
+    f = graphc.function([m, i], outputs, check="index", backend="numpy")
+    inverse, _ = f(np.zeros((2, 2)), 1)
+    assert not np.isfinite(inverse).any()
+    with pytest.raises(graphc.CallError, match="out of bounds"):
+        f(np.eye(2), 2)

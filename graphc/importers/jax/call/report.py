@@ -85,7 +85,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
 def compilations_for(
     family: SizeFamily[Any, Any], program: ManySizes
 ) -> Iterator[JitCompilation]:
-    """Those of a program for many sizes."""
+    """The compilations of a program for many sizes."""
     shapes = program.pattern.shapes
     axes, text = family.names_of_axes(shapes), family.described(shapes)
     axes |= {f"{name}_capacity": axis for name, axis in axes.items()}
@@ -97,7 +97,7 @@ def compilations_for(
 def _of_single(
     family: SizeFamily[Any, Any], sizes: ShapesOfCall, program: OneSize
 ) -> Iterator[JitCompilation]:
-    """Those of a program for single sizes."""
+    """The compilations of a program for single sizes."""
     by_axis, text = family.sizes_by_axis(sizes), f"exactly {family.described(sizes)}"
     facts = " and ".join(family.pinned.get(sizes, ()))
     why = f"where {facts}" if facts else "first call of these sizes"
