@@ -43,6 +43,7 @@ from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.printed_sizes import printed
+from graphc.transform.sharding.messages import Follower, Messages
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
@@ -139,10 +140,7 @@ def _segment(
     announce(body, segment)
     _derive(body, segment)
     layout = plan.layout
-    slices = AlikeSlices(body, segment.nodes if layout is None else ())
-    for node in segment.nodes:
-        if layout is None or not print_on_parts(body, layout, node):
-            slices.print(node)
+    _print_nodes(body, plan, segment)
     if outputs is not None:
         print_return(body, plan, outputs)
     else:
@@ -170,6 +168,20 @@ def _segment(
         "",
         *_jitted(name, function, options),
     ]
+
+
+def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:
+    if plan.layout is None:
+        slices = AlikeSlices(body, segment.nodes)
+        for node in segment.nodes:
+            slices.print(node)
+        return
+    follower = Follower(plan.layout)
+    follower.enter(map(plan.resolve, segment.inputs))
+    for node in segment.nodes:
+        if not print_on_parts(body, follower, node):
+            body.node(node)
+        follower.follow(node, Messages())
 
 
 def _jitted(name: str, function: str, options: list[str]) -> list[str]:

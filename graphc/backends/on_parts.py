@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from graphc.backends.layout import indent
 from graphc.backends.sharding.combined import (
     after_parts_before,
+    extreme_of_parts,
     joined_by,
     joined_recurrences,
     order_over_parts,
@@ -27,14 +28,9 @@ from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import Combined, combined
-from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.whole import (
-    Gathered,
-    gathered,
-    whole_operands,
-    whole_results,
-)
+from graphc.transform.sharding.combined import EXTREMES, Combined, combined
+from graphc.transform.sharding.messages import Follower
+from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
 
 COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(
     "text of what devices do on their parts, and how they combine"
@@ -48,11 +44,12 @@ _JOINS = {
 }
 
 
-def print_on_parts(body: PrintedBody, layout: MeshLayout, node: Node) -> bool:
+def print_on_parts(body: PrintedBody, follower: Follower, node: Node) -> bool:
     """Print a node that devices do on their parts, or need arrays whole for.
 
-    Whether it is one.
+    Whether it is one. The follower knows where what it takes lies.
     """
+    layout = follower.layout
     combines = combined(layout, node)
     if combines is not None:
         text = COMBINING.rules[node.primitive]
@@ -63,21 +60,19 @@ def print_on_parts(body: PrintedBody, layout: MeshLayout, node: Node) -> bool:
     needs = gathered(layout, node)
     operands = whole_operands(layout, node)
     if needs is not None:
-        _print_gathered(body, layout, needs)
+        _print_gathered(body, follower, needs)
     elif operands:
-        with _whole(body, layout, operands):
+        with _whole(body, follower, operands):
             body.node(node)
-        for result in whole_results(layout, node).items():
-            body.copies[result] = body.value(result[0])
         if node.primitive is SCAN:
             places = {v: layout.of(v) for v in node.outputs}
             _lay(body, {v: axes for v, axes in places.items() if axes and any(axes)})
     return needs is not None or bool(operands)
 
 
-def _print_gathered(body: PrintedBody, layout: MeshLayout, needs: Gathered) -> None:
+def _print_gathered(body: PrintedBody, follower: Follower, needs: Gathered) -> None:
     """A node between the shardings of what it needs whole."""
-    with _whole(body, layout, needs.inputs):
+    with _whole(body, follower, needs.inputs):
         start = len(body.lines)
         body.node(needs.node)
         if needs.is_apart:
@@ -94,7 +89,7 @@ def _lay(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
 
 @contextmanager
 def _whole(
-    body: PrintedBody, layout: MeshLayout, places: Mapping[Value, MeshAxes]
+    body: PrintedBody, follower: Follower, places: Mapping[Value, MeshAxes]
 ) -> Iterator[None]:
     """Within it, these values lie so; afterwards, as they did.
 
@@ -102,13 +97,13 @@ def _whole(
     """
     names = {value: body.value(value) for value in places}
     for value, name in names.items():
-        before, after = layout.of(value), places[value]
+        before, after = follower.place(value), places[value]
         copy = body.copies.get((value, after))
         if copy is None:
             copy = body.module.names.unique(f"{name}_whole")
             body.copies[value, after] = copy
             pinned = name
-            if before not in (None, after) and value.node.primitive is not INPUT:
+            if before != after and value.node.primitive is not INPUT:
                 pinned = constrained(name, before)
             body.line(f"{copy} = {constrained(pinned, after)}")
         body.bind(value, copy)
@@ -146,9 +141,15 @@ def _running_text(p: Printing, combines: Combined) -> str:
     return f"{_after(p, combines, _on_part(p), join)}[0]"
 
 
+@COMBINING.of(*EXTREMES)
+def _extremes_text(p: Printing, combines: Combined) -> str:
+    join = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
+    return f"{join}(jax.lax.all_gather({_on_part(p)}, {combines.names}), axis=0)"
+
+
 @COMBINING.of(OP.recurrence)
 def _recurrence_text(p: Printing, combines: Combined) -> str:
-    factor, axis = p.inputs[0], combines.axis
+    factor, axis = p.inputs[0], p.node.params["axis"]
     products = f"jnp.cumprod({factor}, axis={axis})"
     if p.node.params["reverse"]:
         turned = f"jnp.flip({factor}, {axis})"
@@ -163,23 +164,33 @@ def _on_part(p: Printing) -> str:
 
 
 def _after(p: Printing, combines: Combined, parts: str, join: str) -> str:
-    options = f"{combines.axis}, {p.node.params['reverse']}, {combines.name!r}"
+    axis, reverse = p.node.params["axis"], p.node.params["reverse"]
+    options = f"{axis}, {reverse}, {combines.names[0]!r}"
     return f"{p.helper(after_parts_before)}(jax, [{parts}], {join}, {options})"
 
 
 @COMBINING.of(OP.top_k)
 def _top_k_text(p: Printing, combines: Combined) -> str:
-    options = f"{p.code(p.node.params['k'])}, {combines.axis}, {combines.name!r}"
+    k, axis = p.code(p.node.params["k"]), p.node.params["axis"]
+    options = f"{k}, {axis}, {combines.names[0]!r}"
     return f"{p.helper(top_of_parts)}(jax, {p.inputs[0]}, {options})"
+
+
+@COMBINING.of(OP.argmax, OP.argmin)
+def _extreme_text(p: Printing, combines: Combined) -> str:
+    keepdims = p.node.params["keepdims"]
+    options = f"{p.node.params['axis']}, {keepdims}, {combines.names[0]!r}"
+    function = f"jnp.{p.node.primitive.name}"
+    return f"{p.helper(extreme_of_parts)}(jax, {function}, {p.inputs[0]}, {options})"
 
 
 @COMBINING.of(OP.sort)
 def _sorted_text(p: Printing, combines: Combined) -> str:
-    options = f"{combines.axis}, {combines.name!r}"
+    options = f"{p.node.params['axis']}, {combines.names[0]!r}"
     return f"{p.helper(sorted_over_parts)}(jax, [{p.inputs[0]}], {options})[0]"
 
 
 @COMBINING.of(OP.argsort)
 def _order_text(p: Printing, combines: Combined) -> str:
-    options = f"{combines.axis}, {combines.name!r}"
+    options = f"{p.node.params['axis']}, {combines.names[0]!r}"
     return f"{p.helper(order_over_parts)}(jax, {p.inputs[0]}, {options})"

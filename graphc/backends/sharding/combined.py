@@ -60,6 +60,22 @@ def top_of_parts(jax: Any, x: Any, k: int, axis: int, name: str) -> tuple[Any, A
     return values, jax.numpy.take_along_axis(places, order, axis)
 
 
+def extreme_of_parts(
+    jax: Any, function: Any, x: Any, axis: int, keepdims: bool, name: str
+) -> Any:
+    """Printed into programs: where the extreme is, of the extremes of all parts."""
+    taken = jax.numpy.take_along_axis
+    places = function(x, axis=axis, keepdims=True).astype("int64")
+    values = taken(x, places, axis)
+    places = places + jax.lax.axis_index(name).astype("int64") * x.shape[axis]
+    values, places = [
+        jax.lax.all_gather(part, name, axis=axis, tiled=True)
+        for part in (values, places)
+    ]
+    extreme = taken(places, function(values, axis=axis, keepdims=True), axis)
+    return extreme if keepdims else extreme.squeeze(axis)
+
+
 def sorted_over_parts(jax: Any, keys: list[Any], axis: int, name: str) -> list[Any]:
     """Printed into programs: parts of arrays sorted by all keys, the first one first.
 

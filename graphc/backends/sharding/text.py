@@ -55,7 +55,7 @@ def specs_text(axes_of_arrays: Iterable[MeshAxes]) -> str:
     return _tuple([f"{sharding_text(axes)}.spec" for axes in axes_of_arrays])
 
 
-def constrained(name: str, axes: MeshAxes | None) -> str:
+def constrained(name: str, axes: MeshAxes) -> str:
     """An array of a segment that lies along these axes."""
     return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"
 

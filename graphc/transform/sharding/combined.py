@@ -13,6 +13,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size, minimum
+from graphc.ir.types import is_float
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.merging import rounds
@@ -20,14 +21,13 @@ from graphc.transform.sharding.merging import rounds
 
 @dataclass(frozen=True)
 class Combined:
-    """A node whose parts along `axis` are on the devices along `name` of the mesh.
+    """A node whose parts are on the devices along axes of the mesh, the `names`.
 
     `bytes` are those of the messages of one device, which are all of one `kind`.
     """
 
     node: Node
-    axis: int
-    name: str
+    names: tuple[str, ...]
     inputs: Mapping[Value, MeshAxes]
     outputs: Mapping[Value, MeshAxes]
     kind: str
@@ -48,6 +48,8 @@ class Exchange:
     whole: bool = False
 
 
+# Of these XLA passes over NaN, where it joins results of several devices.
+EXTREMES = OP.max, OP.max_from, OP.peak, OP.min, OP.min_from
 ExchangeOf = Callable[[Node, int, Size], Exchange]
 COMBINED: RuleTable[ExchangeOf] = RuleTable(
     "messages by which devices combine, for a number of them and elements of each"
@@ -73,6 +75,13 @@ def _of_top_k(node: Node, devices: int, size: Size) -> Exchange:
     return Exchange("all-gather", devices * count, itemsize, whole=True)
 
 
+@COMBINED.of(OP.argmax, OP.argmin)
+def _of_extreme(node: Node, devices: int, size: Size) -> Exchange:
+    """The extreme of each part, and where it is."""
+    itemsize = node.inputs[0].dtype.itemsize + node.outputs[0].dtype.itemsize
+    return Exchange("all-gather", devices, itemsize, whole=True)
+
+
 @COMBINED.of(OP.sort, OP.argsort)
 def _of_sort(node: Node, devices: int, size: Size) -> Exchange:
     """All elements of a part in each round; their places too, where these are asked."""
@@ -85,6 +94,8 @@ def _of_sort(node: Node, devices: int, size: Size) -> Exchange:
 
 def combined(layout: MeshLayout, node: Node) -> Combined | None:
     """The way in which devices combine a node; None where there is no need or rule."""
+    if node.primitive in EXTREMES:
+        return _extremes(layout, node)
     rule = COMBINED.find(node.primitive)
     if rule is None or node.inputs[0].dtype.kind == "c":  # XLA has no order of these
         return None
@@ -97,15 +108,37 @@ def combined(layout: MeshLayout, node: Node) -> Combined | None:
     exchange = rule(node, devices, x.type.shape[axis] // devices)
     sizes = layout.local_shape(x, place)
     others = prod([n for a, n in enumerate(sizes) if a != axis])
-    after = tuple(
-        [None if exchange.whole and a == axis else p for a, p in enumerate(place)]
-    )
+    after = list(place)
+    if exchange.whole:
+        keeps = node.outputs[0].type.rank == len(place)
+        after[axis : axis + 1] = [None] * keeps
     return Combined(
         node,
-        axis,
-        name,
+        (name,),
         dict.fromkeys(node.inputs, place),
-        dict.fromkeys(node.outputs, after),
+        dict.fromkeys(node.outputs, tuple(after)),
         exchange.kind,
         exchange.elements * exchange.itemsize * others,
     )
+
+
+def _extremes(layout: MeshLayout, node: Node) -> Combined | None:
+    """Extremes of floats, which all devices gather from each: these keep NaN."""
+    x, (result,) = node.inputs[0], node.outputs
+    place = layout.of(x)
+    if place is None or not is_float(x.dtype):
+        return None
+    axes = (node.params["axis"],) if node.primitive is OP.peak else node.params["axes"]
+    names = [place[a] for a in axes]
+    spread = tuple([n for n in names if n is not None and layout.mesh.size(n) > 1])
+    if not spread:
+        return None
+    keeps = result.type.rank == x.type.rank
+    after = [None if a in axes else p for a, p in enumerate(place)]
+    after = [p for a, p in enumerate(after) if keeps or a not in axes]
+    size = prod(layout.local_shape(result, after)) * result.dtype.itemsize
+    starts = [v for v in node.inputs[1:] if not v.node.primitive.inline]
+    inputs: dict[Value, MeshAxes] = {x: place, **dict.fromkeys(starts, ())}
+    devices = prod(map(layout.mesh.size, spread))
+    outputs = {result: tuple(after)}
+    return Combined(node, spread, inputs, outputs, "all-gather", devices * size)

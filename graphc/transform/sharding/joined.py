@@ -66,11 +66,6 @@ def _of_reduction(node: Node) -> AxesOfOperands:
     return [node.params["axes"]]
 
 
-@JOINED.of(OP.argmax, OP.argmin)
-def _of_extreme(node: Node) -> AxesOfOperands:
-    return [[node.params["axis"]]]
-
-
 @JOINED.of(OP.basic_index)
 def _of_items(node: Node) -> AxesOfOperands:
     """One element along an axis is that of one device; others have zeros."""
@@ -231,7 +226,14 @@ def _parts_of_matrices(node: Node, axis: int) -> OperandAxis | None:
     values = node.primitive in (OP.svdvals, OP.eigvalsh)
     if behind <= 2 - values:
         return None
-    return _aligned(node.inputs, behind + values)
+    axes = _aligned(node.inputs, behind + values)
+    return None if None in axes else axes  # JAX makes one system of several
+
+
+@PARTED.of(OP.choose)
+def _parts_of_choose(node: Node, axis: int) -> OperandAxis | None:
+    """JAX stacks what it chooses from, and gathers from that."""
+    return None
 
 
 @PARTED.of(OP.searchsorted)

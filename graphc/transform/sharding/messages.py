@@ -24,7 +24,6 @@ from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.whole import gathered, whole_operands
 
-_EXTREMES = OP.argmax, OP.argmin  # devices send those of each part, and where they are
 _NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
 
 
@@ -77,7 +76,7 @@ class Follower:
     """Follows where arrays lie, through one segment after the other."""
 
     def __init__(self, layout: MeshLayout) -> None:
-        self._layout = layout
+        self.layout = layout
         self._places: dict[Value, MeshAxes] = {}
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has gathered
 
@@ -86,11 +85,11 @@ class Follower:
     ) -> Messages:
         """The messages of a segment with these nodes, which gives these outputs."""
         messages = Messages()
-        self._enter(inputs)
+        self.enter(inputs)
         for node in nodes:
-            self._follow(node, messages)
+            self.follow(node, messages)
         for value in outputs:
-            axes = self._layout.of(value)
+            axes = self.layout.of(value)
             if axes is not None:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
@@ -102,25 +101,26 @@ class Follower:
         self, node: Node, inputs: Sequence[Value], outputs: Iterable[Value]
     ) -> Messages:
         """The messages of a segment whose nodes are not followed, but for this one."""
-        self._enter(inputs)
+        self.enter(inputs)
         gathering = self._gathering(node, inputs)
         self._places.update((v, self._decided(v)) for v in outputs)
         return Messages(unforeseen=[gathering] if gathering.axes else [])
 
-    def _enter(self, inputs: Iterable[Value]) -> None:
+    def enter(self, inputs: Iterable[Value]) -> None:
+        """Begin a segment with these inputs."""
         self._copies.clear()
         for value in inputs:
-            if self._layout.of(value) is not None or value not in self._places:
+            if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
 
     def _decided(self, value: Value) -> MeshAxes:
         """Where the layout says that a value lies; whole where it leaves that open."""
-        axes = self._layout.of(value)
+        axes = self.layout.of(value)
         return _whole(value) if axes is None else self._spread(axes)
 
     def _spread(self, axes: MeshAxes) -> MeshAxes:
         """The axes without those along which there is one device."""
-        mesh = self._layout.mesh
+        mesh = self.layout.mesh
         alone = [a is None or mesh.size(a) == 1 for a in axes]
         return tuple([None if one else a for a, one in zip(axes, alone, strict=True)])
 
@@ -128,7 +128,8 @@ class Follower:
         """Where a value lies; what is not computed on the way lies anywhere."""
         return self._places.get(value) or _whole(value)
 
-    def _follow(self, node: Node, messages: Messages) -> None:
+    def follow(self, node: Node, messages: Messages) -> None:
+        """Set where the results of a node lie, and count its messages."""
         before = {v: self.place(v) for v in node.inputs}
         gathering = self._gathering(node, node.inputs)
         try:
@@ -146,19 +147,15 @@ class Follower:
 
     def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises _Unforeseen where no rule tells that."""
-        for value, axes in whole_operands(self._layout, node).items():
-            self._move(node, value, self._spread(axes), messages)
+        self._gather_operands(node, messages)
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
-        elif (combines := combined(self._layout, node)) is not None:
+        elif (combines := combined(self.layout, node)) is not None:
             self._combine(combines, messages)
-        elif gathered(self._layout, node) is not None:
+        elif gathered(self.layout, node) is not None:
             self._apart(node, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
-            # What devices make of nothing, as masks, they make where it is used.
-            made = not any(map(self._layout.is_spread, node.inputs))
-            place = self._decided if made else _whole
-            self._places.update((v, place(v)) for v in node.outputs)
+            self._from_whole(node)
         elif node.primitive is CALL:
             self._call(node, messages)
         elif node.primitive is SCAN:
@@ -171,6 +168,21 @@ class Follower:
         else:
             self._by_axes(node, messages)
 
+    def _gather_operands(self, node: Node, messages: Messages) -> None:
+        for value, axes in whole_operands(self.layout, node).items():
+            self._move(node, value, self._spread(axes), messages)
+
+    def _from_whole(self, node: Node) -> None:
+        """Set where the results lie of a node that takes nothing that is spread.
+
+        What devices make of nothing, as masks, they make where it is used.
+        """
+        made = not any(map(self.layout.is_spread, node.inputs))
+        if not made and _cuts(node):
+            raise _Unforeseen  # XLA may spread what it cuts
+        place = self._decided if made else _whole
+        self._places.update((v, place(v)) for v in node.outputs)
+
     def _combine(self, combines: Combined, messages: Messages) -> None:
         """Count what devices send to combine what they do on their parts."""
         for value, axes in combines.inputs.items():
@@ -180,7 +192,7 @@ class Follower:
 
     def _apart(self, node: Node, messages: Messages) -> None:
         """Set where the results lie of a node that devices do on their parts."""
-        needs = gathered(self._layout, node)
+        needs = gathered(self.layout, node)
         if needs is None or has_inner(node):
             raise _Unforeseen
         for value, axes in needs.inputs.items():
@@ -215,7 +227,7 @@ class Follower:
         stacked = [(None, *axes) for axes in places[len(carries) :]]
         pairs = zip(node.outputs, [*carries, *stacked], strict=True)
         self._places.update(pairs)
-        if whole_operands(self._layout, node):
+        if whole_operands(self.layout, node):
             self._places.update((v, self._decided(v)) for v in node.outputs)
         messages.take(inner, call.sizes)
 
@@ -225,10 +237,10 @@ class Follower:
         """Where the outputs of a body lie, and its messages."""
         if len(places) != len(body.inputs):
             raise _Unforeseen
-        follower, messages = Follower(self._layout), Messages()
+        follower, messages = Follower(self.layout), Messages()
         follower._places.update(zip(body.inputs, places, strict=True))
         for node in body.nodes:
-            follower._follow(node, messages)
+            follower.follow(node, messages)
         return [follower.place(v) for v in body.outputs], messages
 
     def _lay_by_hand(self, node: Node, messages: Messages) -> None:
@@ -275,12 +287,7 @@ class Follower:
         if len({*filter(None, axes)} | joined) < len([*filter(None, axes), *joined]):
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
-        if joined and node.primitive in _EXTREMES:
-            devices = prod(map(self._layout.mesh.size, joined))
-            one = node.inputs[0].dtype.itemsize + result.dtype.itemsize
-            elements = prod(self._layout.local_shape(result, axes))
-            messages.add("all-gather", devices * elements * one)
-        elif joined:
+        if joined:
             messages.add("all-reduce", self._local_bytes(result, axes))
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
@@ -306,7 +313,11 @@ class Follower:
 
     def _local_bytes(self, value: Value, axes: Sequence[str | None]) -> Size:
         """The bytes of the part of a value that one device has."""
-        return prod(self._layout.local_shape(value, axes)) * value.dtype.itemsize
+        return prod(self.layout.local_shape(value, axes)) * value.dtype.itemsize
+
+
+def _cuts(node: Node) -> bool:
+    return node.primitive is OP.basic_index and node.params["kinds"].count("s") > 0
 
 
 def _whole(value: Value) -> MeshAxes:

@@ -79,12 +79,11 @@ class Gathered:
 
     @property
     def is_apart(self) -> bool:
-        """Whether devices do the node on what they have, along the other axes.
+        """Whether devices do the node on what they have, all of it or along other axes.
 
         XLA does not part these ops along any axis. A body is left to it.
         """
-        lies = [*self.inputs.values(), *self.outputs.values()]
-        return not has_inner(self.node) and all(map(any, lies))
+        return not has_inner(self.node)
 
 
 def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
@@ -107,13 +106,6 @@ def gathered(layout: MeshLayout, node: Node) -> Gathered | None:
     outputs = {v: _without(layout, v, axes) for v in node.outputs if v.type.rank}
     sent = tuple([v for v in inputs if _parted(layout, v) & axes])
     return Gathered(node, inputs, outputs, sent)
-
-
-def whole_results(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
-    """How results lie that have axes whole where those of the operands are."""
-    if node.primitive is not OP.concatenate:
-        return {}
-    return {v: _without(layout, v, [node.params["axis"]]) for v in node.outputs}
 
 
 def _parted(layout: MeshLayout, value: Value) -> set[int]:
