@@ -276,7 +276,6 @@ class Primitive:
 
 
 PRIMITIVES: dict[str, Primitive] = REGISTRY
-InferRule = TypeVar("InferRule", bound=TypeRule)
 
 
 def op(

@@ -65,7 +65,6 @@ def _(pad: Padding, x: PaddedValue, *, axes: AxisNames) -> PaddedValue:
     return pad.result(_with_sharding(x.value, axes=axes), x.fill)
 
 
-WITH_SHARDING = _with_sharding
 enroll(_with_sharding, "_with_sharding")
 
 
