@@ -53,7 +53,7 @@ def _messages(layout: MeshLayout, messages: Messages) -> Iterable[str]:
     sizes: dict[str, list[Size]] = {}
     for one in messages.unforeseen:
         if gathered(layout, one.node) is not None:
-            continue  # of which all bytes are told
+            continue  # of which all bytes are listed
         asking = f"{one.node.reported} at {one.node.place}"
         sizes.setdefault(asking, []).append(one.bytes)
     for asking, parts in sizes.items():

@@ -28,7 +28,7 @@ SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
 class HostFunction:
     """A function of arrays, which are of other sizes from call to call.
 
-    `identity` says all that it is: two that are told alike compute the same.
+    `identity` says all that it is: two with equal identities compute the same.
     """
 
     name: str

@@ -83,7 +83,7 @@ class Seen:
         return self._named.get(name, [])
 
     def by_symbol(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
-        """Sizes that are told by name, by the symbols that they are of."""
+        """Sizes by symbol, where they were given by name."""
         return {s: size for name, size in sizes.items() for s in self.named(name)}
 
     def note_call(self, sizes: dict[Symbol, int]) -> None:
@@ -180,7 +180,7 @@ class Adapter:
     def vary(
         self, sizes: Sequence[Mapping[str, int]], calls: int, plan: Plan
     ) -> Change | None:
-        """The program to compile for all of these sizes, which are told to vary."""
+        """The program to compile for all of these sizes, which are declared to vary."""
         for one in sizes:
             by_symbol = self._seen.by_symbol(one)
             for symbol, size in by_symbol.items():
@@ -229,7 +229,7 @@ class Adapter:
         return plan, source, why
 
     def _stand_at(self, plan: Plan) -> None:
-        """Sizes are told by the names that they have in this plan."""
+        """Sizes are given by the names that they have in this plan."""
         if plan is not self._plan:
             self._plan, self._seconds = plan, {}
         if plan.padded is not None:

@@ -28,7 +28,7 @@ _NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
 
 @dataclass(frozen=True)
 class Unforeseen:
-    """A node of which no rule tells the messages, and the bytes that it may gather."""
+    """A node whose messages no rule predicts, and the bytes that it may gather."""
 
     node: Node
     bytes: Size
@@ -62,7 +62,7 @@ def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
 
 
 class _Unforeseen(Exception):
-    """Raised where no rule tells where a result lies."""
+    """Raised where no rule says where a result lies."""
 
 
 class Follower:
@@ -126,7 +126,7 @@ class Follower:
             self._places.update((v, self._decided(v)) for v in node.outputs)
 
     def _through(self, node: Node, messages: Messages) -> None:
-        """Set where the results lie. Raises _Unforeseen where no rule tells that."""
+        """Set where the results lie. Raises _Unforeseen where no rule says that."""
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
         elif gathered(self._layout, node) is not None:
@@ -203,7 +203,7 @@ class Follower:
             raise _Unforeseen
 
     def _move(self, value: Value, axes: MeshAxes, messages: Messages) -> bool:
-        """Count what it takes to lay a value so; whether a rule tells that.
+        """Count what it takes to lay a value so; whether a rule says that.
 
         A part of what is there takes no message, and what is spread is gathered. Both
         at once XLA does in ways of its own.
