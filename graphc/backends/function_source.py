@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any
 
 
-def plain_source(item: object, names: Mapping[str, str] | None = None) -> str:
+def plain_source(
+    item: Callable[..., object], names: Mapping[str, str] | None = None
+) -> str:
     """The source of a function or class of ours, without annotations.
 
     `names` are the new names of functions in it.
@@ -16,7 +18,9 @@ def plain_source(item: object, names: Mapping[str, str] | None = None) -> str:
 
 
 @cache
-def _plain_source(item: Any, new_names: tuple[tuple[str, str], ...]) -> str:
+def _plain_source(
+    item: Callable[..., object], new_names: tuple[tuple[str, str], ...]
+) -> str:
     names = dict(new_names)
     tree = ast.parse(inspect.getsource(item))
     for node in ast.walk(tree):

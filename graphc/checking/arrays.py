@@ -37,7 +37,7 @@ def draw_sizes(c: Chance, values: Iterable[Value]) -> dict[Symbol, int]:
 
 
 def draw_array(c: Chance, want: Want, sizes: SizeValues, special: bool) -> NDArray:
-    """An array of the wanted type: a number tells which; the first ones are ordinary.
+    """An array of the wanted type, chosen by a number; the first ones are ordinary.
 
     One is drawn only, so that an array is as simple as a constant of one number is.
     """
@@ -84,7 +84,7 @@ def _special(number: int, dtype: DType) -> object:
 
 
 def carriers(names: Iterable[Symbol]) -> dict[Value, Want]:
-    """An input per name of a size, so that a program is told what it is."""
+    """An input per name of a size, by which a program learns what it is."""
     wants = {}
     for symbol in names:
         want = Want((symbol_dim(symbol),), np.dtype("int8"))

@@ -9,7 +9,7 @@ import numpy as np
 
 import graphc.checking.plans_products  # noqa: F401  (joins the plans)
 from graphc.checking.chance import Chance, Misfit
-from graphc.checking.plans import PLANS, Want, any_of, elementwise
+from graphc.checking.plans import PLANS, SamplePlan, Want, any_of, elementwise
 from graphc.errors import GraphError
 from graphc.ir.graph.build import as_value, cast, constant, variable
 from graphc.ir.graph.nodes import Value
@@ -171,7 +171,8 @@ class _Maker:
         }
         if want.weak and not (primitive.elementwise and pattern.op != "where"):
             raise Misfit  # only arithmetic on numbers gives numbers
-        planner = PLANS.get(pattern.op, _default(primitive))
+        default = _default(primitive)
+        planner: Callable[..., SamplePlan] = PLANS.get(pattern.op, default)
         plan = planner(self.c, want, fixed, count)
         if len(plan.inputs) != count:
             raise Misfit
@@ -285,7 +286,7 @@ class _Maker:
         return constant(_array(array, want.dtype))
 
 
-def _default(primitive: Primitive) -> Any:
+def _default(primitive: Primitive) -> Callable[..., SamplePlan]:
     return elementwise if primitive.elementwise else any_of
 
 

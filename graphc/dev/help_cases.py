@@ -82,7 +82,7 @@ def _arguments(function: Callable[..., object], local_values: dict[str, Any]) ->
 
 
 def _undecorated(function: Callable[..., object]) -> Callable[..., object]:
-    """The function of the same code, which tells no signature but its own."""
+    """The function of the same code, which shows no signature but its own."""
     assert isinstance(function, FunctionType)
     closure = function.__defaults__, function.__closure__
     plain = FunctionType(function.__code__, function.__globals__, "", *closure)

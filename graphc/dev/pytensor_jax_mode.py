@@ -167,7 +167,7 @@ PROGRAMS = [
 ]
 
 
-def compiled(program: Attempt, mode: object) -> list[object]:
+def compiled(program: Attempt, mode: object) -> list[NDArray]:
     """The results of a program in a mode of PyTensor."""
     arrays = list(map(np.asarray, program.arguments))
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in arrays]
@@ -177,12 +177,12 @@ def compiled(program: Attempt, mode: object) -> list[object]:
     return list(map(np.asarray, run(*arrays)))
 
 
-def expected(program: Attempt) -> object:
+def expected(program: Attempt) -> list[NDArray]:
     """The results in Python, without rewrites."""
     return compiled(program, pytensor.Mode("py", "minimum_compile"))
 
 
-def agree(one: Any, other: Any) -> bool:
+def agree(one: list[NDArray], other: list[NDArray]) -> bool:
     """Whether results are the same up to rounding."""
     pairs = list(zip(one, other, strict=True))
     return all(a.shape == b.shape and np.allclose(a, b) for a, b in pairs)

@@ -19,7 +19,7 @@ Those of `graphc.rewrites.default`, in the order in which they are tried; writte
 
 
 def claim(rule: Rule) -> str:
-    """The words in which a rule tells what it does to values."""
+    """The words in which a rule says what it does to values."""
     text = "exact" if rule.exact else "rounds"
     text += ", for accuracy" * (rule in STABILITY)
     marks = ["finite"] * rule.finite + ["tests"] * rule.checks

@@ -1,4 +1,4 @@
-"""Plans and programs told to people.
+"""Plans and programs explained to people.
 
 In: a graph, a plan or a compiled function.
 Out: text: which segments there are, why, and how to remove a cut.

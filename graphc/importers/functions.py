@@ -119,7 +119,7 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     is slowed down by that, and others as one function. Parts of programs that nobody
     has marked are found, too, if they are large enough; a marked function is shared
     however small it is, and has its name in the program. Calls on arguments of one
-    type that do not do the same give a `graphc.BlockWarning`, which tells the first op
+    type that do not do the same give a `graphc.BlockWarning`, which names the first op
     that differs and where it is.
 
     Called with arrays of JAX, it is `jax.jit` of the function.
@@ -194,7 +194,7 @@ def ragged(
             inputs, outputs, shared=shared_inputs, casting=casting, **options
         )
     if outputs is not None or casting is not None:
-        problem = "a function tells its outputs, and its arguments are taken as by JAX"
+        problem = "a function has its own outputs, and JAX takes its arguments"
         raise graph_error(problem, op="ragged", hint="leave outputs and casting out")
     module = importlib.import_module("graphc.importers.jax.ragged")
     return module.RaggedFunction(inputs, tuple(shared), options)

@@ -52,13 +52,13 @@ class Config:
 
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
     set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
-    `graphc.function` is not told, and `casting` what is done about arguments of other
+    `graphc.function` gets none, and `casting` what is done about arguments of other
     dtypes: see there. `max_bytes` is the most that an array may take which is made of a
     few numbers, as `zeros(k)`, draws and broadcasts are: larger ones are refused, when
     the graph is built or called, before anything is allocated. It is 2**38 (256 GiB).
     `cache_dir` is a directory in which programs and executables are kept for other
     processes, or None, and `cache_bytes` the most that it takes, 2**32 (4 GiB): files
-    that were not used for longest leave. `progress` is whether a terminal is told of a
+    that were not used for longest leave. `progress` is whether a terminal shows a
     compilation that takes seconds. `process_wait` is how many seconds processes that
     share a mesh wait for each other at a call, before it is an error: 300.
 
@@ -144,7 +144,7 @@ class Config:
 
     @property
     def dims(self) -> object:
-        """The policy for sizes that vary, where `graphc.function` is not told."""
+        """The policy for sizes that vary, where `graphc.function` gets none."""
         return self._dims
 
     @dims.setter
@@ -218,7 +218,7 @@ class Config:
 
     @property
     def progress(self) -> bool:
-        """Whether a compilation that takes seconds is told on a terminal."""
+        """Whether a terminal shows a compilation that takes seconds."""
         return self._progress
 
     @progress.setter

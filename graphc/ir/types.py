@@ -79,7 +79,7 @@ def _known() -> str:
 
 
 def name_of(dtype: DType) -> str:
-    """The name of a dtype, as NumPy tells it, which takes long for that."""
+    """The name of a dtype, which NumPy takes long to give."""
     return _NAME_OF.get(dtype) or dtype.name
 
 

@@ -14,7 +14,7 @@ ON_JAX = ("device", "dims", "jit", "tier")  # options that NumPy has no use for
 
 @dataclass
 class _Warned:
-    """Whether this process, or the one it was forked from, has told its user."""
+    """Whether this process, or the one it was forked from, has warned its user."""
 
     once: bool = False
 

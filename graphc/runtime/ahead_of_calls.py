@@ -118,7 +118,7 @@ class AheadOfCalls:
     def collectives(self, sizes: Mapping[str, SizesGiven]) -> list[Collective]:
         """The messages between devices in a call of these sizes, as XLA compiles it.
 
-        `sizes` are given as to `compile`. Each kind in a segment is told with its
+        `sizes` are given as to `compile`. Each kind in a segment is listed with its
         number and bytes, beside the bytes that rules predict where all ops have one; a
         program on one device has none.
         """

@@ -34,7 +34,7 @@ SHARE = 64  # a temporary may take such a part of an accelerator's memory
 
 
 def calibrated() -> DeviceCosts:
-    """The row of the device on which JAX runs what it is not told to run elsewhere.
+    """The row of the default device of JAX.
 
     It takes some seconds. Other work on the machine makes the device look slower.
     """

@@ -1,4 +1,4 @@
-"""Arguments that calls give away, as they are told to `function`."""
+"""Arguments that calls give away, as they are declared to `function`."""
 
 from collections.abc import Container, Iterable, Mapping
 
@@ -19,7 +19,7 @@ def donated_inputs(
     by which nothing is compiled that could take the memory.
     """
     if isinstance(donate, (str, Value)) or not isinstance(donate, Iterable):
-        raise _refused("tells the inputs in a list", donate, "donate=[w]")
+        raise _refused("takes the inputs in a list", donate, "donate=[w]")
     positions = frozenset([_position(graph, item) for item in donate])
     for position in positions:
         if position in defaults:
@@ -43,7 +43,7 @@ def _position(graph: Graph, item: object) -> int:
         if value is item:
             return i
     inputs = ", ".join(map(repr, names))
-    raise _refused("tells something that is no input", item, f"one of {inputs}")
+    raise _refused("names something that is no input", item, f"one of {inputs}")
 
 
 def _refused(problem: str, got: object, hint: str) -> Exception:

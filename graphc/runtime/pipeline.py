@@ -110,7 +110,7 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class _Start:
-    """The policies to start with, who watches the sizes, and what a budget tells."""
+    """The policies to start with, who watches the sizes, and what a budget allows."""
 
     policies: Policies
     watcher: Watcher

@@ -3,10 +3,10 @@
     arguments -> the older program that is compiled for their sizes, else the newest
 
 Programs that a function has changed from stay in use where they are compiled: nothing
-that is compiled is compiled again. A size that only data tells is no part of that;
-where an older program compiles something for such a one, its arguments' sizes go to the
-newest program from then on. A watcher of the sizes of calls says which program is
-compiled next.
+that is compiled is compiled again. A size that is only known from data is no part of
+that; where an older program compiles something for such a one, its arguments' sizes go
+to the newest program from then on. A watcher of the sizes of calls says which program
+is compiled next.
 """
 
 from collections.abc import Callable, Mapping

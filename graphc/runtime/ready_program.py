@@ -22,7 +22,7 @@ from graphc.runtime.variants.tiering import PartRunner, parts_of, shapes_and_num
 
 Key = tuple[Hashable, ...]
 Run = Callable[..., Any]
-MOST_KNOWN = 4096  # shapes of arguments that are told by a short look
+MOST_KNOWN = 4096  # shapes of arguments that are recognised at a glance
 
 
 @dataclass(eq=False)

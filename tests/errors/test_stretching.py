@@ -128,7 +128,7 @@ def test_an_axis_that_no_input_tells():
         lambda: graphc.function([twice], twice),
         "function: no axis of the inputs has just the size b?\n"
         f"  got: float32[2*b?], declared at {HERE}:{line_of('twice')}\n"
-        "  hint: whether it is 1 must be told by an axis of its own",
+        "  hint: whether it is 1 must be known from an axis of its own",
     )
 
 

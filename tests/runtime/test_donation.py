@@ -66,9 +66,9 @@ def test_only_the_last_segment_that_reads_it_has_it():
 @pytest.mark.parametrize(
     ("donate", "options", "told"),
     [
-        ("w", {}, "`donate` tells the inputs in a list"),
-        (["q"], {}, "`donate` tells something that is no input"),
-        ([7], {}, "`donate` tells something that is no input"),
+        ("w", {}, "`donate` takes the inputs in a list"),
+        (["q"], {}, "`donate` names something that is no input"),
+        ([7], {}, "`donate` names something that is no input"),
         (["w"], {"backend": "numpy"}, "`donate` is for compiled programs of JAX"),
         (["w"], {"jit": False}, "`donate` is for compiled programs of JAX"),
         (["w"], {"tier": "auto"}, "`donate` is for compiled programs of JAX"),

@@ -149,7 +149,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _doubt(
         self, error: GraphError, args: tuple[object, ...], named: Mapping[str, object]
     ) -> None:
-        """Let calls like one that failed go the long way, which tells why.
+        """Let calls like one that failed take the slow path, which says why.
 
         Raises those that are no fault of the program: a call needs a compilation where
         there is to be none, or processes differ.
@@ -414,7 +414,7 @@ def jit(
     `explain()` says why, and there is one `FallbackWarning`. Inside of transformations
     of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`,
     `of_jax` among them: `donate_argnums` and `donate_argnames` (of calls compiled
-    exactly; one warning tells where sizes vary), `inline` and `keep_unused`; with
+    exactly; one warning says where sizes vary), `inline` and `keep_unused`; with
     `in_shardings`, `out_shardings`, `device` or `compiler_options` JAX compiles each.
 
     `frontend="numpy"` is for a function written with the names of `numpy`: it is traced

@@ -141,7 +141,7 @@ class RaggedFunction(Decorated):
             raise _misfit("the arguments have different numbers of examples", got)
         count = counts.pop()
         if not count:
-            raise _misfit("there are no examples, so nothing tells what they are", "0")
+            raise _misfit("there are no examples, so their types are not known", "0")
         rows = [
             tuple(lists[i][k] if i in lists else a for i, a in enumerate(args))
             for k in range(count)

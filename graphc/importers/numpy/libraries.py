@@ -34,7 +34,7 @@ def explaining_libraries() -> Iterator[None]:
         if _OF_JAX in text or not _INTERNAL.search(text):
             raise
         place, library = _blamed(error.__traceback__)
-        of_jax = library.startswith("jax.")  # the name to write is told elsewhere
+        of_jax = library.startswith("jax.")  # another error names what to write
         if of_jax or (not library and "TracedArray" not in text):
             raise
         reader = library or "code of C"

@@ -57,8 +57,8 @@ _tracers: set[object] = set()  # one for each function that any thread traces
 class _WatchedModule(ModuleType):
     """NumPy while a thread traces: Python code looks names up here, and C too.
 
-    Both ask the module. The instruction that the calling frame stands at tells them
-    apart: Python code that looks a name up stands at that name, and code of C has been
+    Both ask the module. The instruction that the calling frame stands at distinguishes
+    them: Python code that looks a name up stands at that name, and code of C has been
     called by an instruction of another kind.
     """
 

@@ -33,7 +33,7 @@ class Printing(NamedTuple):
     inner: Callable[..., str]  # print a graph as a function, perhaps jitted: its name
     foreign: Callable[[str, Callable[..., Any]], str]  # name a function without text
     in_body: bool = False  # JAX traces a body even where it is never run
-    tells_misfits: bool = False  # a branch here may tell that its sizes do not fit
+    tells_misfits: bool = False  # a branch here may report that its sizes do not fit
     on_mesh: str = ""  # the function that makes shardings, where there is a mesh
 
 
@@ -108,7 +108,7 @@ class Primitive:
     `picks`: the gradient rule compares elements of the inputs, or finds them again.
     `rounding`: how often elements are rounded on the way; "none" where they are exact,
     "stored" where XLA keeps the result and computes it once (see `recomputed`).
-    `selective`: the gradient rule is told as `wanted` of which inputs one is needed.
+    `selective`: the gradient rule gets as `wanted` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
     `driven`: the driver runs it, in pieces of which each is compiled.
     `checks`: the driver checks its condition, so that no body can hold it.
@@ -276,7 +276,6 @@ class Primitive:
 
 
 PRIMITIVES: dict[str, Primitive] = REGISTRY
-InferRule = TypeVar("InferRule", bound=TypeRule)
 
 
 def op(

@@ -68,7 +68,7 @@ def in_program_order(
 def depth_first(roots: "Iterable[Node]", edges: Edges = operands) -> "list[Node]":
     """The nodes behind `roots`, operands first, in an order that this walk alone gives.
 
-    The order of `ancestors` tells also which nodes other graphs have made before.
+    The order of `ancestors` also shows which nodes other graphs have made before.
     """
     ordered: dict[Node, None] = {}
     stack = [(node, False) for node in reversed(list(roots))]

@@ -101,7 +101,7 @@ def _is_in_numpy(name: str) -> bool:
 def no_number(value: "Value", op: str, hint: str = "") -> GraphError:
     """The error of a use that needs the number of a value at once.
 
-    `op` is the type that Python asks for; the user's source tells the reason.
+    `op` is the type that Python asks for; the user's source shows the reason.
     """
     caller = own_caller()
     if caller:  # a function of ours was given a value where it needs a number

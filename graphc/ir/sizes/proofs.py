@@ -131,7 +131,7 @@ class _Proof:
 
 
 def _first(p: Poly) -> Atom:
-    """The atom to replace first, whatever their ages; equals are told by name."""
+    """The atom to replace first, whatever their ages; equals are ordered by name."""
     ranks = {a: (a.side * p.get((a,), 0) > 0, a.depth) for a in p.atoms()}
     most = max(ranks.values())
     candidates = [atom for atom, rank in ranks.items() if rank == most]

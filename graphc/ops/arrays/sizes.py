@@ -48,7 +48,7 @@ def ndim(x: ArrayLike) -> int:
 
 @public()
 def known(x: ArrayLike) -> Known | None:
-    """The integer that `x` is, as far as it can be told while the graph is built.
+    """The integer that `x` is, as far as it is known while the graph is built.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "float32", ("n", 3))

@@ -71,14 +71,14 @@ def never_failed(condition: Value) -> Value:
 
 
 def both_hold(first: Value, second: Value) -> Value:
-    """The condition that two of one type hold; it tells the failure of the first."""
+    """The condition that two of one type hold; it reports the first failure."""
     if first.type.rank == 0:
         return F.logical_and(first, second)
     return F.where(F.not_equal(first[0], 0), first, second)
 
 
 def first_failure(rows: Value) -> Value:
-    """The condition that all of a batch hold; it tells the first that fails."""
+    """The condition that all of a batch hold; it reports the first that fails."""
     if rows.type.rank == 1:
         return F.all(rows)
     behind = F.concatenate([F.zeros((1, rows.type.shape[1]), rows.dtype), rows])

@@ -37,7 +37,7 @@ def _assert_(
 ) -> TensorType:
     """`x`, provided that `condition` holds; else `error` is raised, or CallError.
 
-    The condition is a bool, or what `telling` makes: numbers that the message tells.
+    The condition is a bool, or what `telling` makes: numbers that the message has.
     """
     if not tells(condition.type) and (condition.dtype != BOOL or condition.type.rank):
         raise type_error("the condition must be a bool scalar")

@@ -28,7 +28,7 @@ SizePlaces = tuple[tuple[SizePlace, ...], ...]  # of the axes of arrays
 class HostFunction:
     """A function of arrays, which are of other sizes from call to call.
 
-    `identity` says all that it is: two that are told alike compute the same. One that
+    `identity` says all that it is: two with equal identities compute the same. One that
     `acts` does more than compute: it is called as often as the program says.
     """
 

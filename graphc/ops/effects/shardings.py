@@ -23,7 +23,7 @@ def _with_sharding(x: Array, *, axes: AxisNames) -> TensorType:
     """`x`, whose axes lie along these of a mesh."""
     if len(axes) != x.type.rank:
         raise type_error(
-            f"{len(axes)} axes are told of an array that has {x.type.rank}",
+            f"{len(axes)} axes are named of an array that has {x.type.rank}",
             hint="tell an axis of the mesh, or None, for each axis of the array",
         )
     counts = Counter(a.content for a in axes if a not in (WHOLE, FREE))
@@ -65,7 +65,6 @@ def _(pad: Padding, x: PaddedValue, *, axes: AxisNames) -> PaddedValue:
     return pad.result(_with_sharding(x.value, axes=axes), x.fill)
 
 
-WITH_SHARDING = _with_sharding
 enroll(_with_sharding, "_with_sharding")
 
 

@@ -32,7 +32,7 @@ def readable(rows: Value) -> Value:
 def is_row(write: Node) -> bool:
     """Whether a scatter writes one whole row, at a place within the array.
 
-    Then XLA need not be told of a scatter: that asks in every step whether there is.
+    Then it needs no scatter, whose place XLA checks in every step.
     """
     x, v, index = write.inputs[:3]
     axis, *more = write.params["axes"]

@@ -1,4 +1,4 @@
-"""Whether index arrays name an element twice, as far as their making tells."""
+"""Whether index arrays name an element twice, as far as follows from their making."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -28,7 +28,7 @@ from graphc.rewriting.match.sizes import (
     is_wide,
 )
 
-MAX, MIN, SUM, PROD = (PRIMITIVES[name] for name in ("max", "min", "sum", "prod"))
+MAX, MIN, SUM = (PRIMITIVES[name] for name in ("max", "min", "sum"))
 GATHER = PRIMITIVES["gather"]
 FIRST, LAST = ("i", 0, None, None), ("i", -1, None, None)
 REDUCING = (

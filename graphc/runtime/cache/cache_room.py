@@ -1,7 +1,7 @@
 """The room of the cache: what was not used for longest leaves, once there is too much.
 
 Files of programs are touched when they are read. Executables are read by JAX: of these
-the system tells when, as exactly as it notes reads at all. Several processes may write
+the system says when, as exactly as it records reads at all. Several processes may write
 and remove at once: one of them clears at a time, a file that is gone was removed by
 another, and files that are being written are left alone.
 """

@@ -156,7 +156,7 @@ def key_of(
     """The key of a program; "" where it depends on what has no text.
 
     So it is with functions and rules of users, and with budgets. `others` are what else
-    it depends on, as their `repr` tells.
+    it depends on, as their `repr` shows.
     """
     known = ALL.on(costs)
     if not {*known, *known.fused()}.issuperset(rewrites):

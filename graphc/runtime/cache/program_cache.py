@@ -2,8 +2,9 @@
 
 A program is code. One that is read is run only if it is whole (a digest over all of
 it), is what was asked for (its key), and is a file of this user that nobody else can
-write, in a directory of which the same holds. Any other file is told once, not run, and
-replaced. A digest is no signature: whoever may write as this user can write programs.
+write, in a directory of which the same holds. Any other file is reported once, not run,
+and replaced. A digest is no signature: whoever may write as this user can write
+programs.
 """
 
 import json
@@ -104,7 +105,7 @@ def _positions(listed: object) -> tuple[int, ...]:
 
 
 def write(directory: str, key: str, facts: ProgramFacts) -> None:
-    """Keep a program; where that is impossible it is told once, and goes on."""
+    """Store a program; where that is impossible, warn once and go on."""
     body = json.dumps({"key": key, **asdict(facts)}).encode()
     head = f"{_HEAD} {FORMAT} {sha256(body).hexdigest()}\n".encode()
     path = Path(directory, PROGRAMS, f"{key}.json")
@@ -136,7 +137,7 @@ def _tell(path: Path, reason: str) -> None:
 
 
 def usable(path: Path) -> bool:
-    """Whether a directory is there, and of this user alone; told once where not."""
+    """Whether a directory is there, and of this user alone; else warn once."""
     try:
         own_folder(path)
         require_own(os.stat(path), "it")

@@ -226,8 +226,8 @@ class Signature:
     def fits(self, args: ArgumentValues, borrowed: bool = False) -> bool:
         """Whether all are arrays of JAX, in the dtypes of the inputs, or numbers.
 
-        A number is one that JAX tells from arrays: where one of this kind has been
-        taken, others are. Arrays of NumPy do as well that are `borrowed`.
+        A number is one that JAX distinguishes from arrays: where one of this kind has
+        been taken, others are. Arrays of NumPy do as well that are `borrowed`.
         """
         if len(args) != len(self.dtypes) or self._jax is None:
             return False

@@ -1,4 +1,4 @@
-"""NaN in padding is no alarm: padded programs look for it in true elements.
+"""NaN in padding is no failure: padded programs look for it in true elements.
 
 `jax.debug_nans` and `jax.debug_infs` look at all that a jitted function returns, at
 capacities. So they are off while a padded program computes, and then the results cut

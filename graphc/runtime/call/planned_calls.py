@@ -77,7 +77,7 @@ class PlannedCalls:
         shapes = [np.shape(a) for a in args]
         try:
             plan = call_plan(self._prepared.plan, shapes)
-        except ValueError:  # a size is not told by shapes, or has no capacity
+        except ValueError:  # a size does not follow from shapes, or has no capacity
             return None
         if plan is None:
             return None

@@ -99,7 +99,7 @@ class Adapter:
     def vary(
         self, sizes: Sequence[Mapping[str, int]], calls: int, plan: Plan
     ) -> Change | None:
-        """The program to compile for all of these sizes, which are told to vary."""
+        """The program to compile for all of these sizes, which are declared to vary."""
         for one in sizes:
             by_symbol = self._seen.by_symbol(one)
             for symbol, size in by_symbol.items():
@@ -155,7 +155,7 @@ class Adapter:
         return plan, source, why
 
     def _stand_at(self, plan: Plan) -> None:
-        """Sizes are told by the names that they have in this plan."""
+        """Sizes are given by the names that they have in this plan."""
         if plan is not self._plan:
             self._plan, self._seconds = plan, {}
         if plan.padded is not None:

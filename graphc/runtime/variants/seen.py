@@ -66,7 +66,7 @@ class Seen:
         return self._named.get(name, [])
 
     def by_symbol(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
-        """Sizes that are told by name, by the symbols that they are of."""
+        """Sizes by symbol, where they were given by name."""
         return {s: size for name, size in sizes.items() for s in self.named(name)}
 
     def note_call(self, sizes: dict[Symbol, int]) -> None:

@@ -259,7 +259,7 @@ def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
 
 
 def shapes_and_numbers(prepared: Prepared) -> PartRunner:
-    """The function of arguments that tells their key, at less cost than the key.
+    """The function of arguments that identifies their key, at less cost than the key.
 
     It is one expression: each call of a function that adapts runs it.
     """

@@ -13,7 +13,7 @@ Watcher = Adapter | Advisor | Overseer
 
 
 class Watching:
-    """Holds what a watcher would be told, until there is something to see.
+    """Holds the observations for a watcher, until there is something to see.
 
     A watcher needs the plan. For a program that came without one, the first compilation
     of each segment says nothing about sizes that vary.

@@ -357,7 +357,7 @@ class _Backward:
     def _stacked(self, retained: Sequence[Value]) -> list[Value]:
         """Keep values by a superset scan, with all outputs of the first scan too.
 
-        A loop without sequences tells its trip count: only then can it run again.
+        A loop without sequences gives its trip count: only then can it run again.
         """
         parts, again = self.parts, self.params["length"] is None
         inputs, size = self.inputs[: self.split], self.carries

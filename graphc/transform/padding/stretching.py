@@ -53,7 +53,7 @@ def axes_maybe_one(graph: Graph) -> dict[Symbol, list[InputAxis]]:
                 f"no axis of the inputs has just the size {symbol.name}",
                 op="function",
                 got=f"{value.type}, declared at {value.node.place}",
-                hint="whether it is 1 must be told by an axis of its own",
+                hint="whether it is 1 must be known from an axis of its own",
             )
     if len(axes) > MOST_MAYBE_ONE:
         named = ", ".join(s.name for s in axes)

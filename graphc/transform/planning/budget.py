@@ -58,7 +58,7 @@ class Budget:
 
     The capacities are chosen for sizes from `smallest` to `largest`, or for those that
     `sizes` lists by name, each as often as it is expected. Other sizes are no error,
-    but may go over the budget, which is told once by a RecompilationWarning. A size
+    but may go over the budget, which one RecompilationWarning reports. A size
     that never changes is best listed alone: `sizes={"features": [4]}` has one capacity,
     and leaves all compilations to the others.
     Compiling raises GraphError where the budget cannot be met.

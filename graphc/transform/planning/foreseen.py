@@ -53,7 +53,7 @@ def foreseen_bytes(
 ) -> dict[str, int] | None:
     """The bytes of messages of a segment, by kind, where its inputs have these shapes.
 
-    None where there is an op of which no rule tells them.
+    None where no rule of an op predicts them.
     """
     messages = foreseen(plan).get(index)
     if messages is None or messages.unforeseen:
@@ -90,5 +90,5 @@ def _undecided(
     outputs: list[Value],
     follower: Follower,
 ) -> Messages:
-    """The messages of what is called piece by piece, which no rule tells."""
+    """The messages of what is called piece by piece, which no rule predicts."""
     return follower.undecided(node, [*map(plan.resolve, inputs)], outputs)

@@ -98,7 +98,7 @@ def _tells_capacity(step: PlanStep) -> bool:
 
 
 def _is_plain(step: PlanStep) -> bool:
-    """Whether a step is a segment that may be run again, and tells of no faults."""
+    """Whether a step is a segment that may be run again, and reports no faults."""
     if type(step) is not Segment:
         return False
     nodes = [*step.nodes, *(node for node, _ in within_sized(step.nodes))]

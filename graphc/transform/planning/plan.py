@@ -219,8 +219,8 @@ class Plan:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.tensor("x", "float32", ("n",))
         >>> f = graphc.function([x], gt.mean(x), dims={"n": graphc.Pad()})
-        >>> told = f.plan.forecast({"n": [3, 20, 9, 31, 100]})
-        >>> told.compilations, round(told.waste, 2)
+        >>> forecast = f.plan.forecast({"n": [3, 20, 9, 31, 100]})
+        >>> forecast.compilations, round(forecast.waste, 2)
         (3, 1.37)
         """
         if self.rehearse is not None:

@@ -19,7 +19,7 @@ from graphc.transform.sharding.shards import Sharded
 class MeshLayout:
     """The axes of a mesh along which sizes are spread, by the symbols of capacities.
 
-    Values that are `chosen` lie as they are told by hand; JAX decides about those that
+    Values that are `chosen` lie as the user says; JAX decides about those that
     are `open`.
     """
 
@@ -45,7 +45,7 @@ class MeshLayout:
         """Where the axes lie whose sizes are spread; None where JAX decides that.
 
         An axis lies along that of a factor of its size: rows of `capacity * length`
-        elements are spread as those of `capacity`. Sizes of bodies are not told.
+        elements are spread as those of `capacity`. Sizes of bodies are left out.
         """
         axes: list[str | None] = []
         decided = True

@@ -69,7 +69,7 @@ def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
 
 
 class _Unforeseen(Exception):
-    """Raised where no rule tells where a result lies."""
+    """Raised where no rule says where a result lies."""
 
 
 class Follower:
@@ -146,7 +146,7 @@ class Follower:
         return Gathering(node, sum(map(_bytes, spread)), axes)
 
     def _through(self, node: Node, messages: Messages) -> None:
-        """Set where the results lie. Raises _Unforeseen where no rule tells that."""
+        """Set where the results lie. Raises _Unforeseen where no rule says that."""
         self._gather_operands(node, messages)
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)

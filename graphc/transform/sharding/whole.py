@@ -69,7 +69,7 @@ class Gathered:
     """A node, and where its inputs and results lie so that it has them whole.
 
     The `sent` inputs are those that devices have parts of before. Others and results
-    are told too: what is done with results may ask for parts of them.
+    are given too: what is done with results may ask for parts of them.
     """
 
     node: Node

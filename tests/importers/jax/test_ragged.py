@@ -74,7 +74,7 @@ def test_arrays_from_outside_are_shared():
 CALLS = {
     "argument 0 must be a list of examples\n  got: int": lambda f: f(3, []),
     "different numbers of examples\n  got: 1, 2": lambda f: f([some(2)], [some(2)] * 2),
-    "there are no examples, so nothing tells what they are": lambda f: f([], []),
+    "there are no examples, so their types are not known": lambda f: f([], []),
     "examples differ in more than sizes\n"
     "  got: example 0: float32[2], float32[1]; example 1: int64[2], float32[1]": (
         lambda f: f([some(2), np.arange(2)], [some(1)] * 2)

@@ -55,7 +55,7 @@ class Asked:
         return [spec.at(sizes) for spec in self.pattern.specs(self.specs)]
 
     def inputs(self) -> list[list[object]]:
-        """Names, dtypes and axes, as a file tells them."""
+        """Names, dtypes and axes, as a file has them."""
         triples = zip(self.names, self.specs, self.pattern.shapes, strict=True)
         return [[n, s.dtype.name, list(map(str, axes))] for n, s, axes in triples]
 

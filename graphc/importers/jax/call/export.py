@@ -59,7 +59,7 @@ def asked(
 
 
 def struct_spec(leaf: object) -> Spec | None:
-    """The type that a `jax.ShapeDtypeStruct` tells; None for anything else.
+    """The type that a `jax.ShapeDtypeStruct` stands for; None for anything else.
 
     Its sizes may have names: those of `jax.export.symbolic_shape`, or text.
     """
@@ -172,7 +172,7 @@ def with_constants(source: Imported) -> Graph:
 
 
 def compiled(graph: Graph, how: Options) -> Function:
-    """The function of a graph, as `jit` was told; it takes what models take."""
+    """The function of a graph, with the options of `jit`; it takes what models take."""
     return function(
         list(graph.inputs),
         list(graph.outputs),

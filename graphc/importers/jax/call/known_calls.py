@@ -45,7 +45,7 @@ class KnownCalls:
     def remember(
         self, args: tuple[object, ...], named: Mapping[str, object], run: OnLeaves
     ) -> bool:
-        """Run calls like this by `run` from now on; False where no key tells which."""
+        """Run calls like this by `run` from now on; False where they have no key."""
         key = _key(args, named)
         if key is None:
             return False

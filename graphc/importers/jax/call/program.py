@@ -302,7 +302,7 @@ def program_for(
 def results_of(
     read: FunctionRead, pattern: SizePattern, specs: Sequence[Spec]
 ) -> TracedFunction:
-    """The trace that tells the results, for sizes that are decided as they are read."""
+    """The trace that gives the results, for sizes that are decided as they are read."""
     sized_specs = [spec.at(read.recorder.sizes) for spec in pattern.specs(specs)]
     return read.subject.results(read.traced, sized_specs)
 

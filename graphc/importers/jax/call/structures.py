@@ -27,7 +27,7 @@ def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[o
 
 
 def structure_of_results(tree: "PyTreeDef") -> Structure:
-    """The structure of results that JAX tells so."""
+    """The structure of results that have this tree."""
     numbered = jax.tree.unflatten(tree, range(tree.num_leaves))
     return structure(numbered, "the result")
 

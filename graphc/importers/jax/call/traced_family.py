@@ -47,7 +47,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     """
 
     withheld: str = ""
-    keeps: bool = False  # arguments that are donated, which is told once
+    keeps: bool = False  # arguments that are donated, which one warning reports
     has_many: bool = False  # programs, so that other sizes are exact
     unlike: int = 0  # sizes whose traces are like those of no others
     asking: SourceLocation | None = None  # for the number of a size
@@ -89,7 +89,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         return first
 
     def leave(self, reason: str) -> None:
-        """A call is left to JAX, for a reason that is told once."""
+        """A call is left to JAX, for a reason that is reported once."""
         if reason not in self.left:
             self.left.append(reason)
             self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
@@ -205,7 +205,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """Raise Unsupported, unless others may be traced otherwise than these sizes.
 
         The first such are compiled alone. Where no two sizes are traced alike, that
-        will stay so, and is told at once.
+        will stay so, and is reported at once.
         """
         why, last = _joined(reasons), reasons[-1]
         if not isinstance(last, Unlike) or self.unlike != 1:

@@ -9,7 +9,7 @@ from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
 
 LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
-MOST_SHOWN = 4  # arrays whose shapes are all told, where nothing varies in them
+MOST_SHOWN = 4  # arrays whose shapes are all listed, where nothing varies in them
 ShapesOfCall = tuple[tuple[int, ...], ...]
 _Column = tuple[int, ...]  # the sizes of an axis, call by call
 

@@ -97,7 +97,7 @@ def _array(leaf: object, spec: Spec) -> ConcreteArray:
 
 
 def numbers_of(positions: Positional) -> StaticNumbers | None:
-    """The positions that an option tells of, as `jax.jit` reads it."""
+    """The positions that an option names, as `jax.jit` reads it."""
     if positions is None:
         return None
     try:
@@ -116,16 +116,16 @@ def numbers_of(positions: Positional) -> StaticNumbers | None:
 
 
 def texts_of(names: StaticNames) -> Texts | None:
-    """The names that an option tells of."""
+    """The names that an option lists."""
     return (
         (names,) if isinstance(names, str) else names if names is None else tuple(names)
     )
 
 
 class Arguments:
-    """Which arguments of a function are static, as `jax.jit` is told.
+    """Which arguments of a function are static, declared as to `jax.jit`.
 
-    Where only positions are told, the parameters there are static by name too, and the
+    Where only positions are given, the parameters there are static by name too, and the
     other way round. A position below 0 counts from the last argument of a call, or from
     the last positional parameter, as this JAX has it.
     """
@@ -207,7 +207,7 @@ def _from_the_start(
 
 
 def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """All parameters of a function, as far as it tells."""
+    """All parameters of a function, as far as it shows them."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -215,7 +215,7 @@ def _signature(function: Callable[..., object]) -> list[inspect.Parameter]:
 
 
 def _parameters(function: Callable[..., object]) -> list[inspect.Parameter]:
-    """The parameters of a function for positional arguments, as far as it tells."""
+    """The parameters of a function for positional arguments, where it shows them."""
     kinds = (*_OF_ONE, inspect.Parameter.VAR_POSITIONAL)
     return [p for p in _signature(function) if p.kind in kinds]
 

@@ -57,7 +57,7 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
     """Raise GraphError, at the line that decorates, for options that say nothing.
 
     Where a function has `counts`, sizes that depend on data, these have names of their
-    own, which its graph tells.
+    own, which its graph shows.
     """
     check_options("jit", options.backend, options.rewrites, options.dims)
     names = names_said(shapes)

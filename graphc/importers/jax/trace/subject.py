@@ -61,7 +61,7 @@ class Subject:
         return replace(trace, jaxpr=lowered(trace.jaxpr))
 
     def results(self, read: TracedFunction, specs: Sequence[Spec]) -> TracedFunction:
-        """The trace that tells the results, at sizes that are numbers."""
+        """The trace that gives the results, at sizes that are numbers."""
         return traced(self.flat, specs) if self.differentiated else read
 
     @property

@@ -1,6 +1,6 @@
 """Streamed values: values that a loop computes part by part, and their reductions.
 
-For slices of the ys of a scan, and for tiles of large values, one analysis tells how a
+For slices of the ys of a scan, and for tiles of large values, one analysis says how a
 node reduces the streamed axis.
 """
 
