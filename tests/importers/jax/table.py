@@ -357,7 +357,8 @@ def wide_products(x):
     rows = jnp.matmul(half, half.T, preferred_element_type="float32")
     each = jnp.einsum("ij,ij->i", half, half, preferred_element_type="float32")
     slope = jax.grad(lambda v: jnp.vdot(v, half, preferred_element_type="float32"))
-    return whole, rows, each, slope(half)
+    ranks = jax.grad(lambda v: jnp.sort(v) @ jnp.arange(v.shape[0]))(x[:, 0])
+    return whole, rows, each, slope(half), ranks
 
 
 row("wide products", lambda x: wide_products(x), "n 3")

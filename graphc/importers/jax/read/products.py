@@ -40,11 +40,8 @@ def _widened(eqn: Equation, *inputs: Value) -> list[Value]:
     CPUs multiply in that dtype, others have products of narrow numbers.
     """
     dtype = eqn.result.dtype
-    holds_all = all(
-        is_inexact(v.dtype) == is_inexact(dtype)
-        and jnp.promote_types(v.dtype, dtype) == dtype
-        for v in inputs
-    )
+    holds_all = all(jnp.promote_types(v.dtype, dtype) == dtype for v in inputs)
+    holds_all &= any(is_inexact(v.dtype) for v in inputs) == is_inexact(dtype)
     return [cast(v, dtype) for v in inputs] if holds_all and _is_on_cpu() else [*inputs]
 
 
