@@ -4,19 +4,23 @@ Within `jax.shard_map`, along the axis `name` of the mesh.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import ModuleType
 
+from graphc.ir.types import JaxArray
 from graphc.transform.sharding.merging import rounds
+
+Arrays = list[JaxArray]
+Join = Callable[[Arrays, Arrays], Arrays]
 
 
 def after_parts_before(
-    jax: Any,
-    parts: Sequence[Any],
-    join: Callable[[Any, Any], Any],
+    jax: ModuleType,
+    parts: Sequence[JaxArray],
+    join: Join,
     axis: int,
     reverse: bool,
     name: str,
-) -> list[Any]:
+) -> Arrays:
     """Printed into programs: running results of a part, after those before it.
 
     `join` takes what comes first, then what comes after it, each of all `parts`.
@@ -37,17 +41,19 @@ def after_parts_before(
     return [where(here == last, x, y) for x, y in zip(parts, joined)]  # noqa: B905
 
 
-def joined_by(function: Any) -> Callable[[Any, Any], Any]:
+def joined_by(function: Callable[..., JaxArray]) -> Join:
     """Printed into programs: a function of elements, of lists with one array."""
     return lambda early, late: [function(early[0], late[0])]
 
 
-def joined_recurrences(early: Any, late: Any) -> Any:
+def joined_recurrences(early: Arrays, late: Arrays) -> Arrays:
     """Printed into programs: factors and states of one stretch after another."""
     return [early[0] * late[0], early[1] * late[0] + late[1]]
 
 
-def top_of_parts(jax: Any, x: Any, k: int, axis: int, name: str) -> tuple[Any, Any]:
+def top_of_parts(
+    jax: ModuleType, x: JaxArray, k: int, axis: int, name: str
+) -> tuple[JaxArray, JaxArray]:
     """Printed into programs: the largest elements, of the largest of each part."""
     size = x.shape[axis]
     values, places = jax.lax.top_k(x, min(k, size), axis=axis)
@@ -61,8 +67,13 @@ def top_of_parts(jax: Any, x: Any, k: int, axis: int, name: str) -> tuple[Any, A
 
 
 def extreme_of_parts(
-    jax: Any, function: Any, x: Any, axis: int, keepdims: bool, name: str
-) -> Any:
+    jax: ModuleType,
+    function: Callable[..., JaxArray],
+    x: JaxArray,
+    axis: int,
+    keepdims: bool,
+    name: str,
+) -> JaxArray:
     """Printed into programs: where the extreme is, of the extremes of all parts."""
     taken = jax.numpy.take_along_axis
     places = function(x, axis=axis, keepdims=True).astype("int64")
@@ -76,7 +87,7 @@ def extreme_of_parts(
     return extreme if keepdims else extreme.squeeze(axis)
 
 
-def sorted_over_parts(jax: Any, keys: list[Any], axis: int, name: str) -> list[Any]:
+def sorted_over_parts(jax: ModuleType, keys: Arrays, axis: int, name: str) -> Arrays:
     """Printed into programs: parts of arrays sorted by all keys, the first one first.
 
     Two parts at a time exchange elements, of which one keeps the lower.
@@ -99,7 +110,7 @@ def sorted_over_parts(jax: Any, keys: list[Any], axis: int, name: str) -> list[A
     return keys
 
 
-def order_over_parts(jax: Any, x: Any, axis: int, name: str) -> Any:
+def order_over_parts(jax: ModuleType, x: JaxArray, axis: int, name: str) -> JaxArray:
     """Printed into programs: the positions that sort the array of these parts."""
     size = x.shape[axis]
     places = jax.lax.broadcasted_iota("int64", x.shape, axis)
