@@ -209,7 +209,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return shown(self.names(), shapes)
 
     def names_of_axes(self, shapes: Sequence[SpecShape]) -> dict[str, str]:
-        """Sizes by name, as users call them: `x.shape[0]`; none where they said names."""
+        """The words of users for sizes, by name: `x.shape[0]`, or else the name."""
         if self.shapes is not None:
             return {}
         return SizePattern(tuple(shapes)).axes(self.names())
