@@ -24,7 +24,9 @@ EXAMPLES = """examples:
   graphc show model.py:loss --out plan.html     the plan as a page
   graphc forecast model.py:loss --sizes n=1..500 d=16
   graphc bench step.py:step --args 'float32[n]' --sizes n=1..60 --dims pad
-  graphc doctor --json
+  graphc source model.py:loss --model           the program, without what all share
+  graphc doctor --json                          what is installed, and what runs
+  graphc calibrate --json                       the costs of this device
   graphc help call-dtype                        what an error is about, by its entry
 
 exit codes:
@@ -61,7 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     def command(name: str, run: CommandRun, summary: str) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=summary, description=summary)
+        one = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=_examples_of(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         one.add_argument("--json", action="store_true", help="print JSON")
         one.set_defaults(run=run)
         return one
@@ -85,6 +93,13 @@ def _parser() -> argparse.ArgumentParser:
     explained = command("help", _help, "explain an error by the entry in its last line")
     explained.add_argument("entry", nargs="?", metavar="ENTRY", help="none: list all")
     return parser
+
+
+def _examples_of(command: str) -> str:
+    """The examples of a command, among those of all."""
+    start = f"  graphc {command} "
+    lines = [line for line in EXAMPLES.splitlines() if line.startswith(start)]
+    return "\n".join(["examples:", *lines]) if lines else ""
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +168,14 @@ def _forecast(typed: argparse.Namespace) -> int:
         forecast = subject.compiled.plan.forecast(each)  # type: ignore[attr-defined]
     except GraphError as error:
         raise CommandError(f"--sizes: {without_place(error)}") from None
-    lines = [f"{name}: {value}" for name, value in asdict(forecast).items()]
+    lines = [
+        f"compilations: {forecast.compilations}, "
+        f"by segment {', '.join(map(str, forecast.segments)) or 'none'}",
+        f"computed elements: {forecast.waste:.2f} times those that count",
+        f"sizes read from the device, in a call: {forecast.reads}",
+    ]
+    if forecast.unknown:
+        lines.append(f"not known before the calls: {', '.join(forecast.unknown)}")
     _print(typed, "\n".join(lines), asdict(forecast))
     return DONE
 

@@ -235,3 +235,17 @@ def test_help_explains_an_entry_and_lists_them(capsys):
     assert err == (
         "graphc help: there is no entry 'call-dtyp'; did you mean 'call-dtype'?\n"
     )
+
+
+def test_a_forecast_is_told_in_words(capsys, model):
+    code, out, _ = run(capsys, "forecast", f"{model}:loss", "--sizes", "n=1..500")
+    first, *others = out.splitlines()
+    assert code == 0 and first == "compilations: 6, by segment 6"
+    assert others[0] == "computed elements: 1.35 times those that count"
+
+
+@pytest.mark.parametrize("name", ["explain", "show", "bench", "forecast", "help"])
+def test_help_of_a_command_has_an_example(capsys, name):
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert f"examples:\n  graphc {name} " in capsys.readouterr().out

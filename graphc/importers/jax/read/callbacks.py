@@ -277,6 +277,7 @@ def _of_function(function: FunctionType) -> Sequence[object] | None:
 
 def _is_of_module(item: object) -> bool:
     """Whether a module has it by name, so that it is no part of a trace."""
-    module = sys.modules.get(getattr(item, "__module__", None) or "")
+    of_numpy = "numpy" * isinstance(item, np.ufunc)  # they say no module before 2.2
+    module = sys.modules.get(getattr(item, "__module__", None) or of_numpy)
     name = getattr(item, "__name__", None)
     return isinstance(name, str) and getattr(module, name, None) is item
