@@ -141,6 +141,24 @@ def renewed(
         return fresh if rule is None else rule(fresh)
 
 
+def exchange(
+    nodes: Iterable[Node],
+    replacements: dict[Value, Value],
+    change: Callable[[Node, SourceLocation], Sequence[Value]],
+) -> None:
+    """Add to `replacements` what `change` makes of nodes, which come in order.
+
+    It is given each node on the replacements of its operands, and the node's place.
+    """
+    for node in nodes:
+        new = node
+        if any(v in replacements for v in operands(node)):
+            new = renewed(node, replacements, node.place)
+        outputs = change(new, node.place)
+        if outputs is not node.outputs:
+            replacements.update(zip(node.outputs, outputs, strict=True))
+
+
 def for_sizes(
     node: Node,
     replacements: Mapping[Value, Value],

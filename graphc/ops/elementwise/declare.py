@@ -383,7 +383,7 @@ def divmod_(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
 def round_(x: ArrayLike, decimals: int = 0) -> Value:
     """Round to `decimals` places, halves to even, as `numpy.round`."""
     value = as_value(x)
-    if isinstance(decimals, bool) or not isinstance(decimals, int):
+    if isinstance(decimals, bool) or not isinstance(decimals, (int, np.integer)):
         problem = "the number of decimals must be an integer"
         raise graph_error(problem, op="round", got=shortened(repr(decimals)))
     if is_integer(value.dtype) and decimals >= 0:
@@ -392,7 +392,7 @@ def round_(x: ArrayLike, decimals: int = 0) -> Value:
         return F.rint(value)
     if value.dtype == BOOL:
         raise graph_error("bools have no decimals", op="round", got=str(value.type))
-    scale = 10.0 ** abs(decimals)
+    scale = 10.0 ** abs(int(decimals))
     if decimals > 0:
         return F.rint(value * scale) / scale
     rounded = F.rint(value / scale) * scale

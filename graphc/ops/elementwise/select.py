@@ -27,14 +27,6 @@ def _floats(x: ArrayLike) -> Value:
     return value if is_inexact(value.dtype) else cast(value, np.dtype("float64"))
 
 
-def _need_bools(conditions: list[Value], name: str) -> list[Value]:
-    for condition in conditions:
-        if condition.dtype != BOOL:
-            got = str(condition.type)
-            raise graph_error("conditions must be bool arrays", op=name, got=got)
-    return conditions
-
-
 @public()
 def select(
     condlist: Sequence[ArrayLike],
@@ -45,7 +37,11 @@ def select(
     if len(condlist) != len(choicelist) or not len(condlist):
         got = f"{len(condlist)} conditions, {len(choicelist)} choices"
         raise graph_error("needs a choice per condition", op="select", got=got)
-    conditions = _need_bools([as_value(c) for c in condlist], "select")
+    conditions = [as_value(c) for c in condlist]
+    for condition in conditions:
+        if condition.dtype != BOOL:
+            got = str(condition.type)
+            raise graph_error("conditions must be bool arrays", op="select", got=got)
     *values, out = promoted(*choicelist, default)
     for condition, choice in reversed(list(zip(conditions, values, strict=True))):
         out = F.where(condition, choice, out)

@@ -50,7 +50,7 @@ def grad(
 
 
 def _grad(cost: object, wrt: object, disconnected: Disconnected, pull: Pull) -> object:
-    seed = cast(as_value(1), _real_scalar(cost, "grad").dtype)
+    seed = cast(as_value(1), _real_scalar(cost).dtype)
     return _pulled("grad", [as_value(cost)], [seed], wrt, disconnected, pull)
 
 
@@ -221,7 +221,7 @@ def values_only(op: str, of: object, *more: object) -> None:
         raise graph_error("an argument is missing", op=op, expected=usage)
 
 
-def _real_scalar(cost: object, op: str) -> Value:
+def _real_scalar(cost: object) -> Value:
     value = as_value(cost)
     problem = hint = ""
     if value.type.rank:
@@ -232,7 +232,7 @@ def _real_scalar(cost: object, op: str) -> Value:
     elif not is_float(value.dtype):
         problem, hint = "the cost is no float", 'convert it: cost.astype("float32")'
     if problem:
-        raise graph_error(problem, op=op, got=str(value.type), hint=hint)
+        raise graph_error(problem, op="grad", got=str(value.type), hint=hint)
     return value
 
 

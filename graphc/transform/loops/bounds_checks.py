@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from graphc.control.scan import OPTIONS, SCAN, StepResult, parts_of, run_scan
 from graphc.control.switch import SWITCH, Branch, run_switch
-from graphc.errors import standing_at
+from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import renewed
-from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.graph.replay import exchange
+from graphc.ir.graph.walk import ancestors
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of
 from graphc.ops.effects.assertions import asserted
 
@@ -39,15 +39,12 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
 
 
 def _watched(outputs: Sequence[Value], check: Checking, inside: bool) -> list[Value]:
+    def checked(node: Node, place: SourceLocation) -> Sequence[Value]:
+        with standing_at(place.plain):
+            return _with_checks(node, check, inside)
+
     replacements: dict[Value, Value] = {}
-    for old in ancestors(outputs):
-        node = old
-        if any(v in replacements for v in operands(old)):
-            node = renewed(old, replacements, old.place)
-        with standing_at(old.place.plain):
-            checked = _with_checks(node, check, inside)
-        if checked is not old.outputs:
-            replacements.update(zip(old.outputs, checked, strict=True))
+    exchange(ancestors(outputs), replacements, checked)
     return [replacements.get(v, v) for v in outputs]
 
 

@@ -23,12 +23,12 @@ from graphc.control.loop_cse import ordered, together
 from graphc.control.print_loops import rows_of, rows_on_device
 from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
 from graphc.control.trip_count import STEPS
-from graphc.errors import standing_at
+from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.bodies import Body, runs_in_python, with_bodies
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import Array, Printing, op, rebuild, views_of_inputs
-from graphc.ir.graph.replay import for_sizes, renewed
+from graphc.ir.graph.replay import exchange, for_sizes, renewed
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -90,16 +90,16 @@ def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
 
 def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
     """The graph with such loops in bodies, which may be compiled as a whole then."""
+
+    def with_grown(node: Node, place: SourceLocation) -> Sequence[Value]:
+        if not runs_in_python(node):
+            return node.outputs
+        with standing_at(place.plain):
+            bodies = with_bodies(node.params, _grown_body)
+            return rebuild(node, node.inputs, bodies).outputs
+
     replacements: Replacements = {}
-    for node in graph.nodes:
-        new = node
-        if any(v in replacements for v in operands(node)):
-            new = renewed(node, replacements, node.place)
-        if runs_in_python(new):
-            with standing_at(node.place.plain):
-                new = rebuild(new, new.inputs, with_bodies(new.params, _grown_body))
-        if new is not node:
-            replacements.update(zip(node.outputs, new.outputs, strict=True))
+    exchange(graph.nodes, replacements, with_grown)
     return graph.giving([replacements.get(v, v) for v in graph.outputs]), replacements
 
 

@@ -24,8 +24,8 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, runs_in_python, with_bodies
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import region_between, renewed, replayed
-from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.graph.replay import exchange, region_between, replayed
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
@@ -44,13 +44,7 @@ def in_place(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
 def _in_place(
     outputs: Sequence[Value], replacements: dict[Value, Value]
 ) -> list[Value]:
-    for node in ancestors(outputs):
-        new = node
-        if any(v in replacements for v in operands(node)):
-            new = renewed(node, replacements, node.place)
-        loop_outputs = _loop_in_place(new)
-        if loop_outputs is not node.outputs:
-            replacements.update(zip(node.outputs, loop_outputs, strict=True))
+    exchange(ancestors(outputs), replacements, lambda node, _: _loop_in_place(node))
     return [replacements.get(v, v) for v in outputs]
 
 

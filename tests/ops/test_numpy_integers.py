@@ -1,4 +1,4 @@
-"""Arrays in parts, by numbers of any kind."""
+"""Numbers of parts and of decimals may be integers of NumPy."""
 
 import numpy as np
 import pytest
@@ -26,3 +26,11 @@ def test_the_number_of_parts_is_known_when_the_graph_is_built():
         gt.split(x, n)
     with pytest.raises(graphc.GraphError, match="a number of parts must be an integer"):
         gt.split(x, 6 / 2)
+
+
+@pytest.mark.parametrize("decimals", [2, 0, -1])
+def test_decimals_are_integers_of_any_kind(decimals):
+    x, array = gt.vector("x"), np.array([12.345, -6.5, 0.005], "float32")
+    y = gt.round(x, np.int64(decimals))
+    f = graphc.function([x], y, backend="numpy")
+    np.testing.assert_allclose(f(array), np.round(array, decimals), rtol=1e-6)
