@@ -21,16 +21,16 @@ from graphc.transform.sharding.layout import MeshLayout
 WHOLE: RuleTable[Callable[[Node], Iterable[int]]] = RuleTable("axes that stay whole")
 WHOLE.define(OP.fft, lambda node: node.params["axes"])
 WHOLE.define(OP.top_k, lambda node: [node.params["axis"]])
-AxesOfOperands = Iterable[Iterable[int]]
+WholeAxes = Iterable[Iterable[int]]
 # For each input, the axes that are to be whole: the results lie as other inputs do.
-OPERANDS: RuleTable[Callable[[MeshLayout, Node], AxesOfOperands]] = RuleTable(
+OPERANDS: RuleTable[Callable[[MeshLayout, Node], WholeAxes]] = RuleTable(
     "axes of operands that stay whole"
 )
 _GATHERED_BY_XLA = (OP.top_k,)  # it works all the same: those that lie open are left
 
 
 @OPERANDS.of(OP.gather)
-def _of_gather(layout: MeshLayout, node: Node) -> AxesOfOperands:
+def _of_gather(layout: MeshLayout, node: Node) -> WholeAxes:
     """The axes of which any element may be read, from any device."""
     counted = [of_gathered(node, axis) for axis in range(node.outputs[0].type.rank)]
     row_axes = {along[0] for along in counted if along is not None}
@@ -38,24 +38,24 @@ def _of_gather(layout: MeshLayout, node: Node) -> AxesOfOperands:
 
 
 @OPERANDS.of(OP.searchsorted, OP.nonzero)
-def _of_first(layout: MeshLayout, node: Node) -> AxesOfOperands:
+def _of_first(layout: MeshLayout, node: Node) -> WholeAxes:
     return [range(node.inputs[0].type.rank)]
 
 
 @OPERANDS.of(OP.concatenate)
-def _of_concatenate(layout: MeshLayout, node: Node) -> AxesOfOperands:
+def _of_concatenate(layout: MeshLayout, node: Node) -> WholeAxes:
     return [[node.params["axis"]] for _ in node.inputs]
 
 
 @OPERANDS.of(SCAN)
-def _of_scan(layout: MeshLayout, node: Node) -> AxesOfOperands:
+def _of_scan(layout: MeshLayout, node: Node) -> WholeAxes:
     """Each device takes all steps, and keeps its rows of the results."""
     parts = parts_of(node.inputs, node.params)
     return [*[()] * len(parts.first), *[(0,)] * len(parts.rows)]
 
 
 @OPERANDS.of(OP.matmul)
-def _of_matmul(layout: MeshLayout, node: Node) -> AxesOfOperands:
+def _of_matmul(layout: MeshLayout, node: Node) -> WholeAxes:
     """Columns, where rows lie along the same axis of the mesh."""
     x, y = (layout.of(v) for v in node.inputs)
     if x is None or y is None or min(len(x), len(y)) < 2:
