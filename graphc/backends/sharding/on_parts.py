@@ -93,7 +93,7 @@ def _whole(
 ) -> Iterator[None]:
     """Within it, these values lie so; afterwards, as they did.
 
-    What is computed is pinned where it lay: else XLA gathers all that it is made of.
+    Computed values are pinned where they lay: else XLA gathers all that they need.
     """
     names = {value: body.value(value) for value in places}
     for value, name in names.items():

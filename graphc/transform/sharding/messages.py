@@ -175,7 +175,7 @@ class Follower:
     def _from_whole(self, node: Node) -> None:
         """Set where the results lie of a node that takes nothing that is spread.
 
-        What devices make of nothing, as masks, they make where it is used.
+        Values made of nothing, as masks, each device makes where it uses them.
         """
         made = not any(map(self.layout.is_spread, node.inputs))
         if not made and _cuts(node):
