@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 Elements = Sequence[Any]
+Rows = list[Any]
+Structure = Any  # of arrays that are traced
+Update = Callable[[Structure], Structure]
 
 
 class _SizesOfThread(threading.local):
@@ -78,7 +81,7 @@ class _Combine:
         return list(each(list(outside), list(before), list(after)))
 
 
-def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
+def _running(combine: _Combine, outside: Elements, x: Elements) -> Rows:
     """All running results along the first axis.
 
     Pairs are combined first, as by JAX, so that loops have half of the elements.
@@ -95,12 +98,12 @@ def _running(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
     return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
 
 
-def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
+def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> Rows:
     """All running results, in one loop: up a tree of blocks, then down."""
     size = jnp.asarray(x[0].shape[0], "int32")
     index = jnp.arange(x[0].shape[0], dtype="int32")
 
-    def step(carry: Any) -> Any:
+    def step(carry: Structure) -> Structure:
         width, rises, now = carry
         combined = combine.of_rows(outside, _at(now, index - width), now)
         within = (index + 1) & (2 * width - 1)
@@ -116,7 +119,7 @@ def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> list[Any]:
 
 def _by_equations(
     combine: _Combine, outside: Elements, x: Elements, spare: Elements
-) -> list[Any]:
+) -> Rows:
     """The same results, as solutions of equations, which have a derivative.
 
     Blocks of 2^k elements are those of a binary tree, in the order of their middles:
@@ -130,12 +133,12 @@ def _by_equations(
     last = (index + 1) & -(index + 1)
     own_block = 2 * index - last + 1
 
-    def blocks_of(inputs: Any, now: Elements) -> list[ConcreteArray]:
+    def blocks_of(inputs: Structure, now: Elements) -> list[ConcreteArray]:
         outside, x, spare = inputs
         left, right = _at(now, place - half), _at(now, place + half)
         return _joined(combine, outside, spare, is_whole, left, right, x)
 
-    def results_of(inputs: Any, now: Elements) -> list[ConcreteArray]:
+    def results_of(inputs: Structure, now: Elements) -> list[ConcreteArray]:
         outside, blocks, spare = inputs
         before = _at(now, index - last)
         return _joined(combine, outside, spare, last <= index, before, blocks, blocks)
@@ -147,8 +150,8 @@ def _by_equations(
 def _joined(
     combine: _Combine,
     outside: Elements,
-    spare: Any,
-    joins: Any,
+    spare: Structure,
+    joins: ConcreteArray,
     before: Elements,
     after: Elements,
     alone: Elements,
@@ -164,24 +167,24 @@ def _joined(
 
 def _solved(
     update: Callable[[Any, Any], list[Any]], count: int
-) -> Callable[[Any], list[Any]]:
+) -> Callable[[Structure], Rows]:
     """The values that an update of inputs leaves as they are, from their second ones.
 
     It is triangular, as deep as `count` has bits. So is the linear system of tangents,
     which is solved in the same way, and its transpose as well.
     """
 
-    def settled(once: Callable[[Any], Any], start: Any) -> Any:
+    def settled(once: Update, start: Structure) -> Structure:
         bits = jnp.asarray(count, "int32") >> jnp.arange(31, dtype="int32")
         depth = jnp.sum(bits > 0, dtype="int32")
         return lax.fori_loop(0, depth, lambda _, now: once(now), start)
 
     @jax.custom_jvp
-    def solution(inputs: Any) -> list[Any]:
+    def solution(inputs: Structure) -> Rows:
         return list(settled(partial(update, inputs), list(inputs[1])))
 
     @solution.defjvp
-    def _(primals: tuple[Any], tangents: tuple[Any]) -> Any:
+    def _(primals: tuple[Structure], tangents: tuple[Structure]) -> Structure:
         now = solution(*primals)
         floats, join = _floats_of(now)
         _, change = jax.jvp(
@@ -194,7 +197,7 @@ def _solved(
         )
         transposed = jax.linear_transpose(linear, floats)
 
-        def by(function: Callable[[Any], Any], start: Any) -> Any:
+        def by(function: Update, start: Structure) -> Structure:
             return settled(lambda v: jax.tree.map(jnp.add, start, function(v)), start)
 
         slopes = lax.custom_linear_solve(
@@ -209,17 +212,17 @@ def _solved(
     return solution
 
 
-def _no_tangent(value: Any) -> object:
+def _no_tangent(value: ConcreteArray) -> object:
     return np.zeros(value.shape, jax.dtypes.float0)
 
 
 def _floats_of(
     values: Elements,
-) -> tuple[list[Any], Callable[[Elements], list[Any]]]:
+) -> tuple[Rows, Callable[[Elements], Rows]]:
     """The floats among values; and a function that joins such and the others."""
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in values]
 
-    def join(chosen: Elements) -> list[Any]:
+    def join(chosen: Elements) -> Rows:
         remaining = iter(chosen)
         pairs = zip(values, floats, strict=True)
         return [next(remaining) if is_float else v for v, is_float in pairs]
@@ -227,29 +230,29 @@ def _floats_of(
     return [v for v, is_float in zip(values, floats, strict=True) if is_float], join
 
 
-def _at(x: Elements, index: Any) -> list[ConcreteArray]:
+def _at(x: Elements, index: ConcreteArray) -> list[ConcreteArray]:
     return [jnp.take(v, index, axis=0, mode="clip") for v in x]
 
 
-def _where(mask: Any, x: Elements, y: Elements) -> list[ConcreteArray]:
+def _where(mask: ConcreteArray, x: Elements, y: Elements) -> list[ConcreteArray]:
     """Rows of the one or the other."""
     pairs = zip(x, y, strict=True)
     return [jnp.where(_rows(mask, v), v, w) for v, w in pairs]
 
 
-def _rows(mask: Any, like: ConcreteArray) -> Any:
+def _rows(mask: ConcreteArray, like: ConcreteArray) -> ConcreteArray:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
-def _differentiable(combine: _Combine) -> Callable[..., list[Any]]:
+def _differentiable(combine: _Combine) -> Callable[..., Rows]:
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def prefixes(outside: Elements, x: Elements, spare: Any) -> list[object]:
+    def prefixes(outside: Elements, x: Elements, spare: Structure) -> list[object]:
         return _prefixes(combine, outside, x)
 
     @prefixes.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
+    def _(primals: Structure, tangents: Structure) -> Structure:
         return jax.jvp(partial(_by_equations, combine), primals, tangents)
 
     return prefixes
@@ -282,7 +285,7 @@ def _combine(
     return _Combine(jaxpr, axis)
 
 
-def _steps(jaxpr: Any) -> list[str]:
+def _steps(jaxpr: object) -> list[str]:
     """The steps of a function, which promotion may make others of weak types."""
     return [*map(str, opened(jaxpr)[0].eqns)]
 
@@ -291,7 +294,7 @@ def _is_weak(x: object) -> bool:
     return bool(getattr(jax.typeof(x), "weak_type", False))
 
 
-def _types(arrays: Elements) -> list[tuple[Any, Any]]:
+def _types(arrays: Elements) -> list[tuple[object, object]]:
     return [(v.shape, v.dtype) for v in arrays]
 
 
@@ -320,7 +323,7 @@ def _is_of_many(size: object) -> bool:
 
 def scanned(
     fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
-) -> Any:
+) -> Structure:
     """`jax.lax.associative_scan`: in a trace for many sizes, the same steps for all."""
     tree: Any
     x, tree = jax.tree.flatten(elems)
