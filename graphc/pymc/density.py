@@ -217,7 +217,7 @@ class LogDensity:
         """
         is_checked = False
 
-        def checking(vector: Any) -> ValueAndSlope:
+        def checking(vector: ConcreteArray) -> ValueAndSlope:
             nonlocal is_checked
             if not is_checked:
                 self._require_indices(values, vector)
@@ -226,7 +226,9 @@ class LogDensity:
 
         return checking
 
-    def _require_indices(self, values: Sequence[object], vector: Any) -> None:
+    def _require_indices(
+        self, values: Sequence[object], vector: ConcreteArray
+    ) -> None:
         """Raise CallError where an index among the data is out of bounds."""
         if self._checked is None or self._checked[0] is not self._program:
             checked = self._program.on_numpy(self._options, check=True)

@@ -70,11 +70,10 @@ def function(
     a dict. `outputs`: a value, or a list, tuple or dict of values. `jit="auto"`
     compiles all that can be, in segments that few sizes concern; "fewest" parts it for
     none; True insists on one segment; False leaves jit to the caller. `check=True`
-    raises on wrong indices and singular matrices, "index" on the former alone;
-    `rewrites` simplify first. `dims`: a policy for all sizes,
-    or a dict from sizes to policies: `graphc.Specialize()`, `Pad(...)`, `Bound()`,
-    `Shard(axis)` over `mesh`; or "auto": specialized until an axis has taken two sizes,
-    then padded, where all ops can be masked. `Budget(...)` keeps compilations within a
+    raises on wrong indices and singular matrices, "index" on no matrix; `rewrites`
+    simplify first. `dims`: a policy for all, or by size: `Specialize()`, `Pad()`,
+    `Bound()`, `Shard(axis)` over `mesh`; or "auto": padded from the second size on,
+    where all ops can be masked. `Budget(...)` keeps compilations within a
     number. `tier` is the backend, or "auto": NumPy until compiling pays. `unused`: for
     inputs that change no output, "warn", "ignore" or "error". `casting`: which
     arguments of other dtypes are cast: "safe" those that lose nothing, "same_kind"

@@ -83,7 +83,7 @@ def stats_of(calls: int, families: Iterable[SizeFamily[Any, Any]]) -> JitStats:
 
 
 def compilations_for(
-    family: SizeFamily[Any, Any], program: ManySizes
+    family: SizeFamily[ManySizes, OneSize], program: ManySizes
 ) -> Iterator[JitCompilation]:
     """The compilations of a program for many sizes."""
     shapes = program.pattern.shapes
@@ -95,7 +95,7 @@ def compilations_for(
 
 
 def _of_single(
-    family: SizeFamily[Any, Any], sizes: ShapesOfCall, program: OneSize
+    family: SizeFamily[ManySizes, OneSize], sizes: ShapesOfCall, program: OneSize
 ) -> Iterator[JitCompilation]:
     """The compilations of a program for single sizes."""
     by_axis, text = family.sizes_by_axis(sizes), f"exactly {family.described(sizes)}"
