@@ -1,10 +1,12 @@
-"""Functions of ours as text: helpers that programs bring along."""
+"""Functions in programs: the text of helpers, and names of those without text."""
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
+
+from graphc.backends.names import Names
 
 
 def plain_source(
@@ -43,3 +45,27 @@ def globals_used(function: Callable[..., object]) -> dict[str, object]:
     names = {node.id for node in named} - inside  # `_` may be a rule outside
     outside: dict[str, Any] = getattr(function, "__globals__", {})
     return {name: outside[name] for name in sorted(names & outside.keys())}
+
+
+class Foreigns:
+    """Functions without text: whoever loads a program must put them into it."""
+
+    def __init__(self, names: Names) -> None:
+        self.functions: dict[str, Callable[..., Any]] = {}
+        self._names = names
+
+    def add(self, name: str, function: Callable[..., object]) -> str:
+        """The name of a function in the program."""
+        name = self._names.unique(name)
+        self.functions[name] = function
+        return name
+
+    def stubs(self) -> Iterator[list[str]]:
+        """The lines of functions that stand for them in the text."""
+        for name in self.functions:
+            text = f"{name} has no text: only graphc, which wrote this program, has it"
+            yield [
+                f"def {name}(sizes, arrays):",
+                '    """Stands for a function without text, which graphc puts in."""',
+                f"    raise NotImplementedError({text!r})",
+            ]

@@ -4,8 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphc.backends.foreign import Foreigns
-from graphc.backends.function_source import globals_used, plain_source
+from graphc.backends.function_source import Foreigns, globals_used, plain_source
 from graphc.backends.literals import array_text
 from graphc.backends.names import Hints, Names, of_same_name
 from graphc.errors import SourceLocation, printable
