@@ -8,6 +8,7 @@ from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
+from graphc.backends.on_parts import print_on_parts
 from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
@@ -24,7 +25,6 @@ from graphc.backends.program import (
     size_checks,
     title,
 )
-from graphc.backends.sharding.on_parts import print_on_parts
 from graphc.backends.sharding.text import (
     digest,
     in_shardings,

@@ -9,8 +9,8 @@ from types import ModuleType
 from graphc.ir.types import JaxArray
 from graphc.transform.sharding.merging import rounds
 
-Arrays = list[JaxArray]
-Join = Callable[[Arrays, Arrays], Arrays]
+LocalParts = list[JaxArray]
+Join = Callable[[LocalParts, LocalParts], LocalParts]
 
 
 def after_parts_before(
@@ -20,7 +20,7 @@ def after_parts_before(
     axis: int,
     reverse: bool,
     name: str,
-) -> Arrays:
+) -> LocalParts:
     """Printed into programs: running results of a part, after those before it.
 
     `join` takes what comes first, then what comes after it, each of all `parts`.
@@ -46,7 +46,7 @@ def joined_by(function: Callable[..., JaxArray]) -> Join:
     return lambda early, late: [function(early[0], late[0])]
 
 
-def joined_recurrences(early: Arrays, late: Arrays) -> Arrays:
+def joined_recurrences(early: LocalParts, late: LocalParts) -> LocalParts:
     """Printed into programs: factors and states of one stretch after another."""
     return [early[0] * late[0], early[1] * late[0] + late[1]]
 
@@ -87,7 +87,7 @@ def extreme_of_parts(
     return extreme if keepdims else extreme.squeeze(axis)
 
 
-def sorted_over_parts(jax: ModuleType, keys: Arrays, axis: int, name: str) -> Arrays:
+def sorted_over_parts(jax: ModuleType, keys: LocalParts, axis: int, name: str) -> LocalParts:
     """Printed into programs: parts of arrays sorted by all keys, the first one first.
 
     Two parts at a time exchange elements, of which one keeps the lower.

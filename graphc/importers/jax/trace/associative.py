@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -25,15 +25,16 @@ from jax import lax
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
 from graphc.importers.jax.trace.dimensions import DIMENSION
 from graphc.importers.jax.trace.recorder import recorder_of
-from graphc.ir.types import ConcreteArray
+from graphc.ir.types import JaxArray
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-Elements = Sequence[Any]
-Rows = list[Any]
-Structure = Any  # of arrays that are traced
-Update = Callable[[Structure], Structure]
+Elements = Sequence[JaxArray]
+_Inputs = tuple[Elements, Elements, Sequence[Elements]]
+_Widths = tuple[JaxArray, JaxArray, list[JaxArray]]
+_Slopes = tuple[list[JaxArray], list[JaxArray]]  # of values, and their tangents
+T = TypeVar("T")
 
 
 class _SizesOfThread(threading.local):
@@ -66,7 +67,7 @@ class _Combine:
 
     def of_slices(
         self, outside: Elements, before: Elements, after: Elements
-    ) -> list[ConcreteArray]:
+    ) -> list[JaxArray]:
         """The combined slices, whose axis is left out."""
         inner, _ = opened(self.jaxpr)
         single = [jnp.expand_dims(x, self.axis) for x in (*before, *after)]
@@ -75,13 +76,13 @@ class _Combine:
 
     def of_rows(
         self, outside: Elements, before: Elements, after: Elements
-    ) -> list[ConcreteArray]:
+    ) -> list[JaxArray]:
         """The combined elements of arrays whose first axis is that of the scan."""
         each = jax.vmap(self.of_slices, (None, 0, 0))
         return list(each(list(outside), list(before), list(after)))
 
 
-def _running(combine: _Combine, outside: Elements, x: Elements) -> Rows:
+def _running(combine: _Combine, outside: Elements, x: Elements) -> list[JaxArray]:
     """All running results along the first axis.
 
     Pairs are combined first, as by JAX, so that loops have half of the elements.
@@ -98,12 +99,12 @@ def _running(combine: _Combine, outside: Elements, x: Elements) -> Rows:
     return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
 
 
-def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> Rows:
+def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> list[JaxArray]:
     """All running results, in one loop: up a tree of blocks, then down."""
     size = jnp.asarray(x[0].shape[0], "int32")
     index = jnp.arange(x[0].shape[0], dtype="int32")
 
-    def step(carry: Structure) -> Structure:
+    def step(carry: _Widths) -> _Widths:
         width, rises, now = carry
         combined = combine.of_rows(outside, _at(now, index - width), now)
         within = (index + 1) & (2 * width - 1)
@@ -118,8 +119,8 @@ def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> Rows:
 
 
 def _by_equations(
-    combine: _Combine, outside: Elements, x: Elements, spare: Elements
-) -> Rows:
+    combine: _Combine, outside: Elements, x: Elements, spare: Sequence[Elements]
+) -> list[JaxArray]:
     """The same results, as solutions of equations, which have a derivative.
 
     Blocks of 2^k elements are those of a binary tree, in the order of their middles:
@@ -133,12 +134,12 @@ def _by_equations(
     last = (index + 1) & -(index + 1)
     own_block = 2 * index - last + 1
 
-    def blocks_of(inputs: Structure, now: Elements) -> list[ConcreteArray]:
+    def blocks_of(inputs: _Inputs, now: Elements) -> list[JaxArray]:
         outside, x, spare = inputs
         left, right = _at(now, place - half), _at(now, place + half)
         return _joined(combine, outside, spare, is_whole, left, right, x)
 
-    def results_of(inputs: Structure, now: Elements) -> list[ConcreteArray]:
+    def results_of(inputs: _Inputs, now: Elements) -> list[JaxArray]:
         outside, blocks, spare = inputs
         before = _at(now, index - last)
         return _joined(combine, outside, spare, last <= index, before, blocks, blocks)
@@ -150,12 +151,12 @@ def _by_equations(
 def _joined(
     combine: _Combine,
     outside: Elements,
-    spare: Structure,
-    joins: ConcreteArray,
+    spare: Sequence[Elements],
+    joins: JaxArray,
     before: Elements,
     after: Elements,
     alone: Elements,
-) -> list[ConcreteArray]:
+) -> list[JaxArray]:
     """Rows that are combined where they are to be joined, and those alone elsewhere.
 
     There, two `spare` rows are combined, which JAX combines too: the function takes
@@ -166,25 +167,25 @@ def _joined(
 
 
 def _solved(
-    update: Callable[[Any, Any], list[Any]], count: int
-) -> Callable[[Structure], Rows]:
+    update: Callable[[_Inputs, Elements], list[JaxArray]], count: int
+) -> Callable[[_Inputs], list[JaxArray]]:
     """The values that an update of inputs leaves as they are, from their second ones.
 
     It is triangular, as deep as `count` has bits. So is the linear system of tangents,
     which is solved in the same way, and its transpose as well.
     """
 
-    def settled(once: Update, start: Structure) -> Structure:
+    def settled(once: Callable[[T], T], start: T) -> T:
         bits = jnp.asarray(count, "int32") >> jnp.arange(31, dtype="int32")
         depth = jnp.sum(bits > 0, dtype="int32")
         return lax.fori_loop(0, depth, lambda _, now: once(now), start)
 
     @jax.custom_jvp
-    def solution(inputs: Structure) -> Rows:
+    def solution(inputs: _Inputs) -> list[JaxArray]:
         return list(settled(partial(update, inputs), list(inputs[1])))
 
     @solution.defjvp
-    def _(primals: tuple[Structure], tangents: tuple[Structure]) -> Structure:
+    def _(primals: tuple[_Inputs], tangents: tuple[_Inputs]) -> _Slopes:
         now = solution(*primals)
         floats, join = _floats_of(now)
         _, change = jax.jvp(
@@ -197,7 +198,7 @@ def _solved(
         )
         transposed = jax.linear_transpose(linear, floats)
 
-        def by(function: Update, start: Structure) -> Structure:
+        def by(function: Callable[[T], T], start: T) -> T:
             return settled(lambda v: jax.tree.map(jnp.add, start, function(v)), start)
 
         slopes = lax.custom_linear_solve(
@@ -212,17 +213,17 @@ def _solved(
     return solution
 
 
-def _no_tangent(value: ConcreteArray) -> object:
+def _no_tangent(value: JaxArray) -> Any:
     return np.zeros(value.shape, jax.dtypes.float0)
 
 
 def _floats_of(
     values: Elements,
-) -> tuple[Rows, Callable[[Elements], Rows]]:
+) -> tuple[list[JaxArray], Callable[[Elements], list[JaxArray]]]:
     """The floats among values; and a function that joins such and the others."""
     floats = [jnp.issubdtype(v.dtype, jnp.inexact) for v in values]
 
-    def join(chosen: Elements) -> Rows:
+    def join(chosen: Elements) -> list[JaxArray]:
         remaining = iter(chosen)
         pairs = zip(values, floats, strict=True)
         return [next(remaining) if is_float else v for v, is_float in pairs]
@@ -230,29 +231,31 @@ def _floats_of(
     return [v for v, is_float in zip(values, floats, strict=True) if is_float], join
 
 
-def _at(x: Elements, index: ConcreteArray) -> list[ConcreteArray]:
+def _at(x: Elements, index: JaxArray) -> list[JaxArray]:
     return [jnp.take(v, index, axis=0, mode="clip") for v in x]
 
 
-def _where(mask: ConcreteArray, x: Elements, y: Elements) -> list[ConcreteArray]:
+def _where(mask: JaxArray, x: Elements, y: Elements) -> list[JaxArray]:
     """Rows of the one or the other."""
     pairs = zip(x, y, strict=True)
     return [jnp.where(_rows(mask, v), v, w) for v, w in pairs]
 
 
-def _rows(mask: ConcreteArray, like: ConcreteArray) -> ConcreteArray:
+def _rows(mask: JaxArray, like: JaxArray) -> JaxArray:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
-def _differentiable(combine: _Combine) -> Callable[..., Rows]:
+def _differentiable(combine: _Combine) -> Callable[..., list[JaxArray]]:
     """The running results, with their derivative."""
 
     @jax.custom_jvp
-    def prefixes(outside: Elements, x: Elements, spare: Structure) -> list[object]:
+    def prefixes(
+        outside: Elements, x: Elements, spare: Sequence[Elements]
+    ) -> list[JaxArray]:
         return _prefixes(combine, outside, x)
 
     @prefixes.defjvp
-    def _(primals: Structure, tangents: Structure) -> Structure:
+    def _(primals: _Inputs, tangents: _Inputs) -> _Slopes:
         return jax.jvp(partial(_by_equations, combine), primals, tangents)
 
     return prefixes
@@ -263,7 +266,7 @@ def _combine(
 ) -> _Combine | None:
     """The function of single slices; None where it does not keep their types."""
 
-    def flat(*slices: object) -> list[ConcreteArray]:
+    def flat(*slices: object) -> list[JaxArray]:
         halves = slices[: len(x)], slices[len(x) :]
         return jax.tree.leaves(fn(*(tree.unflatten(half) for half in halves)))
 
@@ -323,7 +326,7 @@ def _is_of_many(size: object) -> bool:
 
 def scanned(
     fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
-) -> Structure:
+) -> object:
     """`jax.lax.associative_scan`: in a trace for many sizes, the same steps for all."""
     tree: Any
     x, tree = jax.tree.flatten(elems)
@@ -336,7 +339,7 @@ def scanned(
     return _BY_JAX(fn, elems, reverse, axis)
 
 
-def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[ConcreteArray]:
+def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[JaxArray]:
     strong = [lax.convert_element_type(v, v.dtype) for v in x]
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in strong]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
