@@ -87,7 +87,9 @@ def extreme_of_parts(
     return extreme if keepdims else extreme.squeeze(axis)
 
 
-def sorted_over_parts(jax: ModuleType, keys: LocalParts, axis: int, name: str) -> LocalParts:
+def sorted_over_parts(
+    jax: ModuleType, keys: LocalParts, axis: int, name: str
+) -> LocalParts:
     """Printed into programs: parts of arrays sorted by all keys, the first one first.
 
     Two parts at a time exchange elements, of which one keeps the lower.
