@@ -184,15 +184,15 @@ def test_compilations_are_records_with_the_names_of_axes():
 
     for n in (3, 4, 5, 20):
         product(np.ones((n, 2), "float32"), np.ones(2, "float32"))
-    alone, first, *padded = product.stats().compilations
+    alone, *padded = product.stats().compilations
     assert alone.program == "exactly x (3, 2), w (2,)"
     assert alone.sizes == {"x.shape[0]": 3, "x.shape[1]": 2, "w.shape[0]": 2}
-    assert first.program == "x (n, 2), w (2,)" and first.sizes == {"x.shape[0]": 4}
+    assert {one.program for one in padded} == {"x (n, 2), w (2,)"}
     assert [one.sizes for one in padded] == [{"x.shape[0]": 16}, {"x.shape[0]": 32}]
     assert padded[1].reason.startswith("n_capacity changed from 16 to 32, asked for by")
     everything = product.stats()
     assert all(0 < one.seconds < 60 for one in everything.compilations)
-    assert str(alone) in str(everything) and "4 compilations in" in repr(everything)
+    assert str(alone) in str(everything) and "3 compilations in" in repr(everything)
     assert "compiled for all sizes of x (n, 2), w (2,):" in product.explain()
 
 
