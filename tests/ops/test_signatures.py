@@ -23,7 +23,6 @@ ABSENT = {  # and why
     "partition": {"kind"},
     "polyfit": {"full"},  # gt.linalg.lstsq gives the rest
     "sort": {"kind"},
-    "take": {"mode"},
 }
 OVERWRITTEN = {"overwrite_input"}  # values are never changed
 DEFAULTS = {

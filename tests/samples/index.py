@@ -134,6 +134,8 @@ SAMPLES = [
         numpy=operator.getitem,
     ),
     sample("take", call(a(2, 3), [0, -1]), call(a(2, 3), i(2, 2), axis=1)),
+    sample("take", call(a(2, 3), [4, -5, 1], axis=1, mode="wrap")),
+    sample("take", call(a(2, 3), [[4, -5], [1, 0]], mode="clip")),
     sample("take", call(a(2, 3), 2, axis=-1), call(a(3), [], axis=0), call(a(3), 7)),
     sample(
         "sliding_window_view",

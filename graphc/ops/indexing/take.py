@@ -4,21 +4,55 @@ from typing import Any
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, AxesLike, ShapeLike
-from graphc.ir.graph.build import as_shape, as_value, normal_axis, size_value, strong
+from graphc.ir.graph.build import (
+    as_shape,
+    as_value,
+    cast,
+    normal_axis,
+    size_value,
+    strong,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
+from graphc.ir.types import INT32
 from graphc.ops.indexing.parse import FULL
+
+MODES = "raise", "wrap", "clip"
 
 
 @public(method=True)
-def take(x: ArrayLike, indices: ArrayLike, /, axis: int | None = None) -> Value:
-    """The elements at integer positions along `axis`, as `numpy.take`."""
+def take(
+    x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, mode: str = "raise"
+) -> Value:
+    """The elements at integer positions along `axis`, as `numpy.take`.
+
+    Positions out of bounds wrap around with `mode="wrap"`; with "clip" they are those
+    of the nearest elements, so that -1 is the first one. "raise", the default, can only
+    raise under `check=True`, or for constants.
+    """
     value = strong(as_value(x))
+    if mode not in MODES:
+        expected = "'raise', 'wrap' or 'clip'"
+        raise graph_error(f"unknown mode {mode!r}", op="take", expected=expected)
     if axis is None:
         value, axis = F.ravel(value), 0
-    before = (FULL,) * normal_axis(axis, value.type.rank, "take")
+    at = normal_axis(axis, value.type.rank, "take")
     none = isinstance(indices, (list, tuple)) and not indices
-    return F.getitem(value, (*before, [] if none else as_value(indices)))
+    if none:
+        return F.getitem(value, (*(FULL,) * at, []))
+    positions = _within(as_value(indices), value.shape[at], mode)
+    return F.getitem(value, (*(FULL,) * at, positions))
+
+
+def _within(positions: Value, size: ArrayLike, mode: str) -> Value:
+    """Positions on an axis of a size, where a mode says what others mean."""
+    if mode == "raise":
+        return positions
+    if positions.dtype.itemsize < INT32.itemsize:  # the size may be too large for it
+        positions = cast(positions, INT32)
+    if mode == "wrap":
+        return F.remainder(positions, size)
+    return F.clip(positions, 0, F.subtract(size, 1))
 
 
 @public()
