@@ -7,12 +7,14 @@ import re
 import sys
 
 import numpy as np
+import pytest
 
 import graphc.tensor as gt
 from graphc.dev import help_texts
 from graphc.dev.help_cases import public_names, samples_by_name
 from graphc.dev.regenerate import command_for
 from graphc.ir.namespace import FUNCTIONS, HELP
+from tests.newest_numpy import IS_OLD
 
 NAMES = sorted(public_names())
 ADD = f"run: {command_for('help')}"
@@ -45,6 +47,7 @@ def test_every_public_function_has_a_text():
     assert [names[0] for names in NAMES] == sorted(HELP), ADD
 
 
+@pytest.mark.skipif(IS_OLD, reason="the texts show what the newest NumPy gives")
 def test_the_texts_are_the_generated_ones():
     """Of some functions, since all of them take half a minute."""
     samples = samples_by_name()
@@ -74,6 +77,7 @@ def test_every_help_has_all_parts():
             assert f"`gt.{name}`" in rest
 
 
+@pytest.mark.skipif(IS_OLD, reason="the texts show what the newest NumPy gives")
 def test_examples_print_what_they_say():
     """Of functions that are made in loops; doctests of graphc run the others."""
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(verbose=False)
