@@ -155,7 +155,7 @@ def emit_entry(
 
 @print_step.register
 def _(step: RequireSizes, body: Entry) -> None:
-    """Those of shapes alone are checked once per combination of shapes."""
+    """Relations of shapes alone are checked once per combination of shapes."""
     if step.decided_by == "integers":
         body.line(body.guard_text(step.guard, step.node))
     elif step.decided_by == "branch":

@@ -18,7 +18,8 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import less_equal
 from graphc.ir.types import is_inexact, same_shape
 from graphc.ops.indexing.basic import BASIC_INDEX
-from graphc.ops.indexing.gather import GATHER, is_adjacent
+from graphc.ops.indexing.gather import GATHER
+from graphc.ops.indexing.parse import is_adjacent
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 WRITES = (SCATTER, SLICE_UPDATE)

@@ -14,6 +14,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_inexact, is_integer
 from graphc.ops.common.broadcasting import broadcast, promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
+from graphc.ops.common.modes import require_mode
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
@@ -186,9 +187,7 @@ def choose(
     choice. "raise", the default, can only raise under `check=True`, or for constants.
     """
     which, values = _strong(index), promoted(*choices) if len(choices) else []
-    if mode not in ("raise", "wrap", "clip"):
-        expected = "'raise', 'wrap' or 'clip'"
-        raise graph_error(f"unknown mode {mode!r}", op="choose", expected=expected)
+    require_mode(mode, "choose")
     if not 0 < len(values) <= MOST_CHOICES:
         hint = "use gt.take_along_axis on a stack of them" if values else ""
         raise graph_error(f"{len(values)} choices", op="choose", hint=hint)

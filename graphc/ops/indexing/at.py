@@ -15,10 +15,16 @@ from graphc.ops.indexing.gather import (
     GATHER,
     axis_before,
     contained,
-    is_adjacent,
     sliced,
 )
-from graphc.ops.indexing.parse import FULL_ITEM, Index, as_item, is_mask, parse_index
+from graphc.ops.indexing.parse import (
+    FULL_ITEM,
+    Index,
+    as_item,
+    is_adjacent,
+    is_mask,
+    parse_index,
+)
 from graphc.ops.indexing.scatter import SCATTER, SLICE_UPDATE
 
 ClassT = TypeVar("ClassT")

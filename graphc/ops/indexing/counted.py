@@ -11,6 +11,8 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import same_size
+from graphc.ops.common.broadcasting import is_one
+from graphc.ops.indexing.parse import is_adjacent
 
 
 def of_gathered(node: Node, axis: int) -> list[int | None] | None:
@@ -34,16 +36,16 @@ def _points(indices: Sequence[Value]) -> int:
 
 def behind_end(node: Node, axis: int) -> int:
     """The distance of an axis of the result from the end of the index arrays' axes."""
-    first, *_ = axes = node.params["axes"]
-    adjacent = list(axes) == list(range(first, first + len(axes)))
-    return _points(node.inputs[1:]) - axis + (first if adjacent else 0)
+    axes = node.params["axes"]
+    first = axes[0] if is_adjacent(axes) else 0
+    return _points(node.inputs[1:]) - axis + first
 
 
 def of_scattered(node: Node, axis: int) -> list[int | None] | None:
     """Per input, the axis whose slices make the slices of the result of a scatter."""
     _, update, *indices = node.inputs
-    first, *_ = axes = node.params["axes"]
-    if list(axes) != list(range(first, first + len(axes))) or axis not in axes:
+    axes = node.params["axes"]
+    if not is_adjacent(axes) or axis not in axes:
         return None
     behind = behind_counting(node, axis)
     if behind is None:
@@ -75,7 +77,7 @@ def axes_after(node: Node) -> int:
 def _along(index: Value, behind: int) -> int | None:
     """The axis of an index array that is `behind` from the end once broadcast."""
     at = index.type.rank - behind
-    return None if at < 0 or _is_one(index.type.shape[at]) else at
+    return None if at < 0 or is_one(index.type.shape[at]) else at
 
 
 def _counting(
@@ -134,10 +136,6 @@ def counter(index: Value, numbers: Value) -> Value:
     others = tuple(a for a in range(index.type.rank) if a != at)
     expanded: Value = F.expand_dims(numbers, others) if others else numbers
     return expanded
-
-
-def _is_one(n: Size) -> bool:
-    return isinstance(n, int) and n == 1
 
 
 def plain(value: Value) -> Value:

@@ -56,6 +56,7 @@ from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,
     extremes,
+    is_adjacent,
     must_contain,
     parse_index,
     widened,
@@ -349,11 +350,6 @@ def _(
     inside: tuple[bool, ...],
 ) -> Value:
     return _batched_gather(batched, x, indices, axes, inside)
-
-
-def is_adjacent(axes: tuple[int, ...]) -> bool:
-    """Whether index arrays at `axes` leave theirs in place; else they go first."""
-    return axes == tuple(range(axes[0], axes[0] + len(axes)))
 
 
 def _batched_gather(

@@ -33,6 +33,11 @@ DIVIDER = object()  # an ellipsis of no axes between index arrays
 FULL_ITEM: BasicItem = ("s", None, None, None)
 
 
+def is_adjacent(axes: tuple[int, ...]) -> bool:
+    """Whether index arrays at `axes` leave theirs in place; else they go first."""
+    return axes == tuple(range(axes[0], axes[0] + len(axes)))
+
+
 @dataclass(frozen=True)
 class Index:
     """A user's index, sorted out: basic items, then arrays at axes of the result.

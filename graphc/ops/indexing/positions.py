@@ -21,6 +21,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer, product
+from graphc.ops.common.modes import moved_inside
 
 Layout = Literal["C", "F"]
 
@@ -110,10 +111,8 @@ def ravel_multi_index(
 def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
     """Positions within an axis of size `n`."""
     size = size_value(n)
-    if mode == "wrap":
-        return place % size
-    if mode == "clip":
-        return F.clip(place, 0, size - 1)
+    if mode in ("wrap", "clip"):
+        return moved_inside(place, size, mode)
     if mode != "raise":
         expected = "'raise', 'wrap' or 'clip'"
         raise graph_error("unknown mode", op=name, got=repr(mode), expected=expected)

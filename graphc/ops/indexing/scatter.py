@@ -35,11 +35,10 @@ from graphc.ops.indexing.gather import (
     clamped,
     contained,
     gathered,
-    is_adjacent,
     rows_and,
     stray_checks,
 )
-from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind
+from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind, is_adjacent
 from graphc.ops.indexing.row_access import is_row
 from graphc.ops.indexing.uniqueness import never_twice
 

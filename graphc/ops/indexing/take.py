@@ -15,9 +15,8 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import INT32
+from graphc.ops.common.modes import moved_inside, require_mode
 from graphc.ops.indexing.parse import FULL
-
-MODES = "raise", "wrap", "clip"
 
 
 @public(method=True)
@@ -31,28 +30,20 @@ def take(
     raise under `check=True`, or for constants.
     """
     value = strong(as_value(x))
-    if mode not in MODES:
-        expected = "'raise', 'wrap' or 'clip'"
-        raise graph_error(f"unknown mode {mode!r}", op="take", expected=expected)
+    require_mode(mode, "take")
     if axis is None:
         value, axis = F.ravel(value), 0
     at = normal_axis(axis, value.type.rank, "take")
     none = isinstance(indices, (list, tuple)) and not indices
     if none:
         return F.getitem(value, (*(FULL,) * at, []))
-    positions = _within(as_value(indices), value.shape[at], mode)
+    positions = as_value(indices)
+    if mode != "raise":
+        if positions.dtype.itemsize < INT32.itemsize:  # too narrow for sizes
+            positions = cast(positions, INT32)
+        size = size_value(value.type.shape[at])
+        positions = moved_inside(positions, size, mode)
     return F.getitem(value, (*(FULL,) * at, positions))
-
-
-def _within(positions: Value, size: ArrayLike, mode: str) -> Value:
-    """Positions on an axis of a size, where a mode says what others mean."""
-    if mode == "raise":
-        return positions
-    if positions.dtype.itemsize < INT32.itemsize:  # the size may be too large for it
-        positions = cast(positions, INT32)
-    if mode == "wrap":
-        return F.remainder(positions, size)
-    return F.clip(positions, 0, F.subtract(size, 1))
 
 
 @public()

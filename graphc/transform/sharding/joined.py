@@ -19,7 +19,7 @@ from graphc.ops.indexing.counted import (
     behind_end,
     of_gathered,
 )
-from graphc.ops.indexing.gather import is_adjacent
+from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.axis_rules import operand_axes
 
 OperandAxis = Sequence[int | None]

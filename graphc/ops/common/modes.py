@@ -1,0 +1,24 @@
+"""The `mode` of functions of NumPy: what positions that are out of bounds mean."""
+
+from graphc.errors import graph_error
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+
+MODES = "raise", "wrap", "clip"
+
+
+def require_mode(mode: str, op: str) -> None:
+    """Raise GraphError where there is no such mode."""
+    if mode not in MODES:
+        expected = "'raise', 'wrap' or 'clip'"
+        raise graph_error(f"unknown mode {mode!r}", op=op, expected=expected)
+
+
+def moved_inside(positions: Value, size: Value | int, mode: str) -> Value:
+    """Positions on an axis of a size; "raise" leaves them as they are."""
+    if mode == "wrap":
+        return positions % size
+    if mode == "clip":
+        inside: Value = F.clip(positions, 0, size - 1)
+        return inside
+    return positions
