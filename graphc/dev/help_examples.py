@@ -23,6 +23,10 @@ FRACTIONS = {"unit", "share", "positive", "square", "definite", "holes"}
 
 BY_HAND = {  # where the arrays of the samples are too large, or made on the way
     "astype": "gt.astype([1.5, -2.5], 'int32')",
+    **{  # of integers, an older NumPy makes floats
+        name: f"gt.{name}([[1.5, -1.5], [-0.25, 2.75]])"
+        for name in ("ceil", "fix", "floor", "trunc")
+    },
     "dsplit": "gt.dsplit([[[1, 2, 3]]], [1])",
     "einsum_path": "gt.einsum_path('ij,jk->ik', gt.ones((2, 3)), gt.ones((3, 4)))[0]",
     "fft.ifftn": "gt.fft.ifftn([[4, 0], [0, 0]])",
