@@ -36,7 +36,13 @@ CASTINGS = "exact", "safe", "same_kind"
 
 
 class ModelError(ValueError):
-    """A file that is no model, or a call that does not fit it."""
+    """A file that is no model, or a call that does not fit it.
+
+    The message is `args[0]`; `str` names the command that explains such errors too.
+    """
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n  help: graphc help model"
 
 
 @dataclass(frozen=True)

@@ -207,9 +207,9 @@ class Model:
             hint = "graphc.load(path, graph=True) compiles the graph in the file"
             if self._manifest.graph is None:
                 hint = "export it again, with graph=True for later versions"
-            raise Unreadable(f"{error}\n  hint: {hint}")
+            raise Unreadable(f"{error.args[0]}\n  hint: {hint}")
         if self._restored is None:
-            reason = f"{error}\n  the graph of the model is compiled instead"
+            reason = f"{error.args[0]}\n  the graph of the model is compiled instead"
             warnings.warn(reason, stacklevel=3)
         return self._by_graph(arrays)
 

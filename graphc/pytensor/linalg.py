@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import graphc.tensor as gt
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
 from graphc.pytensor.registry import NotConverted, rule, stated
 
 if TYPE_CHECKING:
@@ -168,11 +169,18 @@ def _(op: "Op", node: "Apply", a: Value, b: Value) -> Value:
     return gt.kron(a, b)
 
 
+def _not_empty(x: Value) -> Value:
+    """`x`, which PyTensor's own Op refuses to convolve where it has no elements."""
+    for size in x.shape:
+        x = F._at_most(1, size, "an array is empty", x, "convolve")
+    return x
+
+
 @rule("Convolve1d", "Convolve2d")
 def _(op: "Op", node: "Apply", x: Value, kernel: Value, full: Value) -> Value:
     """All positions at which the two overlap, or those where one is in the other."""
     dtype = node.outputs[0].type.dtype
-    a, b = stated(x, dtype), stated(kernel, dtype)
+    a, b = (_not_empty(stated(v, dtype)) for v in (x, kernel))
     ahead = [(n - 1, n - 1) for n in b.shape]
     convolved = gt.nn.conv(a[None, None], gt.flip(b)[None, None], padding=ahead)[0, 0]
     inside = 1 - gt.astype(full, "int64")

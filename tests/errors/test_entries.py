@@ -20,7 +20,7 @@ from graphc.ir.text.reader import parse_graph
 HOUSE = pathlib.Path(graphc.__file__).parent
 MAKERS = {"graph_error": "entry", "GraphError": "", "CallError": "", "ForkError": ""}
 # Of other classes than those that point to their entry:
-UNPOINTED = {"attribute", "model"}
+UNPOINTED = {"attribute"}
 
 
 def library_fails():

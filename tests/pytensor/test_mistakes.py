@@ -70,3 +70,16 @@ def test_a_mistake_is_the_error_of_pytensor(name, backend):
         assert ours is theirs
     else:
         assert issubclass(ours, theirs), (ours, theirs)
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("sizes", [(0, 2), (2, 0), (0, 0)])
+@pytest.mark.parametrize("mode", ["full", "valid"])
+def test_nothing_is_convolved_with_nothing(mode, sizes, backend):
+    """`Convolve1d.perform` raises, and what is compiled by Numba gives some zeros."""
+    convolved = pt.signal.convolve1d(x, y, mode=mode)
+    ours = graphc.pytensor.mode(backend=backend)
+    f = pytensor.function([x, y], convolved, mode=ours)
+    with pytest.raises(ValueError, match="convolve: an array is empty"):
+        f(*map(ONES, sizes))
+    assert f(ONES(2), ONES(2)).tolist() == {"full": [1, 2, 1], "valid": [2]}[mode]

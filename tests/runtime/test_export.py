@@ -130,7 +130,7 @@ def test_a_server_needs_no_compiler(tmp_path):
 def message(error, ask):
     with pytest.raises(error) as caught:
         ask()
-    return str(caught.value).split("\n  at ")[0]
+    return caught.value.args[0].split("\n  at ")[0]
 
 
 def test_calls_that_do_not_fit(tmp_path):

@@ -28,7 +28,7 @@ READER = """
         try:
             model = graphc_serving.load(path)
         except graphc_serving.ModelError as error:
-            print("ModelError", str(error).replace(chr(10), " ")[:200])
+            print("ModelError", error.args[0].replace(chr(10), " ")[:200])
         else:
             print("loaded")
 """
