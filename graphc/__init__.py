@@ -33,6 +33,7 @@ from graphc.runtime.compile import function
 from graphc.runtime.driver.meshes import mesh
 from graphc.runtime.driver.stance import stance
 from graphc.runtime.examine import Input
+from graphc.runtime.function import Function
 from graphc.runtime.ragged import Rows
 from graphc.runtime.restored import load
 from graphc.runtime.variants.decisions import SavedDecisions
@@ -66,6 +67,7 @@ __all__ = [
     "FallbackWarning",
     "ForkError",
     "ForkWarning",
+    "Function",
     "GraphError",
     "Input",
     "Model",
@@ -130,6 +132,9 @@ else:
         problem = f"graphc has no attribute {name!r}"
         if name in OF_GRAPHC:
             raise AttributeError(f"{problem}; {OF_GRAPHC[name]}")
+        if name in dir(tensor):
+            way = f"import graphc.tensor as gt, and write gt.{name}"
+            raise AttributeError(f"{problem}; {way}")
         raise AttributeError(problem + misspelled(name, __all__))
 
 

@@ -16,6 +16,7 @@ _LETTERS = {
 _DECLARED = re.compile(rf"([{''.join(_LETTERS)}])({'|'.join(_KINDS)})")
 _CALLED = "compile and call: graphc.function([x], y)(array)"
 _ITSELF = "leave it out: a value has no gradient or memory of its own"
+_SHOWN = "write f.show(), which opens the plan as a picture"
 _DEVICE = 'say where it runs: graphc.function(inputs, outputs, device="cpu")'
 
 OF_VALUES = {
@@ -47,6 +48,19 @@ OF_TENSOR = {
 OF_GRAPHC = {
     "compile": "write graphc.function([x], y) of values, or graphc.jit(function)",
     "trace": "write graphc.jit(function)",
+}
+OF_FUNCTION = {
+    "compilations": "write f.stats().compilations",
+    "draw": _SHOWN,
+    "eval": "call it: f(array)",
+    "forecast": "write f.plan.forecast(sizes)",
+    "grad": "write graphc.function([x], graphc.grad(y, x))",
+    "plot": _SHOWN,
+    "run": "call it: f(array)",
+    "segments": "write f.plan.segments",
+    "to_json": "write f.plan.to_json()",
+    "to_svg": "write f.plan.to_svg()",
+    "visualize": _SHOWN,
 }
 
 

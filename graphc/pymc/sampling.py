@@ -79,7 +79,24 @@ def sample(
         message = f"graphc.pymc.sample: pm.sample draws, because of {reason}"
         warnings.warn(message, stacklevel=user_level())
         return _by_pymc(model, how)
+    except (AttributeError, TypeError) as error:
+        raise _unknown_option(error, name, options) from error
     return _with_data(inference, model)
+
+
+def _unknown_option(
+    error: Exception, sampler: str, options: Mapping[str, object]
+) -> Exception:
+    """The error of an option that a sampler has not, or else `error` itself."""
+    unknown = [name for name in options if f"'{name}'" in str(error)]
+    if not unknown:
+        return error
+    return graph_error(
+        f"the sampler {sampler} has no option {unknown[0]!r}",
+        op="sample",
+        got=shortened(repr(options[unknown[0]])),
+        hint="the sampler pymc takes the options of pymc.sample",
+    )
 
 
 def _chosen(model: "Model", sampler: str | None) -> str:

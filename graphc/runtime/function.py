@@ -11,7 +11,7 @@ a program of one segment go to its executable by JAX's own dispatch.
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import entry, segment_text
@@ -19,6 +19,8 @@ from graphc.errors import CallError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
+from graphc.ir.elsewhere import OF_FUNCTION
+from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import naming
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
@@ -69,6 +71,14 @@ class Function(Pictured, AheadOfCalls):
         self._programs = ProgramSet(pipeline, defaults, self._calls, self._route)
         self._route()
         self._programs.resume()
+
+    if not TYPE_CHECKING:  # which knows all attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            message = f"a compiled function has no attribute {name!r}"
+            way = OF_FUNCTION.get(name)
+            message += f"; {way}" if way else misspelled(name, dir(self))
+            raise AttributeError(message, name=name, obj=self)
 
     def _route(self) -> None:
         """Choose the routes of calls, for the newest program."""

@@ -62,7 +62,7 @@ class Pictured(Showing):
         """Its programs as pictures tell of them, by default all that are in use."""
         how = self._pipeline.how
         chosen = programs or self._programs.in_use
-        together = [f"{self._calls()} calls, of it and programs before"]
+        together = [f"{self._calls()} calls, of this program and earlier ones"]
         together = together if len(chosen) > 1 else []
         for i, one in enumerate(chosen):
             newest = one is self._programs.newest

@@ -716,7 +716,7 @@ function drawRewrites() {
   };
   slider.addEventListener("input", () => tell(true));
   box.replaceChildren(
-    el("h2", {}, `rewritten before: ${counted(total, "application")} of rules`),
+    el("h2", {}, `rewrites: ${counted(total, "application")} of rules`),
     slider, out);
   tell(false);
 }
@@ -740,7 +740,7 @@ function drawWhatIf() {
       } })));
   const tell = () => out.replaceChildren(...whatIf());
   box.replaceChildren(el("h2", {}, "what if"),
-    el("p", { class: "more" }, "Numbers here are put into all sizes on this page."),
+    el("p", { class: "more" }, "A number replaces this size everywhere on this page."),
     el("div", { class: "fields" }, ...fields), out);
   tell();
 }
@@ -826,7 +826,7 @@ function use(place_) {
   drawWhatIf();
   const most = parts.children.filter((p) => p.kind === "step");
   if (most.length === 1 && most[0].children.length < 40) toggle(most[0], true);
-  show("details", el("p", {}, "Choose a step, a line or a node. / searches; arrows move."));
+  show("details", el("p", {}, "Choose a step, a line or a node. Press / to search, and arrows to move."));
   redraw();
 }
 

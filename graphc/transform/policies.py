@@ -36,7 +36,7 @@ class Specialize:
 
 
 @at_its_caller
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pad:
     """Run at a capacity, with the true size as a number known at run time.
 
@@ -112,7 +112,7 @@ class Pad:
         return function(size, *options)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Narrow(Pad):
     """The policy of an integer that takes small parts of long arrays.
 
@@ -125,7 +125,7 @@ class Narrow(Pad):
     @property
     def of_whole(self) -> Pad:
         """The policy by which slices have the capacity of their array."""
-        return Pad(self.growth, self.minimum)
+        return Pad(growth=self.growth, minimum=self.minimum)
 
 
 @dataclass(frozen=True)
@@ -374,7 +374,10 @@ def policy_of(declared: object, op: str = "function", key: object = None) -> Pol
         "no policy for sizes" + misspelled(str(declared), [*NAMED, "auto"]),
         op=op,
         got=f"dims={shortened(repr(got))}",
-        expected='"auto", Specialize(), Pad(...), Bound(), or the name of one of these',
+        expected=(
+            '"auto", Specialize(), Pad(...), Bound(), the name of one of these, or a '
+            "dict of them by size"
+        ),
         hint=_remedy(declared, "n" if key is None else key),
     )
 

@@ -7,7 +7,6 @@ import re
 import sys
 
 import numpy as np
-import pytest
 
 import graphc.tensor as gt
 from graphc.dev import help_texts

@@ -366,6 +366,26 @@ def test_attributes_that_functions_of_jit_have_not():
 # Files.
 
 
+def test_attributes_that_compiled_functions_have_not():
+    f = graphc.function([y], gt.sum(y))
+    for name, way in (
+        ("compilations", "; write f.stats().compilations"),
+        ("plot", "; write f.show(), which opens the plan as a picture"),
+        ("sorce", "; did you mean 'source'?"),
+        ("nothing_like_that", ""),
+    ):
+        with pytest.raises(AttributeError) as caught:
+            getattr(f, name)
+        assert str(caught.value) == f"a compiled function has no attribute {name!r}{way}"
+
+
+def test_functions_of_graphs_are_not_those_of_the_package():
+    with pytest.raises(AttributeError, match="'scan'; import graphc.tensor as gt, and"):
+        graphc.scan
+    with pytest.raises(TypeError, match="1 positional argument"):
+        graphc.Pad(16)
+
+
 def test_a_model_of_no_sizes_is_not_written(tmp_path):
     f = graphc.function([y], gt.sum(y), dims="pad")
     first = "export: these sizes list no call: nothing would be served"

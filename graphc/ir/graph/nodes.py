@@ -285,7 +285,10 @@ class Value(Operators, Methods):
         n = self.type.shape[0]
         if not isinstance(n, int):
             problem = f"cannot iterate over an axis of symbolic size {n}"
-            hint = "compute on the whole array, or give the axis a number as size"
+            hint = (
+                "compute on the whole array, as gt.sum(x) and gt.any(x == y) do, or "
+                "give the axis a number as size"
+            )
             raise no_items(self, problem, "iter", hint)
         return iter([self[i] for i in range(n)])
 

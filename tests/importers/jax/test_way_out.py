@@ -9,7 +9,8 @@ import pytest
 from jax import lax
 
 import graphc
-from graphc.importers.jax.call.way_out import CHOICE, NUMBER, WAY_OUT
+import graphc.tensor as gt
+from graphc.importers.jax.call.way_out import CHOICE, NUMBER, SYMBOLIC, WAY_OUT
 
 X = np.array([1, -1, 2], "float32")
 
@@ -147,3 +148,11 @@ def test_errors_of_other_kinds_stay_as_they_are():
         with pytest.raises(type(wanted.value)) as found:
             graphc.jit(function)(X)
         assert str(found.value) == str(wanted.value)
+
+
+def test_a_function_of_graphs_takes_no_arrays_of_jax():
+    f = graphc.jit(lambda x: gt.sum(x))
+    with pytest.raises(jax.errors.TracerArrayConversionError) as caught:
+        f(X)
+    assert str(caught.value).endswith(SYMBOLIC.split("{place}")[1])
+    assert ", at test_way_out.py:" in str(caught.value)

@@ -4,7 +4,7 @@ from traceback import walk_tb
 
 import jax
 
-from graphc.errors import is_library
+from graphc.errors import OWN_FILES, is_library
 from graphc.importers.jax.read.unsupported import users_place
 
 OF_SIZES = (
@@ -26,6 +26,10 @@ WAY_OUT = """
 graphc can compile it: write the function with the names of numpy (np.nonzero, not
 jnp.nonzero), and give it as graphc.jit(function, frontend="numpy"). Sizes may depend on
 data there, as in x[mask], x[:k], np.nonzero(x), np.unique(x) and np.arange(k)."""
+SYMBOLIC = """
+
+A function of graphc.tensor builds graphs, and takes no arrays of JAX{place}: write
+jnp.sum for gt.sum, or build the graph from gt.tensor(...) for graphc.function."""
 CHOICE = """
 
 Python chooses by the value of an array{place}: jnp.where(test, a, b) chooses between
@@ -44,7 +48,10 @@ def tell_way_out(error: Exception) -> None:
     Sizes may depend on values with the names of numpy. A number that Python itself
     asks for, as `if x > 0` and `int(x)` do, is known in neither way.
     """
-    if _is_of_sizes(error):
+    if _is_asked_by_graph(error):
+        line = users_place(error)
+        way = SYMBOLIC.format(place=f", at {line}" if line else "")
+    elif _is_of_sizes(error):
         way = WAY_OUT
     elif isinstance(error, OF_NUMBERS):
         line = users_place(error)
@@ -68,10 +75,20 @@ def _is_of_sizes(error: Exception) -> bool:
 
 
 def _is_asked_by_library(error: Exception) -> bool:
-    """Whether a function that the user calls asks for a number, not the user's code.
+    """Whether a function that the user calls asks for a number, not the user's code."""
+    return is_library(_asking(error))
+
+
+def _is_asked_by_graph(error: Exception) -> bool:
+    """Whether a function of ours that builds graphs was given an array of JAX."""
+    of_array = isinstance(error, jax.errors.TracerArrayConversionError)
+    return of_array and _asking(error).startswith(OWN_FILES)
+
+
+def _asking(error: Exception) -> str:
+    """The file of the code that needs what a traced array has not, "" without one.
 
     Methods such as `__bool__` and `item` stand in modules of their own.
     """
     files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
-    asking = [name for name in files if not name.endswith(METHODS)]
-    return bool(asking) and is_library(asking[-1])
+    return next((name for name in reversed(files) if not name.endswith(METHODS)), "")
