@@ -38,6 +38,7 @@ class Module:
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self.foreigns = Foreigns(self.names)
         self.on_mesh = ""  # the function that makes shardings, where there is a mesh
+        self.lays_by_hand = False  # the user says where some arrays lie on it
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._outer: dict[Symbol, Symbol] = {}

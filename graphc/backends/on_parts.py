@@ -57,6 +57,9 @@ def print_on_parts(body: PrintedBody, follower: Follower, node: Node) -> bool:
         body.node(node, lambda p: text(p, combines))
         _as_part(body, body_start, combines.inputs, combines.outputs, sends=True)
         return True
+    if node.primitive in EXTREMES and layout.of(node.inputs[0]) is not None:
+        body.node(node, _on_part)  # of what each device has whole
+        return True
     needs = gathered(layout, node)
     operands = whole_operands(layout, node)
     if needs is not None:
@@ -160,7 +163,7 @@ def _recurrence_text(p: Printing, combines: Combined) -> str:
 
 def _on_part(p: Printing) -> str:
     """The expression of the node, of one part by itself."""
-    return EMISSION["jax"].rules[p.node.primitive](p)
+    return EMISSION["jax"].rules[p.node.primitive](p._replace(on_mesh=""))
 
 
 def _after(p: Printing, combines: Combined, parts: str, join: str) -> str:

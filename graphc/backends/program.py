@@ -24,6 +24,7 @@ from graphc.ir.sizes.dims import Symbol
 from graphc.ops.common.conditions import tells
 from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.plan import Check, Plan
+from graphc.transform.sharding.by_hand import is_chosen
 
 _SAME_KEYS = {"random_key", "random_fold_in"}  # of one key there is one result
 WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
@@ -115,7 +116,8 @@ def new_module(plan: Plan) -> tuple[Module, list[str]]:
     plans = plan, *(loop.body for loop in plan.loops)
     aliases = {v: of for one in plans for v, of in one.aliases.items()}
     module = Module(Hints(nodes, outputs), aliases, cut)
-    module.on_mesh = "on_mesh" if plan.mesh is not None else ""
+    if plan.mesh is not None:
+        module.on_mesh, module.lays_by_hand = "on_mesh", is_chosen(graph.nodes)
     if plan.padded is not None:
         for old, new in zip(plan.called.inputs, graph.inputs, strict=False):
             module.share_name(new, old)

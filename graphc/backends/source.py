@@ -308,6 +308,7 @@ class PrintedBody:
             self.inner,
             tells,
             module.on_mesh,
+            module.lays_by_hand,
         )
         text = rule(p)
         if of_python_numbers(node):

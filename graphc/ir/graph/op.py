@@ -35,6 +35,7 @@ class Printing(NamedTuple):
     in_body: bool = False  # JAX traces a body even where it is never run
     tells_misfits: bool = False  # a branch here may report that its sizes do not fit
     on_mesh: str = ""  # the function that makes shardings, where there is a mesh
+    lays_by_hand: bool = False  # the user says where some arrays lie on it
 
 
 Emit = Callable[[Printing], str]

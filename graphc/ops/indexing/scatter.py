@@ -21,6 +21,7 @@ from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.common.known import KnownSizes, is_symbolic, written
+from graphc.ops.common.spread import keeping_nan
 from graphc.ops.indexing.basic import (
     BASIC_INDEX,
     behind_batch,
@@ -121,7 +122,12 @@ def _written_at(p: Printing) -> str:
     x, v = p.inputs[:2]
     mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
     items = advanced_items(p, clamped(p, 2, beyond=True))
-    return f'{x}.at[{items}].{p.node.params["how"]}({v}, mode="{mode}")'
+    how = p.node.params["how"]
+    text = f'{x}.at[{items}].{how}({v}, mode="{mode}")'
+    if how not in ("max", "min"):
+        return text
+    has_nan = f'jnp.isnan({x}).at[{items}].max(jnp.isnan({v}), mode="{mode}")'
+    return keeping_nan(p, text, has_nan)
 
 
 _scatter.rounding = "stored"

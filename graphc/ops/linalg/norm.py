@@ -16,6 +16,7 @@ from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, dtype_of, is_inexact
 from graphc.ops.common.batching import batch_behind, batch_with_axes
+from graphc.ops.common.spread import extreme_along
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
 from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
@@ -161,9 +162,15 @@ def _peak(x: Array, *, axis: AxisParam) -> TensorType:
     return x.type.like(n for i, n in enumerate(x.type.shape) if i != axis)
 
 
+def _print_peak(p: Printing) -> str:
+    axis = p.node.params["axis"]
+    text = f"{p.xp}.max({p.inputs[0]}, axis={axis}, initial=0)"
+    return extreme_along(p, text, [axis], f"axis={axis}")
+
+
 _peak.rounding = "none"
 _peak.picks = True
-_peak.emit("{xp}.max({x}, axis={axis}, initial=0)")
+_peak.emit(_print_peak)
 batch_with_axes(_peak, "axis")
 _peak.padding(lambda pad, x, *, axis: _peak(pad.filled(x, (axis,), 0), axis=axis))
 

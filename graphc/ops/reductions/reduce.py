@@ -29,6 +29,7 @@ from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
 from graphc.ops.common.known import each, folded, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
+from graphc.ops.common.spread import extreme_along
 
 AxisArgument = int | tuple[int, ...] | None
 
@@ -53,9 +54,12 @@ def _print_reduction(function: str) -> Callable[[Printing], str]:
         if len(axes) < p.node.inputs[0].type.rank:
             named = f", axis={axes[0] if len(axes) == 1 else axes}"
         named += ", keepdims=True" if p.node.params["keepdims"] else ""
+        options = named.removeprefix(", ")
         named += "".join(f", initial={start}" for start in p.inputs[1:])
         named += unwidened(p) if function in ("sum", "prod") else ""
-        return f"{p.xp}.{function}({p.inputs[0]}{named})"
+        text = f"{p.xp}.{function}({p.inputs[0]}{named})"
+        is_extreme = function in ("max", "min")
+        return extreme_along(p, text, axes, options) if is_extreme else text
 
     return printed
 

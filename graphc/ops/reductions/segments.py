@@ -32,6 +32,7 @@ from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.spread import keeping_nan
 
 
 @public()
@@ -191,9 +192,14 @@ def _print_segment(p: Printing) -> str:
     count, how = p.code(p.node.params["count"]), p.node.params["how"]
     if p.xp == "np":
         return f"{p.helper(segment_numpy)}({x}, {ids}, {start}, {count}, {how!r})"
-    empty = f"jnp.full(({count}, *{x}.shape[1:]), {start}, {x}.dtype)"
+    shape = f"({count}, *{x}.shape[1:])"
+    empty = f"jnp.full({shape}, {start}, {x}.dtype)"
     inside = f"jnp.where({ids} < 0, {count}, {ids})"
-    return f'{empty}.at[{inside}].{how}({x}, mode="drop")'
+    text = f'{empty}.at[{inside}].{how}({x}, mode="drop")'
+    if how not in ("max", "min"):
+        return text
+    has_nan = f'jnp.zeros({shape}, bool).at[{inside}].max(jnp.isnan({x}), mode="drop")'
+    return keeping_nan(p, text, has_nan)
 
 
 _segment.rounding = "stored"

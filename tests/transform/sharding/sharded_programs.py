@@ -158,9 +158,24 @@ def picking():
     return [x, y], [loss, *slopes, written, added, taken, where]
 
 
+def holes():
+    """Extremes with NaN where XLA joins those of devices: it passes over NaN there."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    some = gt.where(x > 0.8, np.nan, x)
+    kinds = gt.astype(gt.abs(x[:, 1]) * 2, "int32")
+    in_loop = gt.scan(lambda c, k: (c * k, gt.max(c, axis=0)), some, gt.arange(1.0, 4))
+    in_map = gt.map(lambda k: gt.min(some * k), gt.arange(1.0, 4))
+    largest, smallest = lambda: gt.max(some, axis=0), lambda: gt.min(some, axis=0)
+    either = gt.cond(gt.sum(x) > 0, largest, smallest)
+    parts = gt.segment_max(some, kinds, 3), gt.segment_min(some[:, 0], kinds, 3)
+    written = gt.zeros((3,), "float32").at[kinds].max(some[:, 0])
+    by_hand = gt.max(gt.tanh(gt.with_sharding(some, ("data", None))))
+    return [x], [in_loop[1], in_map, either, *parts, written, by_hand]
+
+
 PROGRAMS = (
     *(regression, statistics, recurrence, transforms, branches, of_data, draws),
-    *(row_by_row, along_rows, along_rows_gradients, picking),
+    *(row_by_row, along_rows, along_rows_gradients, picking, holes),
 )
 
 

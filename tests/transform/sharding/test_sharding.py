@@ -34,6 +34,16 @@ def test_each_op_equals_numpy_or_is_refused(family):
     on_devices(4, "-m", f"{HERE}.sharded_ops", family, *share)
 
 
+def test_generated_programs():
+    first, count = (0, 200) if AT_LENGTH else (1002, 2)
+    on_devices(8, "-m", f"{HERE}.generated_programs", str(first), str(count))
+
+
+def test_programs_of_examples():
+    few = ("2", "series_likelihood", "penguins_rule", "penguins")
+    on_devices(8, "-m", f"{HERE}.sharded_examples", *(("all",) if AT_LENGTH else few))
+
+
 def graph():
     x = gt.tensor("x", "float32", ("batch", 3))
     w = gt.tensor("w", "float32", (3, 2))
