@@ -122,6 +122,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     else:
         __call__ = acquiring("The results, as `jax.jit` of the function gives them.")
 
+    @hiding
     def _call(self, /, *args: object, **named: object) -> object:
         """A call where JAX does not dispatch: it is not to compile, or has changed."""
         if runs_plainly():
@@ -137,6 +138,8 @@ class JitFunction(SizedFunction[JaxFamily]):
                 run, leaves = known
                 try:
                     return run(*leaves)
+                except FloatingPointError:
+                    pass
                 except GraphError as error:
                     self._doubt(error, args, named)
         self._acquire = self._by_jax.acquire
@@ -248,6 +251,8 @@ class JitFunction(SizedFunction[JaxFamily]):
                 results_of_run = run(*call.leaves)
             except NoCompileError:
                 raise
+            except FloatingPointError:  # a NaN: JAX finds the line of the user
+                return self._miss_plainly(*args, **named)
             except GraphError as error:
                 raise_of_processes(error)
                 family.failed(sizes)
@@ -277,7 +282,12 @@ class JitFunction(SizedFunction[JaxFamily]):
         return run
 
     def _planned(self, /, *args: object, **named: object) -> object:
-        """The function as JAX traces it; raises SizesVary where it need not."""
+        """The function as JAX traces it; raises SizesVary where it need not.
+
+        Where JAX seeks a NaN that it was told to report, it runs the function op by op.
+        """
+        if traces_nothing():
+            return self._function(*args, **named)
         call = self._arguments.call(args, named)
         if any(map(is_typed_by_mesh, call.leaves)):
             return self._function(*args, **named)

@@ -83,3 +83,39 @@ def test_draws_that_depend_on_how_many_they_are(name, dims):
             x, key = np.linspace(1, 2, n, dtype="float32"), random.PRNGKey(n)
             np.testing.assert_allclose(ours(key, x), theirs(key, x), rtol=1e-6)
         assert "jax_threefry_partitionable is off" in ours.stats().foreign[0]
+
+
+def logarithm(x):
+    y = jnp.sin(x)
+    return jnp.log(y - 2)
+
+
+def raised_in(function, x):
+    """The error of a call that makes a NaN, and the functions of its traceback."""
+    with jax.debug_nans(True), pytest.raises(FloatingPointError) as raised:
+        function(x)
+    return str(raised.value), [entry.name for entry in raised.traceback[1:]]
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_nan_is_told_with_the_line_of_the_user(is_new, dims):
+    ours, theirs = graphc.jit(logarithm, dims=dims), jax.jit(logarithm)
+    for n in SIZES:
+        x = np.ones(n, "float32")
+        if not is_new:
+            ours(x)
+        assert raised_in(ours, x) == raised_in(theirs, x)
+
+
+def test_a_nan_of_padding_is_none_of_the_function():
+    def ratios(x):
+        y = x / x
+        return y, jnp.sum(y)
+
+    ours, theirs = graphc.jit(ratios, dims="pad"), jax.jit(ratios)
+    with jax.debug_nans(True):
+        for n in SIZES:
+            x = np.ones(n, "float32")
+            for a, b in zip(ours(x), theirs(x), strict=True):
+                np.testing.assert_array_equal(a, b)
