@@ -118,11 +118,18 @@ def _has_nan(pad: Padding, x: PaddedValue) -> Value:
 def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebuilt:
     """The decomposition with zeros in the padding, which reflections leave alone.
 
-    With NaN above them that is not so, which only the mode raw shows.
+    Those of real matrices leave the last row alone; with NaN above zeros that is not
+    so, which only the mode raw shows.
     """
-    if mode == "raw" and x.type.rank - 2 in x.axes:
+    if mode != "raw" or x.type.rank - 2 not in x.axes:
+        return primitive(with_zeros(pad, x), mode=mode)
+    if x.type.dtype.kind == "c":
         return None
-    return primitive(with_zeros(pad, x), mode=mode)
+    rows, factors = primitive(with_zeros(pad, x), mode=mode)
+    m = x.type.shape[-2]
+    places = pad.positions(dims.minimum(*x.type.shape[-2:]))
+    is_last = F.equal(places + 1, cast(pad.length(m), places.dtype))
+    return rows, F.where(is_last, 0, factors)
 
 
 def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Rebuilt:

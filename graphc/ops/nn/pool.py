@@ -247,12 +247,12 @@ def _positions(name: str, how: str, pool: Primitive) -> Primitive:
 
     @pool.vjp
     def _(g: Value, x: Value, **params: Any) -> tuple[Value]:
-        return (_put_at(g, x, primitive(x, **params), len(params["window"])),)
+        return (put_at(g, x, primitive(x, **params), len(params["window"])),)
 
     return primitive
 
 
-def _put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
+def put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
     """Zeros like `x` with `g` added at the positions over its last `axes` axes."""
     batch, at = x.type.shape[: x.type.rank - axes], x.type.rank - axes
     rows, points = product(batch), product(x.type.shape[at:])
@@ -263,6 +263,16 @@ def _put_at(g: Value, x: Value, places: Value, axes: int) -> Value:
     inside = (True, True)
     sums = F._scatter(zeros, share, row, place, axes=(0, 1), how="add", inside=inside)
     return F.reshape(F._part(sums, 1, 0, points), x.type.shape)
+
+
+def taken_at(x: Value, places: Value, axes: int) -> Value:
+    """The elements of `x` at positions over its last `axes` axes; 0 beyond these."""
+    batch, points = x.type.shape[:-axes], product(x.type.shape[-axes:])
+    windows = product(places.type.shape[-axes:])
+    flat = F.reshape(x, (*batch, points))
+    flat = F.concatenate([flat, F.zeros((*batch, 1), x.dtype)], -1)
+    at = F.reshape(places, (*batch, windows))
+    return F.reshape(F.take_along_axis(flat, at, -1), places.type.shape)
 
 
 _max_positions = _positions("max_pool_positions", "max", _max_pool)

@@ -1,11 +1,13 @@
 """Rules of sorting, Fourier transforms and linear algebra."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.ir.graph.build import cast
+from graphc.ir.graph.build import cast, number_constant
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
@@ -121,9 +123,90 @@ def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
     return factors
 
 
+@PRIMITIVES.define("geqrf")
+def _geqrf(_: Equation, x: Value) -> Sequence[Value]:
+    """The upper triangular factor, the reflectors below it, and their factors."""
+    rows, factors = LINALG.qr(x, "raw")
+    return rows.mT, factors
+
+
+@dataclass(frozen=True)
+class Reflections:
+    """The product Q of reflections 1 - t v v^H, in their order.
+
+    Columns of `vectors` are the v, and `factors` the t. With D = diag(t) and the upper
+    triangle S of V^H V, without its diagonal, Q is 1 - V (1 + D S)^-1 D V^H.
+    """
+
+    vectors: Value
+    factors: Value
+
+    @classmethod
+    def packed(cls, a: Value, factors: Value) -> "Reflections":
+        """The reflections whose vectors stand below the diagonal of a matrix."""
+        m, k = a.shape[-2], factors.shape[-1]
+        below = F.tril(a[..., :k], -1)
+        return cls(below + F.eye(m, k, dtype=a.dtype), factors)
+
+    def times(self, c: Value, inverse: bool = False) -> Value:
+        """Q c, or Q^-1 c, which is Q^H c."""
+        v, t = self.vectors, F.expand_dims(self.factors, -1)
+        adjoint = F.conjugate(v.mT)
+        scaled = t * F.triu(F.matmul(adjoint, v), 1)
+        parts = F.matmul(adjoint, c)
+        solve = partial(LINALG.solve_triangular, scaled, unit_diagonal=True)
+        if inverse:
+            return c - F.matmul(v, F.conjugate(t) * solve(parts, trans=2))
+        return c - F.matmul(v, solve(t * parts))
+
+
+@PRIMITIVES.define("householder_product")
+def _householder_product(_: Equation, a: Value, factors: Value) -> Value:
+    """The first columns of a product of reflections, as many as `a` has."""
+    m, n = a.shape[-2:]
+    one = F.broadcast_to(F.eye(m, n, dtype=a.dtype), a.type.shape)
+    return Reflections.packed(a, factors).times(one)
+
+
+@PRIMITIVES.define("ormqr")
+def _ormqr(eqn: Equation, a: Value, factors: Value, c: Value) -> Value:
+    """A matrix times a product of reflections, or times its inverse."""
+    inverse = eqn.params["transpose"]
+    reflections = Reflections.packed(a, factors)
+    if eqn.params["left"]:
+        return reflections.times(c, inverse)
+    turned = reflections.times(F.conjugate(c.mT), not inverse)  # (c Q)^H = Q^H c^H
+    return F.conjugate(turned.mT)
+
+
+@PRIMITIVES.define("symmetric_product")
+def _symmetric_product(eqn: Equation, a: Value, c: Value) -> Value:
+    """alpha a a^T + beta c."""
+    alpha, beta = (number_constant(eqn.params[k], a.dtype) for k in ("alpha", "beta"))
+    return alpha * F.matmul(a, a.mT) + beta * c
+
+
+@PRIMITIVES.define("eig")
+def _eig(eqn: Equation, x: Value) -> Sequence[Value]:
+    """Eigenvalues, and right eigenvectors where they are wanted."""
+    eqn.require("compute_left_eigenvectors", False)
+    if eqn.params["compute_right_eigenvectors"]:
+        w, v = LINALG.eig(x)
+        return w, v
+    return [LINALG.eigvals(x)]
+
+
+@PRIMITIVES.define("schur")
+def _schur(eqn: Equation, x: Value) -> Sequence[Value]:
+    """The triangular factor, and the unitary one where it is wanted."""
+    eqn.require("sort_eig_vals", False)
+    eqn.require("select_callable")
+    kind = "complex" if x.dtype.kind == "c" else "real"
+    factors: Sequence[Value] = LINALG.schur(x, kind)
+    return factors if eqn.params["compute_schur_vectors"] else factors[:1]
+
+
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("eig", "geqrf", "geqp3", "hessenberg", "householder_product", "ormqr"),
-    *("schur", "symmetric_product", "tridiagonal"),
-    *("tridiagonal_solve", "cholesky_update"),
+    *("geqp3", "hessenberg", "tridiagonal", "tridiagonal_solve", "cholesky_update"),
 )

@@ -1,20 +1,23 @@
 """Rules of reductions, running ones included, and of windows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
+from graphc.importers.jax.read.structural import part
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.ir.graph.build import cast
+from graphc.ir.graph.build import cast, number_constant
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, equal
-from graphc.ir.types import BOOL, DType
+from graphc.ir.sizes.dims import Size, equal, maximum
+from graphc.ir.types import BOOL, DType, product
 from graphc.ops.common.monoids import Element, least, most
+from graphc.ops.nn.pool import put_at, taken_at
+from graphc.transform.derivatives.vectorize import vmap
 
 ReduceFunction = Callable[..., Value]
 
@@ -82,18 +85,68 @@ PRIMITIVES.define("pmax")(_over_examples("reduce_max"))
 PRIMITIVES.define("pmin")(_over_examples("reduce_min"))
 
 
-def _of_bools(function: ReduceFunction) -> ReduceFunction:
+def _is_odd(x: Value, axis: tuple[int, ...]) -> Value:
+    return F.not_equal(F.sum(x, axis=axis, dtype="int32") & 1, 0)
+
+
+def _of_bits(function: ReduceFunction) -> ReduceFunction:
+    """A rule for bools; of integers, for each of their bits."""
+
     def rule(eqn: Equation, x: Value) -> Value:
-        if x.dtype != BOOL:
-            raise Unsupported(f"{eqn.eqn.primitive.name}: of bits there is no op here")
         axes = tuple(eqn.params["axes"])
-        return function(x, axis=axes) if axes else x
+        if not axes or x.dtype == BOOL:
+            return function(x, axis=axes) if axes else x
+        places = cast(F.arange(8 * x.dtype.itemsize), x.dtype)
+        bits = F.right_shift(F.expand_dims(x, -1), places) & number_constant(1, x.dtype)
+        which = function(F.not_equal(bits, number_constant(0, x.dtype)), axis=axes)
+        return F.sum(F.left_shift(cast(which, x.dtype), places), axis=-1, dtype=x.dtype)
 
     return rule
 
 
-PRIMITIVES.define("reduce_and")(_of_bools(F.all))
-PRIMITIVES.define("reduce_or")(_of_bools(F.any))
+PRIMITIVES.define("reduce_and")(_of_bits(F.all))
+PRIMITIVES.define("reduce_or")(_of_bits(F.any))
+PRIMITIVES.define("reduce_xor")(_of_bits(_is_odd))
+
+
+def _joining(eqn: Equation) -> Callable[..., list[Value]]:
+    """The function of an equation that joins elements, for arrays of them."""
+
+    def of_elements(*elements: Value) -> list[Value]:
+        return eqn.body(eqn.params["jaxpr"], elements)
+
+    def join(*arrays: Value) -> list[Value]:
+        function = of_elements
+        for _ in range(arrays[0].type.rank):
+            function = vmap(function)
+        return function(*arrays)
+
+    return join
+
+
+def _spread(start: Value, shape: Sequence[Size]) -> Value:
+    return F.broadcast_to(start, tuple(shape)) if shape else start
+
+
+@PRIMITIVES.define("reduce")
+def _reduce(eqn: Equation, *inputs: Value) -> list[Value]:
+    """Elements joined one after another by a function, of one or several arrays."""
+    count, join = len(eqn.results), _joining(eqn)
+    axes = tuple(eqn.params["dimensions"])
+    shape = eqn.result.shape
+    rows = []
+    for x in inputs[:count]:
+        others = [i for i in range(x.type.rank) if i not in axes]
+        length = product([x.type.shape[axis] for axis in axes])
+        front = F.transpose(x, (*axes, *others))
+        rows.append(F.reshape(front, (length, *shape)) if len(axes) != 1 else front)
+
+    def step(carry: list[Value], row: list[Value]) -> tuple[list[Value], None]:
+        return join(*carry, *row), None
+
+    start = [_spread(v, shape) for v in inputs[count:]]
+    ends: list[Value] = F.scan(step, start, rows)[0]
+    return ends
 
 
 def _position(function: ReduceFunction) -> ReduceFunction:
@@ -126,27 +179,27 @@ PRIMITIVES.define("cummin")(_running(F.cummin))
 PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
 
 
-def _window(op: str) -> ReduceFunction:
-    """A rule of windows: over the last axes, after axes whose windows have size 1."""
+OF_WINDOWS = "window_dimensions", "window_strides", "window_dilation", "padding"
 
-    def rule(eqn: Equation, x: Value) -> Value:
-        rank = x.type.rank
-        eqn.require("base_dilation", (1,) * rank)
-        window = eqn.shape("window_dimensions")
-        stride = eqn.shape("window_strides")
-        pads = eqn.shapes("padding")
-        dilation = eqn.shape("window_dilation")
-        plain = [_is_plain(window[i], stride[i], *pads[i]) for i in range(rank)]
-        first = plain.index(False) if False in plain else rank - 1
-        sizes_by_name = {"window": window, "stride": stride, "dilation": dilation}
-        window_params: dict[str, Any] = {
-            k: sizes[first:] for k, sizes in sizes_by_name.items()
-        }
-        window_params["low"], window_params["high"] = zip(*pads[first:], strict=True)
-        reduced: Value = OPS[op](x, padding="", **window_params)
-        return reduced
 
-    return rule
+def _windows(eqn: Equation, x: Value) -> dict[str, Any]:
+    """The params of windows over the last axes, after those where they have size 1."""
+    rank = x.type.rank
+    eqn.require("base_dilation", (1,) * rank)
+    window = eqn.shape("window_dimensions")
+    stride = eqn.shape("window_strides")
+    pads = eqn.shapes("padding")
+    dilated = "window_dilation" in eqn.params
+    dilation = eqn.shape("window_dilation") if dilated else (1,) * rank
+    plain = [_is_plain(window[i], stride[i], *pads[i]) for i in range(rank)]
+    first = plain.index(False) if False in plain else rank - 1
+    low, high = zip(*pads[first:], strict=True)
+    sizes_by_name = {"window": window, "stride": stride, "dilation": dilation}
+    params = {name: sizes[first:] for name, sizes in sizes_by_name.items()}
+    return params | {"padding": "", "low": low, "high": high}
+
+
+PLAIN = (1, 1, 0, 0)
 
 
 def _is_plain(*window: Size) -> bool:
@@ -154,14 +207,88 @@ def _is_plain(*window: Size) -> bool:
     return all(equal(n, plain) for n, plain in zip(window, PLAIN, strict=True))
 
 
-PLAIN = (1, 1, 0, 0)
-OF_WINDOWS = "window_dimensions", "window_strides", "window_dilation", "padding"
-PRIMITIVES.define("reduce_window_max", sizes=OF_WINDOWS)(_window("max_pool"))
-PRIMITIVES.define("reduce_window_min", sizes=OF_WINDOWS)(_window("min_pool"))
-PRIMITIVES.define("reduce_window_sum", sizes=OF_WINDOWS)(_window("sum_pool"))
+def _pool(op: str) -> ReduceFunction:
+    def rule(eqn: Equation, x: Value) -> Value:
+        reduced: Value = OPS[op](x, **_windows(eqn, x))
+        return reduced
+
+    return rule
+
+
+PRIMITIVES.define("reduce_window_max", sizes=OF_WINDOWS)(_pool("max_pool"))
+PRIMITIVES.define("reduce_window_min", sizes=OF_WINDOWS)(_pool("min_pool"))
+PRIMITIVES.define("reduce_window_sum", sizes=OF_WINDOWS)(_pool("sum_pool"))
+
+_POSITIONS = {"ge": "max_pool_positions", "le": "min_pool_positions"}
+
+
+def _selected(eqn: Equation, x: Value) -> tuple[Value, int]:
+    """Where each window has the element that is selected, over so many last axes."""
+    name = eqn.params["select_prim"].name
+    params = _windows(eqn, x)
+    return OPS[_POSITIONS[name]](x, **params), len(params["window"])
+
+
+@PRIMITIVES.define("select_and_scatter_add", sizes=OF_WINDOWS)
+def _select_and_scatter_add(eqn: Equation, source: Value, x: Value) -> Value:
+    """The elements of `source`, added where the windows of `x` have their extremes."""
+    return put_at(source, x, *_selected(eqn, x))
+
+
+@PRIMITIVES.define("select_and_gather_add", sizes=OF_WINDOWS)
+def _select_and_gather_add(eqn: Equation, source: Value, x: Value) -> Value:
+    """The elements of `source` where the windows of `x` have their extremes."""
+    return taken_at(source, *_selected(eqn, x))
+
+
+MOST_POINTS = 128  # of a window whose elements are joined one by one
+
+
+@PRIMITIVES.define("reduce_window", sizes=OF_WINDOWS)
+def _reduce_window(eqn: Equation, *inputs: Value) -> list[Value]:
+    """The elements of each window joined by a function, of one or several arrays."""
+    rank, count = inputs[0].type.rank, len(eqn.results)
+    eqn.require("base_dilation", (1,) * rank)
+    eqn.require("consts", ())
+    window, pads = eqn.shape("window_dimensions"), eqn.shapes("padding")
+    points = product(window)
+    if not isinstance(points, int) or points > MOST_POINTS:
+        problem = f"a function joins windows of {MOST_POINTS} elements at most here"
+        raise Unsupported(f"reduce_window: {problem}")
+    starts, join = inputs[count:], _joining(eqn)
+    padded = [_around(x, pads, v) for x, v in zip(inputs, starts, strict=False)]
+    steps = eqn.shape("window_strides"), eqn.shape("window_dilation")
+    shape = eqn.result.shape
+    results = [_spread(v, shape) for v in starts]
+    for point in np.ndindex(*map(int, window)):  # type: ignore[arg-type]
+        elements = [_every(x, point, shape, *steps) for x in padded]
+        results = join(*results, *elements)
+    return results
+
+
+def _around(x: Value, pads: Sequence[tuple[Size, ...]], start: Value) -> Value:
+    """An array with elements that change nothing around it."""
+    if all(equal(n, 0) for pair in pads for n in pair):
+        return x
+    widths = [tuple(map(F.size_value, pair)) for pair in pads]
+    return F.pad(x, widths, constant_values=start)
+
+
+def _every(
+    x: Value,
+    point: Sequence[int],
+    shape: Sequence[Size],
+    strides: Sequence[Size],
+    dilations: Sequence[Size],
+) -> Value:
+    """The element of each window that is at one point of it."""
+    starts = [at * by for at, by in zip(point, dilations, strict=True)]
+    steps = zip(starts, shape, strides, strict=True)
+    limits = [maximum(a + (n - 1) * step + 1, a) for a, n, step in steps]
+    return part(x, starts, limits, strides)
+
 
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("reduce", "reduce_xor", "reduce_window", "select_and_scatter"),
-    *("select_and_scatter_add", "select_and_gather_add", "approx_top_k"),
+    *("select_and_scatter", "approx_top_k"),
 )

@@ -1,0 +1,108 @@
+"""Functions of which each primitive is read: one program serves their sizes.
+
+Values are those of `jax.jit`, where sizes are exact and where they are padded.
+"""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.scipy import linalg
+
+from tests.importers.jax.comparing import compare
+
+SIZES = (4, 6, 1, 17)
+
+
+def matrix(x):
+    return jnp.eye(x.shape[0]) * 3 + x[:, None] * x
+
+
+def images(x):
+    return x[None, :, None, None] * jnp.cos(jnp.arange(6.0)).reshape(1, 1, 3, 2)
+
+
+def pooled(x):
+    shape, strides = (1, 3, 2, 1), (1, 2, 1, 1)
+    return lax.reduce_window(images(x), -jnp.inf, lax.max, shape, strides, "SAME")
+
+
+def least_pooled(x):
+    return lax.reduce_window(x, jnp.inf, lax.min, (2,), (1,), "SAME")
+
+
+def sum_and_max(a, b):
+    return a[0] + b[0], jnp.maximum(a[1], b[1])
+
+
+def spread_windows(x):
+    pairs, starts = (x, x * x), (0.0, -jnp.inf)
+    return lax.reduce_window(
+        pairs, starts, sum_and_max, (3,), (2,), [(2, 1)], window_dilation=(2,)
+    )
+
+
+def integers(x):
+    return (x[:, None] * x * 50).astype(int) - 20
+
+
+def reflected(x, c, **how):
+    packed, factors = jnp.linalg.qr(x, mode="raw")
+    return lax.linalg.ormqr(packed.mT, factors, c, **how)
+
+
+def reflections(x):
+    packed, factors = jnp.linalg.qr(x, mode="raw")
+    return lax.linalg.householder_product(packed.mT, factors)
+
+
+def is_complex(x):
+    return matrix(x)[:, :3] * (1 + 2j * x[:, None])
+
+
+FUNCTIONS = {
+    "gradient of max pooling": jax.grad(lambda x: (pooled(x) ** 2).sum()),
+    "tangent of max pooling": lambda x: jax.jvp(pooled, (x,), (x**2,)),
+    "gradient of min pooling": jax.grad(lambda x: (least_pooled(x) ** 3).sum()),
+    "product of windows": lambda x: lax.reduce_window(
+        x, 1.0, lax.mul, (3,), (1,), "SAME"
+    ),
+    "windows of two arrays": spread_windows,
+    "a function reduces": lambda x: lax.reduce(
+        x[:, None] * x, 0.0, lambda a, b: jnp.hypot(a, b), (0,)
+    ),
+    "a function reduces two arrays": lambda x: lax.reduce(
+        (x[:, None] * x, x[:, None] + x), (0.0, -jnp.inf), sum_and_max, (0, 1)
+    ),
+    "bits in an odd number": lambda x: lax.reduce_xor(integers(x), (0, 1)),
+    "bits in all": lambda x: lax.reduce_and(integers(x).astype("uint8"), (0,)),
+    "bits in any": lambda x: jnp.bitwise_or.reduce(integers(x), axis=1),
+    "packed reflections": lambda x: jnp.linalg.qr(matrix(x), mode="raw"),
+    "reflections of complex matrices": lambda x: reflections(is_complex(x)),
+    "reflections from the left": lambda x: reflected(is_complex(x), x[:, None] + 0j),
+    "reflections from the right": lambda x: reflected(
+        matrix(x), matrix(x), left=False, transpose=True
+    ),
+    "examples of reflections": lambda x: jax.vmap(
+        lambda v: reflected(matrix(x) * v, x[:, None], transpose=True)
+    )(x),
+    "symmetric product": lambda x: lax.linalg.symmetric_product(
+        matrix(x), matrix(x), alpha=2.0, beta=0.5, symmetrize_output=True
+    ),
+    "eigenvalues": lambda x: jnp.sort(jnp.abs(jnp.linalg.eigvals(matrix(x)))),
+    "a root of a matrix": lambda x: linalg.sqrtm(matrix(x)).real,
+    "schur": lambda x: linalg.schur(matrix(x) + jnp.triu(matrix(x))),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_are_those_of_jax(name):
+    stats = compare(FUNCTIONS[name], ["n"], SIZES, rtol=2e-4, dims="pad").stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+
+
+def test_reflections_of_a_matrix_with_nan_are_those_of_jax():
+    def function(x):
+        return jnp.linalg.qr(matrix(x).at[1, 1].set(jnp.nan), mode="raw")
+
+    assert compare(function, ["n"], (4, 6, 3), dims="pad").stats().foreign == []
