@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 
 from graphc.errors import NOWHERE, GraphError, graph_error
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import misspelled
 from graphc.ir.types import DType, dtype_of
 
@@ -137,10 +138,11 @@ class Config:
 
     @cache_bytes.setter
     def cache_bytes(self, most: object) -> None:
-        if isinstance(most, bool) or not isinstance(most, int) or most < 0:
+        number = integer_or_none(most)
+        if number is None or number < 0:
             problem = "cache_bytes is a number of bytes"
             raise graph_error(problem, op="config", got=repr(most))
-        self._cache_bytes = most
+        self._cache_bytes = number
 
     @property
     def dims(self) -> object:

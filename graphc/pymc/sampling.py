@@ -12,6 +12,7 @@ import numpy as np
 
 import graphc.pytensor  # noqa: F401  (registers the mode)
 from graphc.errors import GraphError, graph_error, shortened, user_level
+from graphc.ir.integers import integer_or_none
 from graphc.pymc.on_jax import jax_density
 from graphc.pymc.on_nutpie import jittered, nutpie
 from graphc.pymc.posterior import labels
@@ -65,9 +66,9 @@ def sample(
     require_model(model, "sample")
     name = _chosen(model, sampler)
     seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0] >> 1)
-    cores = min(chains, cores or os.cpu_count() or 1)
-    how = SamplingSettings(draws, tune, chains, cores, seed, progressbar, options)
-    _check(how)
+    counts = _count("draws", draws), _count("tune", tune, 0), _count("chains", chains)
+    cores = min(counts[-1], cores or os.cpu_count() or 1)
+    how = SamplingSettings(*counts, cores, seed, progressbar, options)
     if name == "pymc":
         return _by_pymc(model, how)
     try:
@@ -115,12 +116,13 @@ def _chosen(model: "Model", sampler: str | None) -> str:
     return sampler
 
 
-def _check(how: SamplingSettings) -> None:
-    for name in ("draws", "tune", "chains"):
-        value, least = getattr(how, name), int(name != "tune")
-        if type(value) is not int or value < least:
-            problem = f"{name} must be an integer of at least {least}"
-            raise graph_error(problem, op="sample", got=repr(value))
+def _count(name: str, count: object, least: int = 1) -> int:
+    """`count` as an int; raises GraphError, which names it, for what is none."""
+    number = integer_or_none(count)
+    if number is None or number < least:
+        problem = f"{name} must be an integer of at least {least}"
+        raise graph_error(problem, op="sample", got=repr(count))
+    return number
 
 
 def _by_pymc(model: "Model", how: SamplingSettings) -> object:

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.integers import integer_or_none
 from graphc.runtime.shards import contradicting
 
 
@@ -35,8 +36,9 @@ def donated_inputs(
 
 def _position(graph: Graph, item: object) -> int:
     names = list(graph.input_names)
-    if type(item) is int and 0 <= item < len(names):
-        return item
+    position = integer_or_none(item)
+    if position is not None and 0 <= position < len(names):
+        return position
     if isinstance(item, str) and names.count(item) == 1:
         return names.index(item)
     for i, value in enumerate(graph.inputs):

@@ -20,6 +20,7 @@ from graphc.errors import (
 )
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.integers import integer_or_none
 from graphc.ir.sizes.dims import Symbol, evaluate, named_axes, symbol_dim
 from graphc.ir.tracebacks import hiding
 from graphc.ir.types import ConcreteArray, NDArray
@@ -128,7 +129,8 @@ def check_packing(
         problem, got = "pad says the capacities", f"pad={shortened(repr(pad))}"
         hint = "pad=graphc.Pad(...)"
         raise graph_error(problem, op="ragged", got=got, hint=hint)
-    if batch is not None and (type(batch) is not int or batch < 1):
+    examples = integer_or_none(batch)
+    if batch is not None and (examples is None or examples < 1):
         raise graph_error("a batch has no examples", op="ragged", got=repr(batch))
     if shard is not None and not isinstance(shard, Shard):
         raise graph_error(

@@ -13,6 +13,7 @@ from graphc.errors import graph_error, shortened
 from graphc.ir.graph.bodies import bodies, bodies_of, has_inner, within_sized
 from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim, Symbol, less_equal, symbol_dim
 from graphc.ir.sizes.names import CAPACITY, distinct
@@ -69,11 +70,13 @@ class Pad:
                 got=f"buckets={shortened(repr(buckets))}",
                 hint=f"buckets=[{buckets!r}]",
             )
-        for name in ("growth", "minimum", "multiple"):
-            _check_number(self, name, getattr(self, name), name == "growth")
-        for bucket in buckets:
-            _check_number(self, "buckets", bucket)
-        object.__setattr__(self, "buckets", tuple(sorted(map(int, buckets))))
+        _check_growth(self.growth)
+        for name in ("minimum", "multiple"):
+            problem = f"{name} must be an integer"
+            number = as_integer(getattr(self, name), problem, "Pad")
+            object.__setattr__(self, name, number)
+        capacities = [as_integer(b, "buckets must be integers", "Pad") for b in buckets]
+        object.__setattr__(self, "buckets", tuple(sorted(capacities)))
         problem = _problem(self)
         if problem:
             raise graph_error(problem, op="Pad", got=repr(self))
@@ -148,18 +151,11 @@ class Bound:
 Policy = Specialize | Pad | Bound
 
 
-def _check_number(
-    policy: object, name: str, number: object, fraction: bool = False
-) -> None:
-    kinds = (int, float, np.integer, np.floating) if fraction else (int, np.integer)
-    if isinstance(number, bool) or not isinstance(number, kinds):
-        raise graph_error(
-            f"{name} must be {'a number' if fraction else 'integers'}"
-            if name in ("growth", "buckets")
-            else f"{name} must be an integer",
-            op=type(policy).__name__,
-            got=shortened(repr(number)),
-        )
+def _check_growth(growth: object) -> None:
+    kinds = (int, float, np.integer, np.floating)
+    if isinstance(growth, bool) or not isinstance(growth, kinds):
+        got = shortened(repr(growth))
+        raise graph_error("growth must be a number", op="Pad", got=got)
 
 
 def _problem(pad: Pad) -> str:
@@ -182,23 +178,24 @@ def learned(sizes: Sequence[int], most: int) -> Pad:
     largest size, and what the others cost is the same problem with fewer sizes.
     O(distinct sizes squared times `most`).
     """
-    numbers = [n for n in sizes if isinstance(n, (int, np.integer))]
-    if not numbers or len(numbers) < len(sizes) or not isinstance(most, int):
+    numbers = [n for n in map(integer_or_none, sizes) if n is not None]
+    buckets = integer_or_none(most)
+    if not numbers or len(numbers) < len(sizes) or buckets is None:
         raise graph_error(
             "needs a list of sizes, and a number of buckets",
             op="learned",
             got=f"{shortened(repr(sizes))}, {most!r}",
             hint="graphc.learned([3, 3, 10, 11], 2)",
         )
-    if most < 1:
-        got = str(most)
+    if buckets < 1:
+        got = str(buckets)
         raise graph_error("needs at least one bucket", op="learned", got=got)
-    histogram = Counter(max(int(n), 1) for n in sizes)
+    histogram = Counter(max(n, 1) for n in numbers)
     distinct = sorted(histogram)
     total = [0, *accumulate(histogram[n] for n in distinct)]
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     best += [(float("inf"), ())] * len(distinct)
-    for _ in range(most):
+    for _ in range(buckets):
         best = [(0.0, ())] + [
             min(
                 (best[i][0] + d * (total[j + 1] - total[i]), (*best[i][1], d))

@@ -8,9 +8,11 @@ import numpy as np
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.config import config
+from graphc.ir.graph.accepted import SizeLike
 from graphc.ir.graph.arithmetic import arithmetic
 from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
 from graphc.ir.graph.op import Printing, op
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, enroll, user_op
 from graphc.ir.params.kinds import KINDS, ParamKind, Text
 from graphc.ir.primitives import OP
@@ -312,6 +314,12 @@ def as_size(x: object, what: str = "a size") -> Size:
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)
 
 
+def integer_like(x: SizeLike, what: str) -> SizeLike:
+    """`x` where it is an integer of the graph, and else an int, which it must be."""
+    size = as_size(x, what)
+    return size if isinstance(size, int) else x
+
+
 def _shown(x: object) -> str:
     """A repr that is not deep."""
     return reprlib.repr(x) if isinstance(x, (list, tuple, dict)) else repr(x)
@@ -366,18 +374,19 @@ def shape_text(shape: Sequence[Size]) -> str:
 
 def normal_axis(axis: object, rank: int, op_name: str) -> int:
     """One axis in 0..rank-1; raises GraphError when it is out of range."""
-    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+    number = integer_or_none(axis)
+    if number is None:
         raise graph_error(
             "an axis must be an integer", op=user_op(op_name), got=f"axis {axis!r}"
         )
-    if not -rank <= axis < rank:
+    if not -rank <= number < rank:
         raise graph_error(
-            f"axis {axis} is out of range",
+            f"axis {number} is out of range",
             op=user_op(op_name),
             got=f"a value of rank {rank}",
             expected=f"an axis from {-rank} to {rank - 1}" if rank else "no axis",
         )
-    return int(axis) % rank
+    return number % rank
 
 
 def normal_axes(axis: object, rank: int, op_name: str) -> tuple[int, ...]:

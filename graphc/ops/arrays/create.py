@@ -14,6 +14,7 @@ from graphc.ir.graph.build import (
     cast,
     check_shape,
     default_dtype,
+    integer_like,
     literal_of,
     no_device,
     number_constant,
@@ -274,6 +275,7 @@ def eye(
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
     check_shape((rows, columns), "eye")
+    k = integer_like(k, "the diagonal")
     result_dtype = _dtype_or(dtype, config.float)
     i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "eye")
     j = F.arange(size_value(columns))
@@ -296,6 +298,7 @@ def tri(
     """Ones at and below diagonal `k` of an N x M matrix, zeros above."""
     rows = as_size(N)
     columns = rows if M is None else as_size(M)
+    k = integer_like(k, "the diagonal")
     result_dtype = _dtype_or(dtype, config.float)
     i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "tri")
     below = F.expand_dims(i, 1) + k >= F.arange(size_value(columns))

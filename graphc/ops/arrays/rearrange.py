@@ -10,6 +10,7 @@ from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs
+from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
@@ -132,9 +133,10 @@ def array_split(
     x: ArrayLike, indices_or_sections: ShapeLike, axis: int = 0
 ) -> list[Value]:
     """As `split`, but parts may differ in size by one."""
-    if not isinstance(indices_or_sections, (int, np.integer)):
+    parts = integer_or_none(indices_or_sections)
+    if parts is None:
         return F.split(x, indices_or_sections, axis)
-    value, parts = _strong(x), int(indices_or_sections)
+    value = _strong(x)
     if parts < 1:
         raise graph_error(f"cannot split into {parts} parts", op="array_split")
     n = value.shape[normal_axis(axis, value.type.rank, "array_split")]
@@ -248,6 +250,7 @@ def _block(item: ArrayLike, depth: int, rank: int, blocks: Iterator[Value]) -> V
 @public(method=True)
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """The diagonal of two axes, as a last axis."""
+    offset = as_integer(offset, "the offset must be an integer", "diagonal")
     value = F.moveaxis(_strong(x), (axis1, axis2), (-2, -1))
     rows, columns = value.shape[-2:]
     down, right = max(-offset, 0), max(offset, 0)
@@ -260,6 +263,7 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> V
 @public()
 def diag(x: ArrayLike, k: int = 0) -> Value:
     """A vector as the diagonal `k` of a matrix, or the diagonal of a matrix."""
+    k = as_integer(k, "the diagonal must be an integer", "diag")
     value = _strong(x)
     if value.type.rank == 2:
         return diagonal(value, k)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error, shortened
+from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import (
     CONSTANT,
@@ -41,6 +41,7 @@ from graphc.ir.graph.op import (
     op,
     type_error,
 )
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.truths import choose, truth
@@ -383,16 +384,15 @@ def divmod_(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
 def round_(x: ArrayLike, decimals: int = 0) -> Value:
     """Round to `decimals` places, halves to even, as `numpy.round`."""
     value = as_value(x)
-    if isinstance(decimals, bool) or not isinstance(decimals, (int, np.integer)):
-        problem = "the number of decimals must be an integer"
-        raise graph_error(problem, op="round", got=shortened(repr(decimals)))
+    problem = "the number of decimals must be an integer"
+    decimals = as_integer(decimals, problem, "round")
     if is_integer(value.dtype) and decimals >= 0:
         return value
     if decimals == 0:
         return F.rint(value)
     if value.dtype == BOOL:
         raise graph_error("bools have no decimals", op="round", got=str(value.type))
-    scale = 10.0 ** abs(int(decimals))
+    scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return F.rint(value * scale) / scale
     rounded = F.rint(value / scale) * scale

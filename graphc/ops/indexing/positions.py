@@ -17,6 +17,7 @@ from graphc.ir.graph.build import (
     strong,
 )
 from graphc.ir.graph.nodes import Value
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -128,7 +129,8 @@ def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
 def diag_indices(n: SizeLike, ndim: int = 2) -> tuple[Value, ...]:
     """The positions of the main diagonal of an array with `ndim` axes of size `n`."""
     (size,) = _shape(n, "diag_indices")
-    return (F.arange(size_value(size)),) * ndim
+    count = as_integer(ndim, "ndim must be an integer", "diag_indices")
+    return (F.arange(size_value(size)),) * count
 
 
 @public()

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Printing, op, require_equal, views_of_inputs
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -50,15 +50,13 @@ def matrix_power(a: ArrayLike, n: int, /) -> Value:
     Integers stay integers unless `n` is negative. `n` must be an integer, not a
     symbolic one.
     """
-    if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
-        got = str(n.type) if isinstance(n, Value) else repr(n)
-        problem = "the exponent must be an integer known when the graph is built"
-        raise graph_error(problem, op="linalg.matrix_power", got=got)
+    problem = "the exponent must be an integer known when the graph is built"
+    n = as_integer(n, problem, "linalg.matrix_power")
     base = _squares(need_matrix(a, "linalg.matrix_power"))
     if n == 0:
         unit = F.eye(base.shape[-1], dtype=base.dtype)
         return F.broadcast_to(unit, base.shape)
-    return _power(F.linalg.inv(base) if n < 0 else base, abs(int(n)))
+    return _power(F.linalg.inv(base) if n < 0 else base, abs(n))
 
 
 def _power(base: Value, n: int) -> Value:

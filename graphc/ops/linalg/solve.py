@@ -19,6 +19,7 @@ from graphc.ir.graph.op import (
     op,
     require_equal,
 )
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
@@ -162,6 +163,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 def tensorinv(a: ArrayLike, ind: int = 2) -> Value:
     """The inverse for tensordot, the first `ind` axes being the rows."""
     (x,) = matrices("linalg.tensorinv", a, ranks=(1,))
+    ind = as_integer(ind, "ind must be an integer", "linalg.tensorinv")
     if not 0 < ind < x.type.rank:
         got = f"ind={ind} for {x.type}"
         raise graph_error("no such number of axes", op="linalg.tensorinv", got=got)

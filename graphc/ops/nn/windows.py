@@ -27,9 +27,7 @@ Pads = Literal["", "SAME", "SAME_LOWER"]  # a named padding; "" where it is give
 
 def sizes(x: ArrayLike, count: int, what: str, name: str) -> Shape:
     """One size per spatial axis, of one for all or a sequence."""
-    if isinstance(x, (tuple, list, np.ndarray)) or (
-        isinstance(x, Value) and x.type.rank
-    ):
+    if isinstance(x, (tuple, list)) or (isinstance(x, (Value, np.ndarray)) and x.ndim):
         sizes_per_axis = tuple(as_size(n, f"the {what}") for n in x)
     else:
         sizes_per_axis = (as_size(x, f"the {what}"),) * count

@@ -14,6 +14,7 @@ from graphc.ir.graph.accepted import ArrayLike, DTypeLike, SizeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BFLOAT16, BOOL, TensorType, product
@@ -29,6 +30,7 @@ from graphc.ops.common.broadcasting import (
 from graphc.ops.common.padding import PaddedValue, Padding
 
 PairsLike = int | Sequence[int | Sequence[int]]
+_AXES = "axes must be an integer, or a pair of lists"
 PrintCall = Callable[[Printing, tuple[str, ...]], str]
 
 
@@ -386,15 +388,16 @@ def tensordot(a: ArrayLike, b: ArrayLike, /, axes: PairsLike = 2) -> Value:
 enroll(tensordot, "linalg.tensordot")
 
 
-def _pairs_of_axes(axes: PairsLike, x: Value, y: Value) -> AxisPairs:
+def _pairs_of_axes(axes: object, x: Value, y: Value) -> AxisPairs:
     ranks = x.type.rank, y.type.rank
-    if isinstance(axes, int):
-        if not 0 <= axes <= min(ranks):
-            got = f"axes={axes} for {x.type}, {y.type}"
+    if not isinstance(axes, Sequence):
+        count = as_integer(axes, _AXES, "tensordot")
+        if not 0 <= count <= min(ranks):
+            got = f"axes={count} for {x.type}, {y.type}"
             expected = f"a number from 0 to {min(ranks)}, or a pair of lists"
             problem = "no such number of axes"
             raise graph_error(problem, op="tensordot", got=got, expected=expected)
-        return tuple(range(ranks[0] - axes, ranks[0])), tuple(range(axes))
+        return tuple(range(ranks[0] - count, ranks[0])), tuple(range(count))
     sides = [s if isinstance(s, (tuple, list)) else (s,) for s in axes]
     got = f"axes={axes!r} for {x.type}, {y.type}"
     if len(sides) != 2 or len(sides[0]) != len(sides[1]):

@@ -16,6 +16,7 @@ from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axis, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes import dims
@@ -454,6 +455,7 @@ def diff(
 
     `prepend` and `append` are put on the axis first.
     """
+    n = as_integer(n, "the order must be an integer", "diff")
     value = strong(as_value(x))
     if n < 0:
         raise graph_error(f"the order {n} is negative", op="diff")

@@ -119,8 +119,9 @@ def cov(
     if y is not None:
         more = strong(as_value(y))
         rows = F.concatenate([rows, _rows(more, rowvar or more.ndim == 1, to)], axis=0)
-    lost = ddof if ddof is not None else (0 if bias else 1)
-    if lost != int(lost):
+    chosen = (0 if bias else 1) if ddof is None else ddof
+    lost = int(chosen)
+    if lost != chosen:
         raise graph_error(f"ddof {ddof} is not an integer", op="cov")
     weights = _observation_weights(rows, fweights, aweights)
     centred = rows - F.mean(rows, 1, keepdims=True)

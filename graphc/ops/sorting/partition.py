@@ -17,6 +17,7 @@ from graphc.ir.graph.op import (
     require_equal,
     type_error,
 )
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxisParam
 from graphc.ir.sizes.dims import Size, minimum
@@ -128,12 +129,12 @@ def _in_parts(
     value = _strong(x)
     if axis is None:
         value, axis = F.ravel(value), 0
-    places = tuple(kth) if isinstance(kth, (tuple, list, np.ndarray)) else (kth,)
-    if not all(isinstance(k, (int, np.integer)) for k in places):
-        got = f"kth {kth!r}"
-        raise graph_error("kth must be integers", op=primitive.name, got=got)
+    listed = kth.tolist() if isinstance(kth, np.ndarray) else kth
+    places = listed if isinstance(listed, (tuple, list)) else (listed,)
+    problem = "kth must be integers"
+    numbers = tuple(as_integer(k, problem, primitive.name) for k in places)
     chosen = normal_axis(axis, value.type.rank, primitive.name)
-    return primitive(value, kth=tuple(map(int, places)), axis=chosen)
+    return primitive(value, kth=numbers, axis=chosen)
 
 
 @public(method=True)

@@ -11,6 +11,7 @@ from graphc.ir.graph.build import (
     as_size,
     as_value,
     cast,
+    integer_like,
     normal_axis,
     size_value,
     strong,
@@ -397,6 +398,6 @@ def bincount(
         share = F.ones_like(numbers)
     else:
         share = cast(_weight_vector(as_value(weights)), np.dtype("float64"))
-    floor = F.asarray(minlength, "int64") - 1
+    floor = F.asarray(integer_like(minlength, "the least length"), "int64") - 1
     largest = F.maximum(F.max(numbers, initial=floor), floor)  # surely not below it
     return _bincount(numbers, share, length=as_size(largest + 1))

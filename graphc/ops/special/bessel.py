@@ -6,12 +6,11 @@ accuracy of a few units of rounding (relative for K); of real order, on NumPy on
 
 from collections.abc import Callable
 
-import numpy as np
-
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import public
 from graphc.ir.types import TensorType
 from graphc.ops.special import bessel_series as series
@@ -128,15 +127,16 @@ def _of_order(
     primitives: tuple[Callable[..., Value], Callable[..., Value], Callable[..., Value]],
 ) -> Value:
     """Order n from the primitives of order 0, 1 and above; n < 0 by symmetry."""
-    if not isinstance(n, (int, np.integer)) or not -200 <= n <= 200:
+    signed = integer_or_none(n)
+    if signed is None or not -200 <= signed <= 200:
         problem = "the order must be an integer of at most 200"
         raise graph_error(problem, op=f"special.{name}", got=f"{n!r}")
-    order = abs(int(n))
+    order = abs(signed)
     if order < 2:
         value: Value = primitives[order](x)
     else:
         value = computed(primitives[2], x, n=order)
-    odd = n < 0 and order % 2 and name != "kn"
+    odd = signed < 0 and order % 2 and name != "kn"
     return -value if odd else value
 
 

@@ -21,6 +21,7 @@ from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Emit, Primitive, Printing, TypeRule, type_error
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import Param
 from graphc.ir.types import FLOAT64, DType, TensorType, is_integer
@@ -379,16 +380,17 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Value:
     if isinstance(n, (Value, np.ndarray)) and is_integer(n.dtype):
         orders = strong(as_value(n))
         return computed(partial(_polygamma_of_any_order, orders), x, name="polygamma")
-    if not isinstance(n, (int, np.integer)) or not 0 <= n <= 100:
+    order = integer_or_none(n)
+    if order is None or not 0 <= order <= 100:
         problem = "the order must be an integer from 0 to 100, or integers"
         raise graph_error(problem, op="special.polygamma", got=f"{n!r}")
-    if n == 0:
+    if order == 0:
         return digamma(x)
 
     def rule(x: Value) -> Value:
         low = x <= 0
-        right = _positive_polygamma(int(n), F.where(low, 1.0, x))
-        return F.where(low, _reflected(int(n), F.where(low, x, -0.5)), right)
+        right = _positive_polygamma(order, F.where(low, 1.0, x))
+        return F.where(low, _reflected(order, F.where(low, x, -0.5)), right)
 
     return computed(rule, x, name="polygamma")
 

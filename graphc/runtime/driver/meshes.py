@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.config import config
+from graphc.ir.integers import integer_or_none
 from graphc.transform.sharding.layout import without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
 
@@ -25,8 +26,8 @@ def mesh(*unnamed: object, **axes: int) -> Any:
     Raises GraphError for sizes without a name, and where there are too few devices.
     """
     jax = importlib.import_module("jax")
-    sizes = list(axes.values())
-    if unnamed or not sizes or not all(type(n) is int and n > 0 for n in sizes):
+    sizes = [integer_or_none(n) or 0 for n in axes.values()]
+    if unnamed or not sizes or min(sizes) < 1:
         raise graph_error(
             "a mesh has axes, each with a number of devices",
             op="mesh",

@@ -15,6 +15,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import BATCHING
 from graphc.ir.graph.replay import for_sizes, renewed, substituted
 from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, named_axes, substitute
 from graphc.ir.types import TensorType
@@ -103,9 +104,10 @@ def _axes_of(axes: object, args: object, what: str) -> list[InAxis]:
     """One axis per value of the arguments."""
     inside = items(args)
     if inside is None:
-        if isinstance(axes, bool) or not isinstance(axes, (int, str, type(None))):
+        axis = axes if isinstance(axes, str) else integer_or_none(axes)
+        if axis is None and axes is not None:
             raise graph_error(f"no axis: {axes!r} in {what}", op="vmap")
-        return [axes]
+        return [axis]
     count = len(inside)
     if isinstance(axes, dict) and isinstance(args, dict) and axes.keys() == args.keys():
         parts = [axes[k] for k in args]

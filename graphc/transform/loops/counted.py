@@ -18,6 +18,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_size, as_value, at_least
 from graphc.ir.graph.nodes import Value, origins
+from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size, bounds, maximum
@@ -101,13 +102,11 @@ def map_(f: Callable[..., object], xs: object, batch_size: int | None = None) ->
         raise graph_error("the first argument is the function", op="map", got=repr(f))
     if batch_size is None:
         return scan(lambda carry, x: (carry, _applied(f, x)), [], xs)[1]
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int):
-        got = f"batch_size={batch_size!r}"
-        raise graph_error("the size of a batch is an integer", op="map", got=got)
-    if batch_size < 1:
-        got = f"batch_size={batch_size}"
+    size = as_integer(batch_size, "the size of a batch is an integer", "map")
+    if size < 1:
+        got = f"batch_size={size}"
         raise graph_error("a batch has at least one element", op="map", got=got)
-    return _in_batches(f, xs, batch_size)
+    return _in_batches(f, xs, size)
 
 
 def _applied(f: Callable[..., object], x: Value) -> object:

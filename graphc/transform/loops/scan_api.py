@@ -26,6 +26,7 @@ from graphc.control.weak_carries import FirstCarry, started
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Value
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, public, user_op
 from graphc.ir.sizes.dims import Size, equal
 
@@ -196,8 +197,11 @@ def first_steps(stacked: Sequence[Value], most: Size) -> list[Value]:
 
 
 def _unroll(unroll: object) -> int | bool:
-    if isinstance(unroll, bool) or (isinstance(unroll, int) and unroll > 0):
+    if isinstance(unroll, bool):
         return unroll
+    steps = integer_or_none(unroll)
+    if steps is not None and steps > 0:
+        return steps
     problem = "unroll is a positive number of steps, or True for all"
     raise graph_error(problem, op="scan", got=repr(unroll))
 

@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from graphc.control.carries import value_of
 from graphc.errors import graph_error
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import equal, maximum
 from graphc.transform.loops.scan_api import scan
@@ -119,12 +118,12 @@ def _made(result: object, count: int, several: bool) -> list[object]:
 
 
 def _taps(declared: object) -> tuple[int, ...]:
-    taps = tuple(_listed(declared))
-    plain = all(isinstance(t, (int, np.integer)) for t in taps)
-    if not taps or not plain or any(isinstance(t, bool) for t in taps):
+    taps = [integer_or_none(t) for t in _listed(declared)]
+    integers = tuple(t for t in taps if t is not None)
+    if not taps or len(integers) < len(taps):
         problem = "taps are integers, at least one"
         raise graph_error(problem, op=_OP, got=f"taps {declared!r}")
-    return tuple(map(int, taps))
+    return integers
 
 
 def _output(declared: object) -> _Tapped | None:

@@ -21,6 +21,7 @@ from graphc.errors import (
 from graphc.ir.graph.bodies import within_sized
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.integers import integer_or_none
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol_dim
 from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.tracebacks import at_its_caller
@@ -71,10 +72,11 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("compilations", "smallest", "largest"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int):
-                got = f"{name}={number!r}"
+            number = integer_or_none(getattr(self, name))
+            if number is None:
+                got = f"{name}={getattr(self, name)!r}"
                 raise graph_error(f"{name} must be an integer", op="Budget", got=got)
+            object.__setattr__(self, name, number)
         listed = self.sizes.values() if isinstance(self.sizes, Mapping) else [None]
         if not all(isinstance(n, Sequence) and not isinstance(n, str) for n in listed):
             raise graph_error(

@@ -1,0 +1,30 @@
+"""Integers that are known when a graph is built: those of Python and of NumPy."""
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error, shortened
+
+
+def integer_or_none(x: object) -> int | None:
+    """`x` as an int where it is an integer, as `operator.index` has it; no bool is."""
+    if type(x) is int:
+        return x
+    if isinstance(x, (bool, np.bool_)):
+        return None
+    number: Any = x
+    try:
+        return index(number)
+    except (TypeError, GraphError):  # a symbolic value has no number yet
+        return None
+
+
+def as_integer(x: object, problem: str, op: str) -> int:
+    """`x` as an int; raises GraphError with the `problem` where it is no integer."""
+    number = integer_or_none(x)
+    if number is None:
+        got = str(x.type) if hasattr(x, "type") else repr(x)
+        raise graph_error(problem, op=op, got=shortened(got))
+    return number
