@@ -40,7 +40,7 @@ def emit_driver(
     body = PrintedBody(module, "np", reads=True)
     print_steps(body, driver, names)
     print_return(body, plan, outputs)
-    lines = size_checks(module, plan, names) + body.lines
+    lines = size_checks(module, plan, names, body) + body.lines
     if needs_64_bits(module, plan):
         lines = ["with jax.enable_x64(True):", *indent(lines)]
     if any(is_numbered(segment.nodes) for segment in plan.segments):

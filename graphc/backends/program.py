@@ -168,13 +168,20 @@ def draws_alike(nodes: Iterable[Node]) -> list[str]:
     return ["@jax.threefry_partitionable(True)"] if draws else []
 
 
-def size_checks(module: Module, plan: Plan, names: list[str]) -> list[str]:
-    """Lines that check integers with which segments compute sizes."""
+def size_checks(
+    module: Module, plan: Plan, names: list[str], body: PrintedBody | None = None
+) -> list[str]:
+    """Lines that check integers with which segments compute sizes.
+
+    Those that the lines of a `body` read as sizes are read here, which checks them.
+    """
     shown, test = plan.graph.input_names, "if not isinstance({}, jax.core.Tracer)"
-    return [
-        f'{test.format(names[i])}: integer("{shown[i]}", {names[i]})'
-        for i in checked_sizes(module, plan)
-    ]
+    lines: list[str] = []
+    for i in checked_sizes(module, plan):
+        line = "" if body is None else body.take_read(plan.graph.inputs[i].symbol)
+        check = f'{test.format(names[i])}: integer("{shown[i]}", {names[i]})'
+        lines.append(line or check)
+    return lines
 
 
 def checked_sizes(module: Module, plan: Plan) -> tuple[int, ...]:

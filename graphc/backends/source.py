@@ -164,6 +164,17 @@ class PrintedBody:
             self.line(f"{name} = {text}")
         return name
 
+    def take_read(self, symbol: Symbol) -> str:
+        """The line that reads a size, taken out to stand elsewhere; "" where none is.
+
+        One that is cut off as the bound of a slice is not taken.
+        """
+        start = f"{self._sizes.get(symbol)} = integer("
+        places = [i for i, text in enumerate(self.lines) if text.startswith(start)]
+        if not places or self.lines[places[0]].endswith("cut=True)"):
+            return ""
+        return self.lines.pop(places[0])
+
     def _is_integer(self, symbol: Symbol) -> bool:
         """Whether `size` gives a Python integer, not a traced array."""
         return self.reads or symbol.origin is None or self.knows(symbol)

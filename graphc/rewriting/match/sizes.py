@@ -157,9 +157,18 @@ def _divisor(node: Node) -> Size:
 
 
 def _guards(node: Node) -> list[Guard]:
-    """The guards of a node, and one that its divisor is not zero."""
-    divisor = _divisor(node)
+    """The guards of a node that no other implies, and one of its divisor: not zero."""
+    divisor, guards = _divisor(node), node.guards
+    guards = tuple(g for g in guards if not any(_implies(other, g) for other in guards))
     if not isinstance(divisor, Dim):
-        return list(node.guards)
+        return list(guards)
     first = Guard("<=", 1, divisor, "the sizes beside -1 must be positive")
-    return [first, *(g for g in node.guards if g.right is not divisor)]
+    return [first, *(g for g in guards if g.right is not divisor)]
+
+
+def _implies(guard: Guard, other: Guard) -> bool:
+    """Whether one guard allows less of a size than another."""
+    if not guard.relation == other.relation == "<=" or guard.left is not other.left:
+        return False
+    least, most = guard.right, other.right
+    return isinstance(least, int) and isinstance(most, int) and least < most

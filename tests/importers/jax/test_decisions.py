@@ -482,3 +482,55 @@ def test_a_division_by_zero_is_one_at_its_size_alone(divide):
         same(ours(vector(n)), theirs(vector(n)))
     assert "x.shape[0] - 5 != 0" in ours.explain()
     assert "+ 1" not in ours.explain()
+
+
+def whole_windows(x):
+    n = x.shape[0] // 3
+    return jnp.sum(jnp.reshape(x[: 3 * n], (n, 3)), axis=1)
+
+
+def windows_by_length(x):
+    x = x[: len(x) - len(x) % 3]
+    return jnp.sum(jnp.reshape(x, (-1, 3)), axis=1)
+
+
+@pytest.mark.parametrize("function", [whole_windows, windows_by_length])
+def test_a_slice_that_may_be_whole_makes_no_second_program(function):
+    """JAX asks whether it is, and traces no slice then: the results are the same."""
+    f = graphc.jit(function, dims="pad")
+    for n in (7, 8, 10, 9, 12):
+        same(f(vector(n)), function(vector(n)))
+    assert [c.sizes for c in f.stats().compilations] == [
+        {"x.shape[0]": 7},
+        {"x.shape[0]": 16},
+    ]
+
+
+@pytest.mark.parametrize("function", [whole_windows, windows_by_length])
+def test_a_program_with_a_slice_does_what_one_without_did_before(function):
+    f = graphc.jit(function, dims="pad")
+    for n in (7, 9, 12, 10, 18):
+        same(f(vector(n)), function(vector(n)))
+    known = len(f.stats().compilations)
+    for n in (20, 24):
+        same(f(vector(n)), function(vector(n)))
+    assert len(f.stats().compilations) == known
+
+
+def test_facts_that_make_no_difference_are_not_told():
+    f = graphc.jit(whole_windows, dims="pad")
+    for n in (7, 8, 10, 9, 12):
+        f(vector(n))
+    assert "!= 0" in f.explain()  # it holds for all of them
+    assert "x.shape[0] (" not in f.explain()
+
+
+def rest_added(x):
+    rest = x[x.shape[0] // 3 * 3 :]
+    return jnp.sum(x) + (jnp.sum(rest) if rest.shape[0] else 1)
+
+
+def test_a_question_of_the_user_keeps_its_two_programs():
+    f = graphc.jit(rest_added)
+    for n in (7, 8, 10, 9, 12, 6, 11):
+        same(f(vector(n)), rest_added(vector(n)))

@@ -16,6 +16,7 @@ from graphc.importers.jax.call.alike import alike
 from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.read.callbacks import sharing
 from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
+from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import (
     Unsupported,
     raised,
@@ -39,7 +40,7 @@ from graphc.importers.jax.trace.tracing import (
     retracing,
     symbols_of,
 )
-from graphc.ir.sizes.dims import symbol_dim
+from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
@@ -79,27 +80,53 @@ class FunctionRead:
 
         Python code can decide by a size in ways that are not to be seen.
         """
-        traced = self.traced
-        if (traced.tree, traced.weak) != (direct.tree, direct.weak):
+        if _result_shapes(self.traced, sizes) != _result_shapes(direct, {}):
             return False
-        arguments = self.source.graph.inputs[: len(direct.inner.invars)]
+        return self._is_alike(direct, sizes, {}, self.recorder)
+
+    def covers(self, other: "FunctionRead") -> bool:
+        """Whether it computes the same at all sizes that are decided as in `other`.
+
+        JAX asks whether a slice is the whole axis, and takes no slice then: one that
+        is as long as the axis gives the same.
+        """
+        if self.recorder.is_opaque or other.recorder.is_opaque:
+            return False
+        if self.decisions.by_user() != other.decisions.by_user():
+            return False
+        sizes = other.decisions.implied_sizes()
+        return self._is_alike(other.traced, sizes, sizes, other.recorder)
+
+    def _is_alike(
+        self,
+        other: TracedFunction,
+        sizes: Mapping[str, Size],
+        other_sizes: Mapping[str, Size],
+        other_recorder: Recorder,
+    ) -> bool:
+        """Whether it computes, at these sizes, the same as another at its own."""
+        traced = self.traced
+        if (traced.tree, traced.weak) != (other.tree, other.weak):
+            return False
+        arguments = self.source.graph.inputs[: len(other.inner.invars)]
         names = [v.name for v in arguments]
 
-        def read(trace: TracedFunction, numbers: Mapping[str, int]) -> Imported:
+        def read(trace: TracedFunction, numbers: Mapping[str, Size]) -> Imported:
             # Of inputs of its own: bodies take what is known outside from there.
-            return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
+            inputs = inputs_of(other, other_sizes, names)
+            return self.subject.graph(trace, numbers, inputs)
 
         try:
             is_shared = self.decisions.opaque is None
             # Rules of derivatives are called again.
             with recording(self.recorder), sharing(is_shared) as verdicts:
                 generic = read(traced, sizes)
-            with sharing(is_shared, verdicts):
-                other = read(direct, {})
+            with recording(other_recorder), sharing(is_shared, verdicts):
+                special = read(other, other_sizes)
         except (GraphError, Unsupported):
             return False
-        same = _same_arrays(generic.captured, other.captured)
-        return same and alike(generic.graph, other.graph)
+        same = _same_arrays(generic.captured, special.captured)
+        return same and alike(generic.graph, special.graph)
 
 
 @dataclass
@@ -109,7 +136,8 @@ class JaxProgram:
     It holds for sizes by which the function takes the same `decisions`, or, as a
     `template`, for those whose traces it describes. It is `doubted` if it was another
     than a trace of sizes of which that was not to be seen. The sizes `checked` are
-    those whose own traces it agrees with.
+    those whose own traces it agrees with. It also is the function where that takes
+    `other_decisions` which make no difference.
     """
 
     pattern: SizePattern
@@ -120,6 +148,12 @@ class JaxProgram:
     traces_at_sizes: dict[ShapesOfCall, "OfCall"] = field(default_factory=dict)
     checked: set[ShapesOfCall] = field(default_factory=set)
     doubted: bool = False
+    other_decisions: list[Decisions] = field(default_factory=list)
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether it is the function at these sizes, by what that decides."""
+        known = self.decisions, *self.other_decisions
+        return any(decisions.hold(sizes) for decisions in known)
 
     @property
     def decisions(self) -> Decisions:
@@ -134,7 +168,9 @@ class JaxProgram:
     @property
     def facts(self) -> list[str]:
         """The facts about sizes that it holds for, with the lines that ask for them."""
-        return self.decisions.described(self.decisions.taken)
+        others = [{*map(str, d.taken)} for d in self.other_decisions]
+        common = (d for d in self.decisions.taken if all(str(d) in o for o in others))
+        return self.decisions.described(common)
 
     @property
     def opaque(self) -> SourceLocation | None:
@@ -189,17 +225,27 @@ class JaxProgram:
         """Whether the template describes the trace at these sizes."""
         assert self.template is not None
         if sizes not in self.traces_at_sizes:
-            direct = trace()
+            direct, named = trace(), self.pattern.sizes(sizes) or {}
             try:
-                named = self.pattern.sizes(sizes) or {}
                 jaxpr = subject.comparable(direct).jaxpr
                 numbers = self.template.numbers(jaxpr, named)
-            except Unsupported:
-                return False
+            except Unsupported:  # other steps may be the same for all that
+                if self.template.fed or not self.read.agrees(direct, named):
+                    return False
+                numbers = []
             self.traces_at_sizes[sizes] = OfCall(
                 numbers, subject.results(direct, specs).tree
             )
         return True
+
+
+def _result_shapes(
+    trace: TracedFunction, sizes: Mapping[str, int]
+) -> list[tuple[object, ...]]:
+    """The shapes of the results of a trace at these sizes."""
+    number = JaxSizes(sizes).of
+    avals: list[Any] = [v.aval for v in trace.inner.outvars]
+    return [tuple(map(number, getattr(aval, "shape", ()))) for aval in avals]
 
 
 def _called_once(run: OnLeaves) -> OnLeaves:
@@ -285,18 +331,27 @@ def program_for(
     names: Sequence[str],
     options: Options,
     recorder: Recorder,
+    siblings: Sequence[JaxProgram] = (),
 ) -> JaxProgram:
     """A program for the sizes of a pattern that are decided as those of a call.
 
-    Raises Unsupported where there is none, and Pinned where there are no other sizes.
+    It is one of the `siblings` where these decisions make no difference to it; where
+    they make none to the new one, that serves their sizes too. Raises Unsupported where
+    there is none, and Pinned where there are no other sizes.
     """
     read = read_for(subject, pattern, specs, names, recorder)
     pinning = read.decisions.pinning(recorder.sizes)
     if pinning:
         raise Pinned(read.decisions.described(pinning))
+    for sibling in siblings:
+        if sibling.template is None and sibling.read.covers(read):
+            sibling.other_decisions.append(read.decisions)
+            return sibling
     results = results_of(read, pattern, specs)
     executable = compiled(read.source, options, pattern.names)
-    return JaxProgram(pattern, read, results, executable)
+    covered = [s for s in siblings if s.template is None and read.covers(s.read)]
+    others = [one for s in covered for one in (s.decisions, *s.other_decisions)]
+    return JaxProgram(pattern, read, results, executable, other_decisions=others)
 
 
 def results_of(

@@ -131,7 +131,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if program.template is not None:
             return self._admits(program, sizes)
         named = program.pattern.sizes(sizes) or {}
-        if not program.decisions.hold(named):
+        if not program.holds(named):
             return False
         if not self._is_to_check(program, sizes) or self._agrees(program, sizes):
             return True
@@ -331,7 +331,10 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def _decided(self, pattern: SizePattern, recorder: Recorder) -> JaxProgram:
         names, options = self.names(), self.options_for(pattern)
-        return program_for(self.subject, pattern, self.specs, names, options, recorder)
+        current = [p for p in self.programs if p.pattern == pattern and self.fits(p)]
+        return program_for(
+            self.subject, pattern, self.specs, names, options, recorder, current
+        )
 
     def _of_samples(self, pattern: SizePattern, sizes: ShapesOfCall) -> JaxProgram:
         """The program by traces at single sizes: of this call, of others, and twice."""
@@ -373,7 +376,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _check(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Raise Unsupported where the program is not what JAX traces for the sizes."""
         named = program.pattern.sizes(sizes) or {}
-        if not program.pattern.has(sizes) or not program.decisions.hold(named):
+        if not program.pattern.has(sizes) or not program.holds(named):
             return
         if program.template is not None:
             if not self._admits(program, sizes):

@@ -284,7 +284,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         A new one is for a more general pattern, where the sizes do not fit the last.
         """
         siblings = self._siblings(sizes)
-        for sibling in siblings:
+        for sibling in reversed(siblings):  # the newest may do what older ones do
             if self._serves(sibling, sizes):
                 return sibling
         if siblings:
@@ -298,7 +298,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             pattern = generalised(self.seen)
         captured = Snapshot.of(self.function)
         program = self._new_program(pattern, sizes)
-        if program is not None:
+        if program is not None and program not in self.programs:
             self.captured[id(program)] = captured
             for known in self._known_calls():
                 if known != sizes and pattern.has(known):
@@ -315,6 +315,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def _serves(self, program: ManyT, sizes: ShapesOfCall) -> bool:
         """Whether a program is one for a call whose shapes fit its pattern."""
+        return self.fits(program)
+
+    def fits(self, program: ManyT) -> bool:
+        """Whether a program has been made of what the function takes from outside."""
         return self.captured[id(program)].is_current()
 
     @abstractmethod

@@ -10,13 +10,20 @@ so no list of questions describes it, and nothing sees that its identity is aske
 Such a trace is opaque: it has to be compared with a trace of each new size.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graphc.errors import GraphError, SourceLocation
-from graphc.ir.sizes.dims import Dim, Size, evaluate, expression
-from graphc.ir.sizes.polynomials import Symbol, polynomial
+from graphc.ir.sizes.dims import (
+    Dim,
+    Size,
+    evaluate,
+    expression,
+    substitute,
+    symbol_dim,
+)
+from graphc.ir.sizes.polynomials import Symbol, calls_in, polynomial
 
 Relation = Literal["==", ">="]
 OPAQUE = "the text, the hash, the number or the identity"  # of a size
@@ -105,6 +112,24 @@ class Decisions:
         pinned.pop(None, None)
         return list(pinned.values()) if len(pinned) == len(self.symbols) else []
 
+    def by_user(self) -> set[str]:
+        """The facts that the user's code asks for, as text."""
+        return {str(decision) for decision in self.taken if decision.by_user}
+
+    def implied_sizes(self) -> dict[str, Size]:
+        """The sizes, with what the facts say of them: 3 * m for one that 3 divides."""
+        implied: dict[Symbol, Size] = {s: symbol_dim(s) for s in self.symbols.values()}
+        for fact in self.taken:
+            if fact.relation != "==" or not fact.answer:
+                continue
+            difference = substitute(fact.left - fact.right, implied)
+            for symbol, multiple in _multiples(difference):
+                new = {symbol: multiple}
+                if substitute(difference, new) == 0:
+                    implied = {s: substitute(n, new) for s, n in implied.items()}
+                    break
+        return {name: implied[symbol] for name, symbol in self.symbols.items()}
+
     def needed(self) -> list[str]:
         """The names of sizes of which JAX takes one number only."""
         pinned = {d.pinned_by() for d in self.taken if not d.by_user}
@@ -118,3 +143,16 @@ class Decisions:
 
     def _numbers(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
         return {symbol: sizes[name] for name, symbol in self.symbols.items()}
+
+
+def _multiples(size: Size) -> Iterator[tuple[Symbol, Size]]:
+    """Symbols that the size divides by a number, and multiples of it in their place."""
+    for call in calls_in(size):
+        divided, *by = call.args
+        if not (isinstance(divided, Dim) and divided.is_symbol):
+            continue
+        if len(by) == 1 and isinstance(by[0], int):
+            (symbol,) = divided.symbols
+            least = -(-(symbol.lower or 0) // by[0])
+            times = Symbol(symbol.name, lower=least)
+            yield symbol, by[0] * symbol_dim(times)
