@@ -7,11 +7,12 @@ from functools import reduce
 from types import ModuleType
 from typing import Any
 
-from graphc.errors import GraphError, label
+from graphc.errors import label
 from graphc.ir.graph.build import INPUT, is_body_input
 from graphc.ir.graph.nodes import Value
 from graphc.ir.params.exactness import Range, fits, lies_within, parts_fit
-from graphc.ir.sizes.dims import Dim, Size, substitute, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.sizes.lines import line_of
 from graphc.ir.sizes.polynomials import Atom, Symbol, calls_in, polynomial
 from graphc.ir.sizes.text import Printer
 from graphc.ir.types import JaxArray
@@ -181,18 +182,6 @@ def solved(size: Dim, symbol: Symbol, axis: str) -> str:
     slope, offset = line
     shifted = axis if offset == 0 else f"({axis} - {offset})"
     return shifted if slope == 1 else f"{shifted} // {slope}"
-
-
-def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
-    """The slope and the rest of a size that is linear in a symbol; else None."""
-    try:
-        offset = substitute(size, {symbol: 0})
-        slope = substitute(size, {symbol: 1}) - offset
-    except GraphError:  # a division by the symbol
-        return None
-    if not isinstance(offset, int) or not isinstance(slope, int) or slope == 0:
-        return None
-    return (slope, offset) if slope * symbol_dim(symbol) + offset is size else None
 
 
 def in_pieces(value: Value) -> bool:

@@ -15,7 +15,8 @@ from graphc.ir.graph.build import SIZE_OP, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import misspelled
-from graphc.ir.sizes.dims import Dim, Symbol, less_equal, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
+from graphc.ir.sizes.lines import untold
 from graphc.ir.sizes.names import CAPACITY, distinct
 from graphc.ir.tracebacks import at_its_caller
 from graphc.ir.types import product
@@ -235,9 +236,25 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
                         op="function",
                         hint="use Pad()",
                     )
+                _require_told(symbol, policy, graph)
                 chosen[symbol] = policy
     padded = {s: chosen[s] for s in symbols if s in chosen}
     return {s: p for s, p in padded.items() if not isinstance(p, Specialize)}
+
+
+def _require_told(symbol: Symbol, policy: Policy, graph: Graph) -> None:
+    if isinstance(policy, Specialize) or symbol not in untold(_axes(graph)):
+        return
+    names = names_of(graph)
+    formulas = [n for n in _axes(graph) if isinstance(n, Dim) and len(n.symbols) > 1]
+    beside = [str(n) for n in formulas if symbol in n.symbols]
+    raise graph_error(
+        f"{names.get(symbol, symbol.name)} cannot be padded: not all sizes of an axis "
+        "can be worked out from the inputs",
+        op="function",
+        got=f"an axis of {beside[0]}" if beside else "",
+        hint="add a variable with an axis of each size to the inputs",
+    )
 
 
 def adapting(graph: Graph, declared: object, before: Graph) -> list[Symbol]:
@@ -258,14 +275,15 @@ def _all_sizes(graph: Graph, before: Graph) -> list[Symbol]:
 
 
 def symbols_of(graph: Graph) -> list[Symbol]:
-    """The symbols of all sizes in a graph, in the order in which they occur.
+    """The symbols of sizes in a graph that may vary, in the order in which they occur.
 
     Of a body, there are those of its own that differ from step to step, and those that
-    it is given.
+    it is given. Sizes that no axis of the inputs tells are specialized.
     """
+    unknown = untold(_axes(graph))
     symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
     if not graph.nested:
-        return list(symbols)
+        return [s for s in symbols if s not in unknown]
     computed = {s for inner in bodies(graph.nodes) for s in inner.computed}
     for node, sizes in within_sized(graph.nodes):
         for symbol in _symbols_of([node]) if sizes or computed else ():
@@ -273,14 +291,17 @@ def symbols_of(graph: Graph) -> list[Symbol]:
             size = sizes.get(symbol)
             given_by = size.symbols if isinstance(size, Dim) else own_symbol
             symbols.update(dict.fromkeys(given_by))
-    return list(symbols)
+    return [s for s in symbols if s not in unknown]
+
+
+def _axes(graph: Graph) -> Iterator[Size]:
+    return (size for value in graph.inputs for size in value.type.shape)
 
 
 def sizes_of(graph: Graph) -> list[Symbol]:
     """As `symbols_of`, with the sizes of inputs and those that ops ask for."""
     asked = [s for node in graph.nodes for s in printed(node)]
-    axes = [n for v in graph.inputs for n in v.type.shape if isinstance(n, Dim)]
-    of_axes = [s for n in axes for s in n.symbols]
+    of_axes = [s for n in _axes(graph) if isinstance(n, Dim) for s in n.symbols]
     asked.sort(key=lambda s: s.serial)
     return list(dict.fromkeys([*of_axes, *symbols_of(graph), *asked]))
 

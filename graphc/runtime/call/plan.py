@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphc.ir.graph.nodes import Guard
-from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, evaluate, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
+from graphc.ir.sizes.lines import line_of
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import of_integers
 from graphc.transform.planning.plan import Plan
@@ -88,8 +89,10 @@ def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int
     sizes: dict[Symbol, int] = {}
     for value, shape in zip(padded.original.inputs, shapes, strict=True):
         for size, n in zip(value.type.shape, shape, strict=True):
-            if isinstance(size, Dim) and equal(size, symbol_dim(size.symbols[0])):
-                sizes.setdefault(size.symbols[0], n)
+            line = line_of(size, size.symbols[0]) if isinstance(size, Dim) else None
+            if line is not None:
+                slope, offset = line
+                sizes.setdefault(size.symbols[0], (n - offset) // slope)
     return sizes
 
 

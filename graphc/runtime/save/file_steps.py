@@ -6,7 +6,6 @@ from functools import singledispatchmethod
 from itertools import chain, count
 from typing import NoReturn
 
-from graphc.backends.sizes import line_of
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.control.scan import GROWING
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
@@ -20,6 +19,7 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
+from graphc.ir.sizes.lines import line_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import BUCKET, Capacities
