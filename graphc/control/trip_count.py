@@ -44,8 +44,7 @@ def _(n: Size, batched: Batched, x: Value, *, most: Size | None, shared: bool) -
 
 @_steps.padding
 def _(pad: Padding, x: PaddedValue, **params: Param) -> Value:
-    count: Value = _steps(x.value, **params)
-    return count
+    return _steps(x.value, **params)
 
 
 def steps_size(steps: Value, most: Size | None, shared: bool = False) -> Size:

@@ -309,8 +309,7 @@ class _Heads(NamedTuple):
         shape = x.type.shape
         heads = product(shape[self.batch : -2])
         target = product(shape[: self.batch]), shape[-2], heads, shape[-1]
-        arranged: Value = F.reshape(Arranged(x).transposed(self.forth).made(), target)
-        return arranged
+        return F.reshape(Arranged(x).transposed(self.forth).made(), target)
 
     def parted(self, x: Value, order: Sequence[int]) -> Value:
         """(batch, rows, heads, width) with axes in the order that a result has."""
@@ -332,8 +331,7 @@ class _Heads(NamedTuple):
                     have[a] = self.shape[a]
             sizes.append(product([have[a] for a in axes]))
         x = F.broadcast_to(x, tuple(have))
-        arranged: Value = F.reshape(x, (*sizes, *have[last:]))
-        return arranged
+        return F.reshape(x, (*sizes, *have[last:]))
 
 
 def _fused(
@@ -367,8 +365,7 @@ def _fused(
 
 
 def _shown(mask: Value, shows: bool) -> Value:
-    shown: Value = mask if shows else F.logical_not(mask)
-    return shown
+    return mask if shows else F.logical_not(mask)
 
 
 def _undefined_without_keys(attended: Value, added: list[Value], keys: Size) -> Value:
@@ -378,5 +375,4 @@ def _undefined_without_keys(attended: Value, added: list[Value], keys: Size) -> 
     rows = F.any(seen, axis=-1, keepdims=True)
     if not at_most(1, keys):
         rows = F.logical_or(rows, F.equal(size_value(keys), 0))
-    result: Value = F.where(F.transpose(rows, (0, 2, 1, 3)), attended, math.nan)
-    return result
+    return F.where(F.transpose(rows, (0, 2, 1, 3)), attended, math.nan)

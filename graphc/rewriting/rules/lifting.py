@@ -125,8 +125,7 @@ class Move:
             if operand is None:
                 return None
             inputs.append(operand)
-        result: Value = y.node.primitive(*inputs, **y.node.params)
-        return result
+        return y.node.primitive(*inputs, **y.node.params)
 
     def _operand(
         self, x: Value, y: Value, span: tuple[int, int], sizes: Shape
@@ -156,10 +155,9 @@ class Move:
             return None
         reduced_axes = tuple(_shifted(a, span, sizes) for a in axes)
         other_inputs = y.node.inputs[1:]
-        result: Value = y.node.primitive(
+        return y.node.primitive(
             operand, *other_inputs, axes=reduced_axes, keepdims=keepdims
         )
-        return result
 
     def _concatenation(self, y: Value, lo: int, hi: int, sizes: Shape) -> Value | None:
         axis, parts = y.node.params["axis"], []

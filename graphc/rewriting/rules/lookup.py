@@ -57,8 +57,7 @@ def _pays(table: Value, i: Value) -> bool:
 def _places(table: Value, i: Value, inside: object) -> Value:
     """The rows that are looked up, none of them out of bounds."""
     rows = F.arange(size_value(table.type.shape[0]), dtype=_counting(i))
-    places: Value = GATHER(rows, i, axes=(0,), inside=inside)
-    return places
+    return GATHER(rows, i, axes=(0,), inside=inside)
 
 
 def _counting(i: Value) -> DType:
@@ -129,8 +128,7 @@ def rows_by(table: Value, i: Value, inside: object, w: Value) -> Value | None:
         return None
     if not at_most(columns, table.type.shape[1]):
         return None
-    products: Value = GATHER(F.matmul(table, w), i, axes=(0,), inside=inside)
-    return products
+    return GATHER(F.matmul(table, w), i, axes=(0,), inside=inside)
 
 
 def _sum_of_written(count: int) -> Rule:

@@ -299,8 +299,7 @@ class _Unselecting:
         more = self._selection.rank - 1
         axes = tuple(a + more for a in node.params["axes"])
         x = self._made[node.inputs[0]]
-        result: Value = node.primitive(x, **{**node.params, "axes": axes})
-        return result
+        return node.primitive(x, **{**node.params, "axes": axes})
 
     def _elementwise(self, node: Node, rank: int) -> Value | None:
         inputs = []
@@ -311,8 +310,7 @@ class _Unselecting:
             if operand is None:
                 return None
             inputs.append(operand)
-        result: Value = node.primitive(*inputs, **node.params)
-        return result
+        return node.primitive(*inputs, **node.params)
 
     def _broadcast(self, node: Node) -> Value | None:
         (x,) = node.inputs
@@ -483,8 +481,7 @@ def pinned_of_selected(y: Value, x: Value, kept: IsKept) -> Value | None:
     if whole is None or whole.type.rank != taking.inputs[0].type.rank:
         return None
     pinned = PINNED(whole)
-    result: Value = taking.primitive(pinned, *taking.inputs[1:], **taking.params)
-    return result
+    return taking.primitive(pinned, *taking.inputs[1:], **taking.params)
 
 
 MASKS = Rules(

@@ -62,8 +62,7 @@ def _transposed(value: Value, order: tuple[int, ...]) -> Value:
     if value.node.primitive is OP.transpose:
         order = tuple(value.node.params["axes"][a] for a in order)
         value = value.node.inputs[0]
-    transposed: Value = F.transpose(value, order)
-    return transposed
+    return F.transpose(value, order)
 
 
 class Product(NamedTuple):

@@ -389,8 +389,7 @@ def _extreme_of_monotone(reduction: Primitive, op: str) -> Rule:
         """A function that grows is applied to the largest element alone."""
         if not is_inexact(x.dtype) or x.dtype.kind == "c":
             return None
-        result: Value = y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))
-        return result
+        return y.node.primitive(reduction(x, axes=axes, keepdims=keepdims))
 
     return rule
 

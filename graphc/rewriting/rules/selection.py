@@ -88,8 +88,7 @@ def index_of_elementwise(x: Value, y: Value) -> Value | None:
     if not _is_elementwise(x) or asks_late(node) or items is None:
         return None
     shares = [share(z, x, items) for z in node.inputs]
-    result: Value = node.primitive(*shares, **node.params)
-    return result
+    return node.primitive(*shares, **node.params)
 
 
 def _is_elementwise(x: Value) -> bool:
@@ -127,8 +126,7 @@ def gather_of_elementwise(x: Value, i: Value, y: Value, axes: Axes) -> Value | N
             )
         else:
             shares.append(GATHER(z, i, axes=(axis,), inside=y.node.params["inside"]))
-    result: Value = x.node.primitive(*shares, **x.node.params)
-    return result
+    return x.node.primitive(*shares, **x.node.params)
 
 
 def _factor(a: Value, b: Value, axis: int) -> tuple[int, int] | None:
@@ -343,8 +341,7 @@ def squeeze_of_elementwise(x: Value, axes: Axes) -> Value | None:
     for z in x.node.inputs:
         own_axes = _own(axes, x.type.rank, z)
         shares.append(F.squeeze(z, own_axes) if own_axes else z)
-    result: Value = x.node.primitive(*shares, **x.node.params)
-    return result
+    return x.node.primitive(*shares, **x.node.params)
 
 
 def _squeeze_of_reduction(op: str, *more: object) -> Rule:
@@ -357,8 +354,7 @@ def _squeeze_of_reduction(op: str, *more: object) -> Rule:
     )
     def rule(r: Value, axes: Axes) -> Value | None:
         """Axes are not kept that are taken out at once."""
-        result: Value = r.node.primitive(*r.node.inputs, axes=axes, keepdims=False)
-        return result
+        return r.node.primitive(*r.node.inputs, axes=axes, keepdims=False)
 
     return rule
 

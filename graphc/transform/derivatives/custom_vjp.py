@@ -83,8 +83,7 @@ def _(
                 for c, v in zip(gradients, parts, strict=False)
             ]
 
-        gradients_of_all: list[Value | None] = vmap(one)([*arguments, *cotangents])
-        return gradients_of_all
+        return vmap(one)([*arguments, *cotangents])
 
     spread_out = map(spread, [n] * len(values), batched, values)
     params = {"count": count, "rule": Opaque(rule.name, many), "sizes": sizes}

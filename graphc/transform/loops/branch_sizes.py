@@ -45,8 +45,7 @@ def _(
     pad: Padding, index: PaddedValue, *sizes: PaddedValue, most: Size | None
 ) -> Value:
     numbers = [v.value for v in sizes]
-    resized: Value = _branch_size(index.value, *numbers, most=most)
-    return resized
+    return _branch_size(index.value, *numbers, most=most)
 
 
 def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
@@ -91,14 +90,12 @@ _fitted.vjp(lambda g, x, *, shape: (_fitted(g, shape=x.type.shape),))
 
 @_fitted.batch
 def _(n: Size, batched: Batched, x: Value, *, shape: tuple[Size, ...]) -> Value:
-    resized: Value = _fitted(x, shape=(n, *shape))
-    return resized
+    return _fitted(x, shape=(n, *shape))
 
 
 @_fitted.padding
 def _(pad: Padding, x: PaddedValue, *, shape: tuple[Size, ...]) -> Value:
-    resized: Value = _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
-    return resized
+    return _fitted(pad.filled(x, range(x.type.rank), 0), shape=shape)
 
 
 def fit(value: Value, shape: tuple[Size, ...]) -> Value:
@@ -106,5 +103,4 @@ def fit(value: Value, shape: tuple[Size, ...]) -> Value:
     sizes = zip(value.type.shape, shape, strict=True)
     if all(dims.equal(a, b) for a, b in sizes):
         return value
-    resized: Value = _fitted(value, shape=shape)
-    return resized
+    return _fitted(value, shape=shape)

@@ -281,8 +281,7 @@ class _Doubling:
 
 def _not(flag: Value) -> Value:
     negated = flag.node.primitive is OP.logical_not
-    opposite: Value = flag.node.inputs[0] if negated else F.logical_not(flag)
-    return opposite
+    return flag.node.inputs[0] if negated else F.logical_not(flag)
 
 
 def _alike(members: Sequence[_Member]) -> list[int]:

@@ -398,8 +398,7 @@ class _Few(_Backward):
         """No write is inverted: overwritten elements are recomputed."""
 
     def _rows_back(self) -> Size | None:
-        length: Size | None = self.params["length"]
-        return length
+        return self.params["length"]
 
     def _residuals(self) -> list[Value]:
         carries = self.inputs[: self.carries]

@@ -126,5 +126,4 @@ def _read(
 def _from_start(index: Value, n: int | Value) -> Value:
     """An index that may count from the end, as one that does not."""
     wide = cast(index, INT64)
-    place: Value = F.where(wide < 0, wide + n, wide)
-    return place
+    return F.where(wide < 0, wide + n, wide)

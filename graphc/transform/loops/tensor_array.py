@@ -94,8 +94,7 @@ class TensorArray(Compound):
         place = self._place(i)
         there = F.logical_and(place >= 0, place < self._count)
         message = "TensorArray: a row is read that is not there"
-        row: Value = self._buffer[asserted(place, there, message, "index")]
-        return row
+        return self._buffer[asserted(place, there, message, "index")]
 
     set = write
     __getitem__ = read
@@ -103,8 +102,7 @@ class TensorArray(Compound):
     def stack(self) -> Value:
         """The rows, as one array."""
         self._need_one()
-        rows: Value = self._buffer[: self._count]
-        return rows
+        return self._buffer[: self._count]
 
     def _written(self, place: Value, count: Value, x: Any) -> "TensorArray":
         self._need_one()
@@ -140,8 +138,7 @@ class TensorArray(Compound):
                 hint="take stack() or buffer for other parts",
             )
         place = cast(value, INT32)
-        number: Value = F.where(place < 0, place + self._count, place)
-        return number
+        return F.where(place < 0, place + self._count, place)
 
     def _need_one(self) -> None:
         if self._count.type.rank:

@@ -475,8 +475,7 @@ class _PaddingPass:
     def _number(self, symbol: Symbol) -> Value:
         """A size as an output."""
         size = as_value(F.size_value(self._sizes.number(symbol)))
-        number: Value = F.astype(size, "int32")
-        return number
+        return F.astype(size, "int32")
 
     def _checked_at_entry(self, guard: Guard) -> bool:
         symbols = [*symbols_in(guard.left), *symbols_in(guard.right)]

@@ -100,5 +100,4 @@ def _summed(value: Value, ragged: frozenset[int]) -> Value:
             got=str(value.type),
             hint="reduce them over the axes that differ, or leave total out",
         )
-    total: Value = F.sum(value, axis=0, dtype=value.dtype)
-    return total
+    return F.sum(value, axis=0, dtype=value.dtype)

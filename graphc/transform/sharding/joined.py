@@ -91,8 +91,7 @@ def _of_vecdot(node: Node) -> AxesOfOperands:
 
 @JOINED.of(OP.tensordot)
 def _of_tensordot(node: Node) -> AxesOfOperands:
-    axes: AxesOfOperands = node.params["axes"]
-    return axes
+    return node.params["axes"]
 
 
 @PARTED.of(OP.reshape)

@@ -29,8 +29,7 @@ class Tile(NamedTuple):
     def numbers(self) -> Value:
         """The numbers of the positions."""
         assert self.first is not None
-        numbers: Value = F.arange(size_value(self.size), dtype="int32") + self.first
-        return numbers
+        return F.arange(size_value(self.size), dtype="int32") + self.first
 
 
 class Slice(NamedTuple):

@@ -143,8 +143,7 @@ class View(NamedTuple):
         if _is_zero(before) and _is_zero(behind):
             return rows
         widths = ((size_value(before), size_value(behind)), *none)
-        padded: Value = F.pad(rows, widths)
-        return padded
+        return F.pad(rows, widths)
 
 
 def _is_zero(size: Size) -> bool:
@@ -248,8 +247,7 @@ def updated(
     else:
         update = F.broadcast_to(new, old.type.shape)
     held = _places(write, view).holds(place, length)
-    chosen: Value = update if held is None else F.where(held, update, old)
-    return chosen
+    return update if held is None else F.where(held, update, old)
 
 
 def usable(value: Value, view: View, length: Size) -> bool:

@@ -124,5 +124,4 @@ def _without(node: Node, axis: int, rows: Sequence[Value], before: int) -> Value
         return same_op(node, inputs, axes=left, inside=others_inside)
     if before == 1:
         return rows[0]
-    result: Value = F.add(*rows[:2]) if node.params["how"] == "add" else rows[1]
-    return result
+    return F.add(*rows[:2]) if node.params["how"] == "add" else rows[1]

@@ -270,16 +270,14 @@ def _without(axes: Sequence[int], gone: int) -> tuple[int, ...]:
 def _broadcast(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
-    result: Value = F.broadcast_to(parts[0], resized(node.params["shape"], axis, tile))
-    return result
+    return F.broadcast_to(parts[0], resized(node.params["shape"], axis, tile))
 
 
 def _reshaped(
     node: Node, axis: int, parts: Sequence[Value], tile: Tile | None
 ) -> Value:
     shape = resized(node.outputs[0].type.shape, axis, tile)
-    result: Value = F.reshape(parts[0], shape)
-    return result
+    return F.reshape(parts[0], shape)
 
 
 def _resized(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -> Value:
@@ -298,8 +296,7 @@ def _updated(node: Node, axis: int, parts: Sequence[Value], tile: Tile | None) -
     held = F.expand_dims(F.equal(tile.numbers(), size_value(at)), others)
     if node.params["how"] == "add":
         row = F.add(old, row)
-    result: Value = F.where(held, row, old)
-    return result
+    return F.where(held, row, old)
 
 
 def is_placed_tile(node: Node, axis: int) -> bool:
@@ -312,8 +309,7 @@ def is_placed_tile(node: Node, axis: int) -> bool:
 @_sliced
 def _transposed(node: Node, axis: int, parts: Sequence[Value]) -> Value:
     axes = node.params["axes"]
-    result: Value = F.transpose(parts[0], _without(axes, axes[axis]))
-    return result
+    return F.transpose(parts[0], _without(axes, axes[axis]))
 
 
 @_sliced

@@ -87,5 +87,4 @@ def product_of_parts(node: Node, i: int, parts: Sequence[Value], tiled: bool) ->
     other_pairs = pairs[:i] + pairs[i + 1 :]
     sides = (tuple(p[k] - (p[k] > pairs[i][k]) for p in other_pairs) for k in (0, 1))
     x, y = parts
-    result: Value = F.tensordot(x, y, axes=tuple(sides))
-    return result
+    return F.tensordot(x, y, axes=tuple(sides))

@@ -59,8 +59,7 @@ class Loop:
     def sizes(self) -> dict[Symbol, Size]:
         """The replacements of the sizes of the body."""
         (call,) = self.node.primitive.body_calls(self.node)
-        replacements: dict[Symbol, Size] = call.sizes
-        return replacements
+        return call.sizes
 
     def step(
         self, carry: list[Value], rows: list[Value]
@@ -101,8 +100,7 @@ class Loop:
 
     def next_place(self, place: Value) -> Value:
         """The position of the next step."""
-        position: Value = F.subtract(place, 1) if self.reverse else F.add(place, 1)
-        return position
+        return F.subtract(place, 1) if self.reverse else F.add(place, 1)
 
 
 def with_made(

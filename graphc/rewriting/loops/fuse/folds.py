@@ -98,16 +98,14 @@ def _filled(
     fill = number
     if not isinstance(number, Value):
         fill = as_value(np.asarray(number).astype(dtype))
-    filled: Value = F.full(shape, fill)
-    return filled
+    return F.full(shape, fill)
 
 
 def _whole(node: Node, place: PartPlace, stream: Stream, reduced: Value) -> Value:
     """The result, with the reduced axis where the node keeps it."""
     if stream.tiled or not node.params["keepdims"]:
         return reduced
-    value: Value = F.expand_dims(reduced, place[1].axis)
-    return value
+    return F.expand_dims(reduced, place[1].axis)
 
 
 def _wide(dtype: DType) -> DType:
@@ -146,8 +144,7 @@ def _of_tile(node: Node, tile: Value, neutral: Value) -> Value:
     started = _STARTED.get(node.primitive)
     params = {k: node.params[k] for k in ("axes", "keepdims")}
     more = (neutral,) if started else ()
-    reduced: Value = (started or node.primitive)(tile, *more, **params)
-    return reduced
+    return (started or node.primitive)(tile, *more, **params)
 
 
 def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
@@ -156,8 +153,7 @@ def _of_slice(node: Node, axis: int, row: Value, monoid: Monoid) -> Value:
     if not axes:
         return monoid.of_one(row)
     params = {"axes": axes, "keepdims": node.params["keepdims"]}
-    reduced: Value = node.primitive(row, *node.inputs[1:], **params)
-    return reduced
+    return node.primitive(row, *node.inputs[1:], **params)
 
 
 def _of_all(node: Node, place: PartPlace, stream: Stream) -> StreamReduction:
@@ -241,8 +237,7 @@ def _first_of(tile: Value, axis: int, top: Value, along: Mapping[str, object]) -
     others = tuple(a for a in range(tile.type.rank) if a != axis)
     places = F.expand_dims(F.arange(tile.shape[axis], dtype="int32"), others)
     late = as_value(np.asarray(LATEST, "int32"))
-    first: Value = OP.min_from(F.where(held, places, late), late, **along)
-    return first
+    return OP.min_from(F.where(held, places, late), late, **along)
 
 
 FOLDS.of(OP.sum_of_squares, OP.count_nonzero)(_of_all)

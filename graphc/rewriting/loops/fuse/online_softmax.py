@@ -296,11 +296,9 @@ class _RescaledSum:
 
 def _is_least(top: Value) -> Value:
     """Where no element has been counted yet."""
-    is_least: Value = F.equal(top, -np.inf)
-    return is_least
+    return F.equal(top, -np.inf)
 
 
 def _safe(top: Value) -> Value:
     """The largest elements, or 0 where they are infinite."""
-    finite: Value = F.where(F.isfinite(top), top, 0)
-    return finite
+    return F.where(F.isfinite(top), top, 0)

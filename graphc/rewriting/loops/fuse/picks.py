@@ -108,15 +108,13 @@ def _of_gathered(node: Node, view: View) -> ReductionStep:
 def _clamped(index: Value, size: Size) -> Value:
     """Indices that a gather reads: the nearest ones of those beyond."""
     n = size_value(size)
-    clamped: Value = F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
-    return clamped
+    return F.clip(index, 0 if index.dtype.kind == "u" else -n, n - 1)
 
 
 def _is_within(index: Value, tile: Value, axis: int) -> Value:
     """Whether positions are those of a tile."""
     count = size_value(tile.type.shape[axis])
-    is_within: Value = F.logical_and(index >= 0, index < count)
-    return is_within
+    return F.logical_and(index >= 0, index < count)
 
 
 def _over(node: Node, held: Value) -> Value:
@@ -125,5 +123,4 @@ def _over(node: Node, held: Value) -> Value:
     adjacent = list(axes) == list(range(axes[0], axes[0] + len(axes)))
     rank, points = held.type.rank, max(i.type.rank for i in indices)
     trailing = node.outputs[0].type.rank - points - (axes[0] if adjacent else 0)
-    condition: Value = F.expand_dims(held, tuple(range(rank, rank + trailing)))
-    return condition
+    return F.expand_dims(held, tuple(range(rank, rank + trailing)))

@@ -236,8 +236,7 @@ def with_fixed(known: Callable[[Value], Value]) -> Beside:
 
 def row_of(value: Value, view: View | None) -> Value:
     """The one slice of a value that all iterations share."""
-    row: Value = value if view is None else F.squeeze(value, view.axis)
-    return row
+    return value if view is None else F.squeeze(value, view.axis)
 
 
 def summed(node: Node, view: View, total: Value) -> Value:
@@ -252,5 +251,4 @@ def whole_or_zero(total: Value, view: View) -> Value:
     """A sum over slices; 0 if there are none, where the factors may be NaN."""
     if at_most(1, view.size):
         return total
-    result: Value = F.where(F.greater(size_value(view.size), 0), total, 0)
-    return result
+    return F.where(F.greater(size_value(view.size), 0), total, 0)

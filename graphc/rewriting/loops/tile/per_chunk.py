@@ -146,8 +146,7 @@ class _Forth:
 
     def _chunks(self) -> Value:
         """The number of chunks."""
-        count: Value = (self._total - 1) // self._chunk + 1
-        return count
+        return (self._total - 1) // self._chunk + 1
 
     def _carry(self, changed: Carry) -> Carry:
         """All carries: those that never change have their init."""
@@ -192,8 +191,7 @@ class _Forth:
 
     def _place(self, number: Value) -> Value:
         """The position of the slices of an iteration."""
-        place: Value = self._total - 1 - number if self._loop.reverse else number
-        return place
+        return self._total - 1 - number if self._loop.reverse else number
 
     def _replayed(
         self,
@@ -226,8 +224,7 @@ class _Back(_Forth):
         }
 
     def _chunks(self) -> Value:
-        count: Value = self._loop.first[self._number] // self._chunk + 1
-        return count
+        return self._loop.first[self._number] // self._chunk + 1
 
     def _begun(self, carry: Carry, heads: Carry) -> _Chunk:
         place = F.remainder(carry[self._number], self._chunk)
@@ -249,5 +246,4 @@ class _Back(_Forth):
         return _Chunk(place + 1, after, replacements_at)
 
     def _place(self, number: Value) -> Value:
-        place: Value = number if self._loop.reverse else self._total - 1 - number
-        return place
+        return number if self._loop.reverse else self._total - 1 - number

@@ -194,8 +194,7 @@ class Both:
 
         rows = [computed[v, self._whole] for v in back.sequences]
         options = {"count": extent[2], "unroll": back.node.params["unroll"]}
-        pair: StepResult = F._run_scan(step, carry, rows, *extent[:2], **options)
-        return pair
+        return F._run_scan(step, carry, rows, *extent[:2], **options)
 
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
