@@ -27,9 +27,8 @@ from graphc.importers.numpy.memory import (
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
-from graphc.ir.graph.dispatch import apply_function, apply_method, apply_ufunc
+from graphc.ir.graph.dispatch import apply_function, apply_method
 from graphc.ir.graph.nodes import Value
-from graphc.ir.namespace import F
 from graphc.ops.indexing.at import Updates
 
 Callee = Callable[..., object]  # of NumPy
@@ -60,8 +59,6 @@ WRITING = frozenset(  # functions that write into their first array
 PARTS = frozenset(["real", "imag"])
 FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
-OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
-UPDATES = frozenset(["add", "multiply", "max", "min"])
 
 
 class TracedArray:
@@ -261,27 +258,12 @@ class TracedArray:
             return number_by(lambda value: value.__array__(), content)
         return content.astype(content.dtype if dtype is None else dtype)
 
-    # Functions and operators
+    # Functions
 
     def __array_function__(
         self, function: Callee, _: object, args: Args, options: Kwargs
     ) -> object:
         return called(function, args, options)
-
-    def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, **options: Any
-    ) -> Any:
-        if method == "at":
-            return _update(ufunc, *inputs)
-        out, where = options.pop("out", None), options.pop("where", True)
-        args, options = content_of(inputs), content_of(options)
-        if is_symbolic([args, *options.values()]):
-            result = wrapped(apply_ufunc(ufunc, method, args, options))
-        else:
-            result = wrapped(getattr(ufunc, method)(*args, **options))
-        if where is not True:
-            result = _selected(ufunc, where, result, out)
-        return result if out is None else _written_to(out, result)
 
     def updated(self, result: object) -> object:
         """The result of an operation in place; numbers are replaced, not changed."""
@@ -300,18 +282,6 @@ def _in_columns(content: Content, sizes: tuple[object, ...]) -> Content:
     """The elements in another shape, taken and laid down column by column."""
     array = as_value(content) if is_symbolic(sizes) else content
     return array.T.reshape(sizes).T
-
-
-def _selected(
-    ufunc: np.ufunc, where: object, result: object, out: Args | None
-) -> object:
-    """A result of a ufunc where a mask says so, and what `out` holds elsewhere."""
-    if out is None or isinstance(result, tuple):
-        problem = "the elements that `where` leaves out would be of no known number"
-        hint = "say out=, an array that has them"
-        raise graph_error(problem, op=f"numpy.{ufunc.__name__}", hint=hint)
-    mask, new, old = content_of(where), content_of(result), content_of(out[0])
-    return wrapped(F.where(mask, as_value(new), as_value(old)))
 
 
 def _has_ellipsis(index: object) -> bool:
@@ -408,7 +378,7 @@ def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
     out = options.pop("out", None)
     results = wrapped(computed(function, content_of(args), content_of(options)))
-    return results if out is None else _written_to((out,), results)
+    return results if out is None else written_to((out,), results)
 
 
 def computed(function: Callee, args: Args, options: Kwargs) -> Content:
@@ -445,10 +415,10 @@ def _method(self: TracedArray, name: str, *args: object, **options: object) -> W
     if is_symbolic([*args, *options.values()]):
         content = as_value(content)
     results = wrapped(apply_method(getattr(content, name), name, args, options))
-    return results if out is None else _written_to((out,), results)
+    return results if out is None else written_to((out,), results)
 
 
-def _written_to(outs: tuple[object, ...], one_or_more: object) -> Wrapped:
+def written_to(outs: tuple[object, ...], one_or_more: object) -> Wrapped:
     """The arrays that `out=` names, with results written into them."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
@@ -470,27 +440,6 @@ def _require_room(out: TracedArray, result: Wrapped) -> None:
     if np.ndim(content_of(result)) > out.content.ndim:
         problem = "the result has more axes than the array that it is written to"
         raise graph_error(problem, op="out", got=str(result.shape))
-
-
-def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
-    """`ufunc.at`: repeated positions are all updated."""
-    name = OF_UFUNCS.get(ufunc.__name__, ufunc.__name__)
-    if type(array) is not TracedArray:
-        raise graph_error(INTO_OUTSIDE, op=f"{name}.at", hint=COPY)
-    index, operands = content_of(index), content_of(operands)
-    content = array.content
-    if not is_symbolic([content, index, *operands]):
-        new = content.copy()
-        ufunc.at(new, index, *operands)
-        array.memory.replace(new)
-        return
-    if name == "subtract":
-        name, operands = "add", tuple(-as_value(operand) for operand in operands)
-    if name not in UPDATES:
-        hint = f"one of {', '.join(sorted(UPDATES))}"
-        raise graph_error("there is no such update", op=f"{name}.at", hint=hint)
-    new = getattr(as_value(content).at[index], name)(*operands)
-    array.memory.replace(new)
 
 
 # Functions of NumPy that write, give views, or call functions of the user; see `own`.

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import called_by_user, graph_error
-from graphc.importers.numpy import operators  # noqa: F401  (arrays have them then)
+from graphc.importers.numpy import operators, ufuncs  # noqa: F401  (arrays have them)
 from graphc.importers.numpy.arrays import (
     TracedArray,
     called,
