@@ -90,11 +90,11 @@ class FunctionRead:
             return self.subject.graph(trace, numbers, inputs_of(direct, {}, names))
 
         try:
-            is_shared = self.decisions.opaque is None
+            how = self.recorder.how_shared
             # Rules of derivatives are called again.
-            with recording(self.recorder), sharing(is_shared) as verdicts:
+            with recording(self.recorder), sharing(*how) as verdicts:
                 generic = read(traced, sizes)
-            with sharing(is_shared, verdicts):
+            with sharing(*how, verdicts):
                 other = read(direct, {})
         except (GraphError, Unsupported):
             return False
@@ -326,8 +326,7 @@ def read_for(
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
         # Rules of derivatives are called while it is read.
-        is_shared = not recorder.is_opaque
-        with reading(), recording(recorder), sharing(is_shared):
+        with reading(), recording(recorder), sharing(*recorder.how_shared):
             source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     except (GraphError, Unsupported):
         raise
