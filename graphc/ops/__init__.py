@@ -53,6 +53,7 @@ import graphc.ops.linalg.lstsq
 import graphc.ops.linalg.matrix_functions
 import graphc.ops.linalg.norm
 import graphc.ops.linalg.solve
+import graphc.ops.linalg.tridiagonal
 import graphc.ops.nn.activations
 import graphc.ops.nn.conv
 import graphc.ops.nn.conv_padding

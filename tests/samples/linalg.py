@@ -171,6 +171,17 @@ def by_cholesky(x, b, lower=False):
     return gt.linalg.cho_solve(gt.linalg.cho_factor(x, lower), b)
 
 
+def tridiagonal(lower, diagonal, upper, b):
+    """By the whole matrices."""
+    n = diagonal.shape[-1]
+    one = np.eye(n, dtype=b.dtype)
+    matrix = diagonal[..., None] * one
+    if n > 1:
+        below = lower[..., None] * np.eye(n, k=-1, dtype=b.dtype)
+        matrix = matrix + below + upper[..., None] * np.eye(n, k=1, dtype=b.dtype)
+    return np.linalg.solve(matrix, b)
+
+
 def triangular(x, b, lower=False):
     return np.linalg.solve(np.tril(x) if lower else np.triu(x), b)
 
@@ -278,6 +289,22 @@ SAMPLES = [
         ours=by_cholesky,
         numpy=plain_solve,
         dtypes=INEXACT,
+    ),
+    scipys(
+        "solve_tridiagonal",
+        *(
+            call(a(*d), a(*d, values="positive"), a(*d), a(*right))
+            for d, right in (
+                ((4,), (4,)),
+                ((3,), (3, 2)),
+                ((2, 1, 3), (4, 3, 2)),
+                ((1,), (1,)),
+                ((0,), (0, 2)),
+                ((0, 2), (2, 1)),
+            )
+        ),
+        call(a(3), a(3), a(3), a(2)),
+        numpy=tridiagonal,
     ),
     sample("linalg.solve", *SIDES, *NO_SIDES, dtypes=NUMBERS, **ROUNDED),
     scipys("solve_triangular", *SIDES, *NO_SIDES[:2], numpy=triangular),

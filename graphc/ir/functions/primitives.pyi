@@ -254,6 +254,7 @@ class Primitives:
     slogdet: graphc.ir.graph.op.Primitive
     solve: graphc.ir.graph.op.Primitive
     solve_triangular: graphc.ir.graph.op.Primitive
+    solve_tridiagonal: graphc.ir.graph.op.Primitive
     sort: graphc.ir.graph.op.Primitive
     specify_shape: graphc.ir.graph.op.Primitive
     spence: graphc.ir.graph.op.Primitive

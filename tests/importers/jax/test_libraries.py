@@ -205,3 +205,22 @@ def test_permutations_of_pivots(shape):
     graph = graphc.from_jax(permutation, matrix)
     ours = graphc.function(graph.inputs, graph.outputs[0], backend="numpy")
     np.testing.assert_array_equal(ours(matrix), jax.jit(permutation)(matrix))
+
+
+@pytest.mark.parametrize("solver", ["Newton", "LevenbergMarquardt"])
+def test_a_root_by_optimistix_serves_all_sizes(solver):
+    """Avals are hashed on the way, and errors raised in Python."""
+    optimistix = pytest.importorskip("optimistix")
+    how = getattr(optimistix, solver)(1e-5, 1e-5)
+    solve = optimistix.root_find if solver == "Newton" else optimistix.least_squares
+
+    def function(x):
+        return solve(lambda y, a: y**3 + y - a, how, x * 0, args=x).value
+
+    ours, theirs = graphc.jit(function, dims="pad"), jax.jit(function)
+    for n in (3, 4, 5, 6):
+        x = np.arange(1, n + 1, dtype="float32") / n
+        np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-3)
+    stats = ours.stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+    assert len(stats.compilations) <= 3

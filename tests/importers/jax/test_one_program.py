@@ -6,7 +6,7 @@ Values are those of `jax.jit`, where sizes are exact and where they are padded.
 import jax
 import jax.numpy as jnp
 import pytest
-from jax import lax
+from jax import lax, random
 from jax.scipy import linalg
 
 from tests.importers.jax.comparing import compare
@@ -56,6 +56,37 @@ def reflections(x):
     return lax.linalg.householder_product(packed.mT, factors)
 
 
+KEY = random.key(3)
+
+
+def keys(x):
+    return random.split(KEY, (x.shape[0], 3))
+
+
+def chained(x):
+    """Keys that are read and written one by one."""
+
+    def step(i, keys):
+        return keys.at[i].set(random.fold_in(keys[i - 1], i))
+
+    return random.key_data(lax.fori_loop(0, x.shape[0], step, keys(x)[:, 1]))
+
+
+def chosen(x):
+    places = jnp.argsort(x)
+    swapped = keys(x).at[places, 1].set(keys(x)[:, 0])
+    return random.key_data(swapped[:, jnp.array([2, 1])][places])
+
+
+def compared(x):
+    return keys(x) == KEY, keys(x)[::-1] != keys(x)
+
+
+def seeded(x):
+    seeds = (x * 9).astype(int) - 3
+    return jax.vmap(lambda seed: random.normal(random.key(seed)))(seeds)
+
+
 def is_complex(x):
     return matrix(x)[:, :3] * (1 + 2j * x[:, None])
 
@@ -86,11 +117,22 @@ FUNCTIONS = {
     "examples of reflections": lambda x: jax.vmap(
         lambda v: reflected(matrix(x) * v, x[:, None], transpose=True)
     )(x),
+    "three diagonals": lambda x: lax.linalg.tridiagonal_solve(
+        jnp.roll(x, 1).at[:1].set(0), 2 - x, x[::-1].at[-1:].set(0), matrix(x)
+    ),
     "symmetric product": lambda x: lax.linalg.symmetric_product(
         matrix(x), matrix(x), alpha=2.0, beta=0.5, symmetrize_output=True
     ),
     "eigenvalues": lambda x: jnp.sort(jnp.abs(jnp.linalg.eigvals(matrix(x)))),
     "a root of a matrix": lambda x: linalg.sqrtm(matrix(x)).real,
+    "keys in a loop": chained,
+    "keys at places": chosen,
+    "keys compared": compared,
+    "keys of seeds": seeded,
+    "gamma": lambda x: random.gamma(KEY, jnp.abs(x) + 0.5),
+    "gamma of keys": lambda x: jax.vmap(
+        lambda key, a: random.loggamma(key, a + jnp.abs(x))
+    )(keys(x)[:, 0], x**2),
     "schur": lambda x: linalg.schur(matrix(x) + jnp.triu(matrix(x))),
 }
 

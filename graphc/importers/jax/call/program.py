@@ -117,11 +117,11 @@ class FunctionRead:
             return self.subject.graph(trace, numbers, inputs)
 
         try:
-            is_shared = self.decisions.opaque is None
+            how = self.recorder.how_shared
             # Rules of derivatives are called again.
-            with recording(self.recorder), sharing(is_shared) as verdicts:
+            with recording(self.recorder), sharing(*how) as verdicts:
                 generic = read(traced, sizes)
-            with recording(other_recorder), sharing(is_shared, verdicts):
+            with recording(other_recorder), sharing(*how, verdicts):
                 special = read(other, other_sizes)
         except (GraphError, Unsupported):
             return False
@@ -381,8 +381,7 @@ def read_for(
     sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     try:
         # Rules of derivatives are called while it is read.
-        is_shared = not recorder.is_opaque
-        with reading(), recording(recorder), sharing(is_shared):
+        with reading(), recording(recorder), sharing(*recorder.how_shared):
             source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     except (GraphError, Unsupported):
         raise

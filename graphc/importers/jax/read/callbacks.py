@@ -41,10 +41,12 @@ class _Sharing:
     """Which functions are called as those of all sizes, in the order of reading.
 
     In a trace at numbers a function that holds sizes holds numbers: it is taken as it
-    was at symbols, by the `verdicts` on that trace.
+    was at symbols, by the `verdicts` on that trace. Where the `whole` of what it holds
+    counts, it must hold the same in each trace.
     """
 
     is_allowed: bool = False
+    whole: bool = False
     earlier: Iterator[bool] | None = None
     verdicts: list[bool] = field(default_factory=list)
 
@@ -53,7 +55,7 @@ class _Sharing:
         allowed = self.is_allowed and (
             self.earlier is None or next(self.earlier, False)
         )
-        identity = _identity_if_known(function) if allowed else None
+        identity = _identity_if_known(function, self.whole) if allowed else None
         self.verdicts.append(identity is not None)
         return identity
 
@@ -67,16 +69,17 @@ _THREAD = _SharingOfThread()
 
 @contextmanager
 def sharing(
-    is_allowed: bool, verdicts: Sequence[bool] | None = None
+    is_allowed: bool, whole: bool, verdicts: Sequence[bool] | None = None
 ) -> Iterator[list[bool]]:
     """Let functions that hold no size be called here as those of all sizes.
 
-    They are not where code asks for the text or the hash of a size: it may be in what
-    they hold. Gives the verdicts on functions, for the same trace at other sizes.
+    They are not `allowed` to where code asks for the text of a size: it may be in what
+    they hold. Where it asks for a hash, the `whole` of that must be the same in each
+    trace. Gives the verdicts on functions, for the same trace at other sizes.
     """
     outer = _THREAD.sharing
     earlier_verdicts = None if verdicts is None else iter(verdicts)
-    _THREAD.sharing = _Sharing(is_allowed, earlier_verdicts)
+    _THREAD.sharing = _Sharing(is_allowed, whole, earlier_verdicts)
     try:
         yield _THREAD.sharing.verdicts
     finally:

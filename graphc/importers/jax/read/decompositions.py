@@ -123,6 +123,14 @@ def _qr(eqn: Equation, x: Value) -> Sequence[Value]:
     return factors
 
 
+@PRIMITIVES.define("tridiagonal_solve")
+def _tridiagonal_solve(eqn: Equation, *inputs: Value) -> Value:
+    """The solution of a system whose matrix has three diagonals."""
+    eqn.require("perturb_singular", False)
+    solution: Value = OPS["solve_tridiagonal"](*inputs)
+    return solution
+
+
 @PRIMITIVES.define("geqrf")
 def _geqrf(_: Equation, x: Value) -> Sequence[Value]:
     """The upper triangular factor, the reflectors below it, and their factors."""
@@ -208,5 +216,5 @@ def _schur(eqn: Equation, x: Value) -> Sequence[Value]:
 
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("geqp3", "hessenberg", "tridiagonal", "tridiagonal_solve", "cholesky_update"),
+    *("geqp3", "hessenberg", "tridiagonal", "cholesky_update"),
 )

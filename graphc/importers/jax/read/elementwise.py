@@ -143,8 +143,22 @@ def _no(answer: bool | None) -> bool | None:
     return None if answer is None else not answer
 
 
-PRIMITIVES.define("eq")(_comparison(F.equal, equal))
-PRIMITIVES.define("ne")(_comparison(F.not_equal, lambda a, b: _no(equal(a, b))))
+_equal = _comparison(F.equal, equal)
+_differ = _comparison(F.not_equal, lambda a, b: _no(equal(a, b)))
+
+
+@PRIMITIVES.define("eq")
+def _eq(eqn: Equation, x: Value, y: Value) -> Value:
+    """Whether elements are equal; keys are, where both words of them are."""
+    return F.all(F.equal(x, y), axis=-1) if eqn.of_keys else _equal(eqn, x, y)
+
+
+@PRIMITIVES.define("ne")
+def _ne(eqn: Equation, x: Value, y: Value) -> Value:
+    """Whether elements differ."""
+    return F.any(F.not_equal(x, y), axis=-1) if eqn.of_keys else _differ(eqn, x, y)
+
+
 PRIMITIVES.define("le")(_comparison(F.less_equal, less_equal))
 PRIMITIVES.define("ge")(_comparison(F.greater_equal, lambda a, b: less_equal(b, a)))
 PRIMITIVES.define("gt")(_comparison(F.greater, lambda a, b: _no(less_equal(a, b))))

@@ -15,7 +15,7 @@ import numpy as np
 from jax.lax import GatherScatterMode
 
 from graphc.importers.jax.read.jaxprs import opened
-from graphc.importers.jax.read.reader import Equation, known_size
+from graphc.importers.jax.read.reader import KEY_WORDS, Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.structural import part
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -170,7 +170,9 @@ def _on_axis_after(x: Value, rank: int) -> Value:
 def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
     """Windows of an array at given positions."""
     numbers = eqn.params["dimension_numbers"]
-    sizes = eqn.shape("slice_sizes")
+    sizes, offsets = eqn.shape("slice_sizes"), numbers.offset_dims
+    if eqn.of_keys:
+        sizes, offsets = (*sizes, KEY_WORDS), (*offsets, eqn.result.rank - 1)
     batching = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     dropped = numbers.collapsed_slice_dims
     indexing = Indexing(
@@ -190,9 +192,7 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
         windows = F.where(
             _on_axis_after(places.held, windows.type.rank), windows, missing
         )
-    return F.transpose(
-        windows, _order(indexing, places, numbers.offset_dims, x.type.rank)
-    )
+    return F.transpose(windows, _order(indexing, places, offsets, x.type.rank))
 
 
 def _read(x: Value, places: Places) -> Value:
@@ -322,12 +322,13 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         if how == "set" and not _is_second(eqn.params["update_jaxpr"]):
             raise Unsupported("scatter: it applies a function to elements")
         numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
-        dropped = numbers.inserted_window_dims
+        dropped, windows = numbers.inserted_window_dims, numbers.update_window_dims
+        windows = (*windows, v.type.rank - 1) if eqn.of_keys else windows
         batching = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
         taken = {*dropped, *numbers.operand_batching_dims}
         window_axes = [a for a in range(x.type.rank) if a not in taken]
         sizes: list[Size] = [1] * x.type.rank
-        for axis, at in zip(window_axes, numbers.update_window_dims, strict=True):
+        for axis, at in zip(window_axes, windows, strict=True):
             sizes[axis] = v.type.shape[at]
         starts = numbers.scatter_dims_to_operand_dims
         indexing = Indexing(x, indices, sizes, (starts, *batching), dropped)
@@ -338,7 +339,7 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         places = indexing.places(DROPPED if mode is PROMISED else mode)
         if not places.axes:
             raise Unsupported("scatter: whole arrays written many times")
-        order = _order(indexing, places, numbers.update_window_dims, x.type.rank)
+        order = _order(indexing, places, windows, x.type.rank)
         ordered = F.transpose(v, tuple(int(i) for i in np.argsort(order)))
         return _write(x, ordered, places, how)
 

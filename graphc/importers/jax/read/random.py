@@ -13,10 +13,12 @@ from graphc.importers.jax.read.settings import draws_one_by_one
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast, literal_of, number_constant, variable
 from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.random.batching import from_keys
+from graphc.transform.derivatives.vectorize import vmap
 
 UINT32 = dtype_of("uint32")
 _MANTISSAS = {"float32": (9, 0x3F800000), "float64": (12, 0x3FF0000000000000)}
@@ -53,10 +55,11 @@ def _require_draws_one_by_one(eqn: Equation) -> None:
 
 @PRIMITIVES.define("random_seed")
 def _random_seed(eqn: Equation, seed: Value) -> Value:
-    """The key of an integer."""
-    if seed.type.rank:
-        raise Unsupported("random_seed: of several seeds at once")
-    return F.random.key(seed)
+    """The key of an integer, or those of several."""
+    key = F.random.key
+    for _ in range(seed.type.rank):
+        key = vmap(key)
+    return key(seed)
 
 
 @PRIMITIVES.define("random_split", sizes=("shape",))
@@ -90,6 +93,20 @@ def _random_bits(eqn: Equation, key: Value) -> Value:
     shape = tuple(map(F.size_value, eqn.shape("shape")))
     dtype = eqn.result.dtype
     return _for_each(key, lambda one: F.random.bits(one, shape, dtype=dtype))
+
+
+@PRIMITIVES.define("random_gamma")
+def _random_gamma(eqn: Equation, key: Value, a: Value) -> Value:
+    """Gamma variates, or their logarithms; each key has parameters of its own."""
+    if eqn.reader.differentiates or eqn.reader.keeps_rules:
+        raise Unsupported("random_gamma: JAX knows its derivative")
+    _require_draws_one_by_one(eqn)
+    op = OPS["random_loggamma" if eqn.params["log_space"] else "random_gamma"]
+    depth = key.type.rank - 1
+    params = {"shape": a.type.shape[depth:], "dtype": a.dtype}
+    levels = {"each": ("11",) * depth, "result": a.type.shape} if depth else {}
+    draws: Value = op(key, a, **params, **levels)
+    return draws
 
 
 @PRIMITIVES.define("bitcast_convert_type")
@@ -127,5 +144,5 @@ def _is(x: Value, number: int) -> bool:
 PRIMITIVES.define("random_clone")(elementwise(lambda key: key))
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("random_gamma", "rng_bit_generator", "rng_uniform", "threefry2x32"),
+    *("rng_bit_generator", "rng_uniform", "threefry2x32"),
 )

@@ -207,6 +207,12 @@ class Equation:
         """The type of the one value that it gives."""
         return self.results[0]
 
+    @property
+    def of_keys(self) -> bool:
+        """Whether its first input is of keys, whose words are one axis more here."""
+        aval: Any = self.eqn.invars[0].aval
+        return is_key(aval.dtype)
+
     def size(self, name: str) -> Size:
         """The size that a param is."""
         return self.reader.sizes.of(self._sizes_among_params(name))
@@ -320,9 +326,10 @@ def _dtype_of(dtype: DTypeLike) -> DType:
 _OF_KEYS = {
     *("random_bits", "random_clone", "random_fold_in", "random_split", "random_unwrap"),
     *("broadcast_in_dim", "concatenate", "copy", "dynamic_slice", "reshape", "rev"),
-    *("select_n", "slice", "squeeze", "stack", "transpose", "unstack"),
-    *("checkpoint", "cond", "custom_jvp_call", "custom_vjp_call", "jit", "scan"),
-    *("remat2", "while"),
+    *("dynamic_update_slice", "eq", "gather", "ne", "random_gamma", "scatter"),
+    *("select_n", "slice", "split", "squeeze", "stack", "transpose", "unstack"),
+    *("checkpoint", "closed_call", "cond", "custom_jvp_call", "custom_vjp_call"),
+    *("jit", "optimization_barrier", "remat2", "scan", "while"),
 }
 
 

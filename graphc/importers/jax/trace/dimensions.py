@@ -295,10 +295,17 @@ def _written(call: _MethodCall, size: object, *args: Any) -> object:
 
 
 def _opaque(call: _MethodCall, size: object, *args: object) -> object:
-    """The hash or number of a size, as JAX has it: it may be used for anything."""
+    """The number of a size, as JAX has it: it may be used for anything."""
     if call.is_users:
         call.recorder.observe()
     return call.original(size, *args)
+
+
+def _hashed(call: _MethodCall, size: object) -> object:
+    """The hash of a size: what is found by it may be anything."""
+    if call.is_users:
+        call.recorder.observe(tells=False)
+    return call.original(size)
 
 
 def _itself(_: object, size: object, *args: object) -> object:
@@ -324,7 +331,7 @@ _ANSWERS: dict[str, _Answer] = {
     "__lt__": _order(operator.lt, swapped=False, negated=True),
     "__le__": _order(operator.le, swapped=True, negated=False),
     "__gt__": _order(operator.gt, swapped=True, negated=True),
-    "__hash__": _opaque,
+    "__hash__": _hashed,
     "__int__": _opaque,
     "__str__": _written,
     "__repr__": _written,

@@ -44,6 +44,7 @@ class Recorder:
         self._answers: dict[_Question, bool] = {}
         self._open: dict[_Question, tuple[SourceLocation, bool]] = {}
         self._opaque: SourceLocation | None = None
+        self._is_told = False
 
     def knows(self, size: Any) -> bool:
         """Whether a dimension of JAX is made of the symbols of the trace."""
@@ -75,8 +76,14 @@ class Recorder:
         if self.number(left - right) == 0:
             self.observe()
 
-    def observe(self, place: Callable[[], SourceLocation] = user_place) -> None:
-        """Note that something is asked that cannot be recorded."""
+    def observe(
+        self, place: Callable[[], SourceLocation] = user_place, tells: bool = True
+    ) -> None:
+        """Note that something is asked that cannot be recorded.
+
+        A hash `tells` nobody the size.
+        """
+        self._is_told = self._is_told or tells
         if self._opaque is None:
             self._opaque = place()
 
@@ -84,6 +91,11 @@ class Recorder:
     def is_opaque(self) -> bool:
         """Whether something was asked that cannot be recorded."""
         return self._opaque is not None
+
+    @property
+    def how_shared(self) -> tuple[bool, bool]:
+        """Whether functions on the host may be those of all sizes; if all counts."""
+        return not self._is_told, self.is_opaque
 
     def decisions(self, symbols: Mapping[str, Symbol]) -> Decisions:
         """The decisions by the symbols of a graph, but for those that these decide."""

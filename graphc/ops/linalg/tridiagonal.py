@@ -1,0 +1,124 @@
+"""Linear algebra: systems of equations whose matrices have three diagonals."""
+
+from types import ModuleType
+
+import numpy as np
+
+from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.build import cast
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Array, op, require_equal
+from graphc.ir.namespace import F, public
+from graphc.ir.sizes.dims import Size
+from graphc.ir.types import NDArray, TensorType
+from graphc.ops.common.batching import batch_behind
+from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.linalg.decompositions import _checked, matrices
+from graphc.ops.linalg.padding import with_zeros
+
+
+@op()
+def _solve_tridiagonal(
+    lower: Array, diagonal: Array, upper: Array, b: Array
+) -> TensorType:
+    """The solution of systems whose matrices have three diagonals of n elements.
+
+    The first of `lower` and the last of `upper` stand beside the matrix.
+    """
+    rows = b.type.shape[-2]
+    for part in (lower, diagonal, upper):
+        require_equal(rows, part.type.shape[-1], "one right-hand side per row")
+    return b.type.like()
+
+
+def solve_tridiagonal_numpy(
+    linalg: ModuleType, lower: NDArray, diagonal: NDArray, upper: NDArray, b: NDArray
+) -> NDArray:
+    """Printed into NumPy programs: NaN where the matrix is singular."""
+    (solve,) = linalg.get_lapack_funcs(("gtsv",), (diagonal, b))
+    out = np.empty(b.shape, b.dtype)
+    for i in np.ndindex(b.shape[:-2] if b.size else (0,)):
+        if b.shape[-2] == 1:
+            out[i] = b[i] / diagonal[i] if diagonal[i] else np.nan
+            continue
+        *_, out[i], info = solve(lower[i][1:], diagonal[i], upper[i][:-1], b[i])
+        if info > 0:
+            out[i] = np.nan
+    return out
+
+
+_solve_tridiagonal.emit(
+    numpy=lambda p: f"{p.helper(solve_tridiagonal_numpy)}(scipy.linalg, "
+    f"{', '.join(p.inputs)})",
+    jax="jax.lax.linalg.tridiagonal_solve({lower}, {diagonal}, {upper}, {b})",
+)
+_solve_tridiagonal.imports["numpy"] = "scipy.linalg"
+_checked(_solve_tridiagonal, "the matrix is singular")
+batch_behind(_solve_tridiagonal)
+
+
+def _moved(x: Value, by: int) -> Value:
+    """The elements along the last axis moved by one; a zero comes in."""
+    zero = F.zeros_like(x[..., :1])
+    if by > 0:
+        return F.concatenate([zero, x[..., :-1]], -1)
+    return F.concatenate([x[..., 1:], zero], -1)
+
+
+@_solve_tridiagonal.vjp
+def _(
+    g: Value, lower: Value, diagonal: Value, upper: Value, b: Value
+) -> tuple[Value, ...]:
+    x = _solve_tridiagonal(lower, diagonal, upper, b)
+    of_b = _solve_tridiagonal(_moved(upper, 1), diagonal, _moved(lower, -1), g)
+    columns, slopes = x.mT, -of_b.mT
+    beside = _moved(columns, 1), columns, _moved(columns, -1)
+    of_diagonals = (F.sum(slopes * side, axis=-2) for side in beside)
+    return (*of_diagonals, of_b)
+
+
+@_solve_tridiagonal.padding
+def _(
+    pad: Padding,
+    lower: PaddedValue,
+    diagonal: PaddedValue,
+    upper: PaddedValue,
+    b: PaddedValue,
+) -> Value:
+    """Equations of the padding set its own unknowns to 0."""
+    below, above, sides = (with_zeros(pad, x) for x in (lower, upper, b))
+    middle = pad.filled(diagonal, sorted(diagonal.axes), 1)
+    above = F.where(_is_last(pad, upper), 0, above)
+    solution: Value = _solve_tridiagonal(below, middle, above, sides)
+    return solution
+
+
+def _is_last(pad: Padding, x: PaddedValue) -> Value:
+    """Where the last element of the last axis stands, whose neighbour is padding."""
+    n: Size = x.type.shape[-1]
+    places = pad.positions(n)
+    return F.equal(places + 1, cast(pad.length(n), places.dtype))
+
+
+@public(name="linalg.solve_tridiagonal")
+def solve_tridiagonal(
+    lower: ArrayLike, diagonal: ArrayLike, upper: ArrayLike, b: ArrayLike
+) -> Value:
+    """The x with a @ x == b, for matrices `a` with three diagonals.
+
+    Each diagonal has an element per row: `lower[i]` is a[i, i - 1] and `upper[i]` is
+    a[i, i + 1]; the first of `lower` and the last of `upper` are not read. A `b` of
+    rank 1 is one vector. Batches broadcast. Where `a` is singular the result is not
+    finite, and a function compiled with `check=True` raises.
+    """
+    name = "linalg.solve_tridiagonal"
+    *diagonals, side = matrices(name, lower, diagonal, upper, b, ranks=(1,))
+    vector = side.type.rank == 1
+    columns = F.expand_dims(side, 1) if vector else side
+    parts = [F.expand_dims(part, -1) for part in diagonals]
+    blank = [F.full(v.shape[:-2], False) for v in (*parts, columns)]
+    batch = F.broadcast_arrays(*blank)[0].shape
+    parts = [F.broadcast_to(v, (*batch, *v.shape[-2:]))[..., 0] for v in parts]
+    columns = F.broadcast_to(columns, (*batch, *columns.shape[-2:]))
+    solution = _solve_tridiagonal(*parts, columns)
+    return F.squeeze(solution, -1) if vector else solution
