@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from graphc.importers.jax.read.reader import Equation, elementwise
 from graphc.importers.jax.read.rules import PRIMITIVES
-from graphc.importers.jax.read.settings import draws_one_by_one
+from graphc.importers.jax.read.settings import draws_one_by_one, offsets_seeds
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast, literal_of, number_constant, variable
 from graphc.ir.graph.nodes import Value
@@ -56,6 +56,8 @@ def _random_seed(eqn: Equation, seed: Value) -> Value:
     """The key of an integer."""
     if seed.type.rank:
         raise Unsupported("random_seed: of several seeds at once")
+    if offsets_seeds():  # the seed has it already
+        raise Unsupported("random_seed: jax_random_seed_offset is set")
     return F.random.key(seed)
 
 
