@@ -7,7 +7,7 @@ function that tells whether it still is what it was, and none is needed for a re
 import importlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import update_wrapper
 from typing import Any
 
@@ -78,6 +78,15 @@ def traces_nothing(jax: Any) -> Callable[[], bool] | None:
     """
     context = getattr(jax._src.core, "trace_ctx", None)
     return getattr(context, "is_top_level", None)
+
+
+def trace_context(jax: Any) -> Callable[[], Hashable] | None:
+    """The function that tells all options of this thread by which traces differ.
+
+    Where it is gone: those that are known here are read one by one.
+    """
+    context = getattr(jax._src.config, "trace_context", None)
+    return context if callable(context) else None
 
 
 def options(jax: Any) -> Mapping[str, Any]:

@@ -45,6 +45,11 @@ def test_they_are_what_they_were():
     jax.make_jaxpr(lambda x: inside.append(tells()) or x)(1.0)
     assert inside == [False]
     assert "jax_compilation_cache_dir" in private_jax.options(jax)
+    context = private_jax.trace_context(jax)
+    outside = context()
+    with jax.numpy_rank_promotion("raise"):
+        assert context() != outside
+    assert context() == outside and hash(context()) == hash(outside)
     assert "Sharding" in private_jax.stable_targets()
     assert private_jax.has_run()
 
@@ -57,6 +62,7 @@ def without(monkeypatch):
         "cache_miss": None,
         "dispatched": None,
         "options": {},
+        "trace_context": None,
         "traces_nothing": None,
     }.items():
         monkeypatch.setattr(private_jax, name, lambda *_, absent=absent: absent)
@@ -81,6 +87,7 @@ def test_each_tells_that_it_is_gone():
     source = SimpleNamespace(lib=None, config=None, core=None)
     bare = SimpleNamespace(_src=source, enable_x64=0)
     assert private_jax.traces_nothing(bare) is None
+    assert private_jax.trace_context(bare) is None
     assert private_jax.device_put(bare) is None
     assert private_jax.switch_of_x64(bare) is None
     assert private_jax.cache_miss(abs) is None

@@ -6,6 +6,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import jax
+from jax.export import is_symbolic_dim
 
 from graphc.errors import (
     GraphError,
@@ -71,6 +72,11 @@ GUARDED = "a program for many sizes takes them from the host, which is disallowe
 def _run_by(jitted: Callable[..., object]) -> Callable[..., tuple[object, None, bool]]:
     """As the cache miss of a jitted function, with nothing to keep."""
     return lambda *args, **named: (jitted(*args, **named), None, False)
+
+
+def _has_symbols(leaf: object) -> bool:
+    """Whether an argument has sizes that are symbols of `jax.export`."""
+    return any(map(is_symbolic_dim, getattr(leaf, "shape", ())))
 
 
 class SizesVary(Exception):
@@ -289,7 +295,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         if traces_nothing():
             return self._function(*args, **named)
         call = self._arguments.call(args, named)
-        if any(map(is_typed_by_mesh, call.leaves)):
+        if any(is_typed_by_mesh(x) or _has_symbols(x) for x in call.leaves):
             return self._function(*args, **named)
         specs = call.specs()
         family = self._family(call, specs)

@@ -141,7 +141,11 @@ def shared(x):
     return doubled(doubled(doubled(doubled(x))))
 
 
-CASES = [plain, of_the_trace, results, steps, as_long_as, for_each, one_branch]
+def alone(x):
+    see(x, x.shape[0])
+
+
+CASES = [alone, plain, of_the_trace, results, steps, as_long_as, for_each, one_branch]
 CASES += [gradients, rules, many, shared]
 
 

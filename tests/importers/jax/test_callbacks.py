@@ -2,12 +2,14 @@
 
 import math
 import os
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.experimental import checkify, io_callback
 
 import graphc
 
@@ -156,3 +158,43 @@ def test_examples_of_different_sizes():
     for sizes in ((3, 4, 2), (5, 2)):
         for row, n in zip(ours([vector(n) for n in sizes]), sizes, strict=True):
             np.testing.assert_allclose(row, np.cumsum(vector(n)) + vector(n))
+
+
+CALLS = {
+    "pure": jax.pure_callback,
+    "acting": io_callback,
+    "acting in order": partial(io_callback, ordered=True),
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("name", CALLS)
+def test_numbers_are_as_wide_as_in_the_function(name, wide):
+    widths = []
+
+    def called(v):
+        widths.append((jnp.ones(2) * 0.5).dtype)
+        return np.asarray(v, "float64") * 2
+
+    def function(x):
+        return CALLS[name](called, kind(x), x)
+
+    with jax.enable_x64(wide):
+        as_jax_by_each(lambda x: function(x.astype(float)))
+    assert {*widths} == {np.dtype("float64" if wide else "float32")}
+
+
+def test_a_loop_that_is_checked_is_read():
+    def step(carry):
+        checkify.check(carry[0] < 2, "two steps are too many")
+        return carry[0] + 1, carry[1] * 2
+
+    def loop(x):
+        return lax.while_loop(lambda c: c[0] < 4, step, (0, x))[1]
+
+    checked = graphc.jit(checkify.checkify(loop))
+    for n in SIZES:
+        error, result = checked(vector(n))
+        np.testing.assert_array_equal(result, vector(n) * 16)
+        assert "two steps" in error.get()
+    assert checked.stats().fallbacks == []

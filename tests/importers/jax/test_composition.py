@@ -96,7 +96,12 @@ def test_abstract_evaluation():
 def test_it_is_traced_with_symbols():
     """Export, and other importers, trace it as they trace `jax.jit`."""
     x = jax.ShapeDtypeStruct(jax.export.symbolic_shape("n"), jnp.float32)
-    assert "tanh" in str(jax.make_jaxpr(graphc.jit(cost))(x))
+    ours = graphc.jit(cost)
+    assert "tanh" in str(jax.make_jaxpr(ours)(x))
+    for n in (3, 4, 5):
+        exported = jax.export.export(ours)(x)
+        close(exported.call(some(n)), jax.jit(cost)(some(n)))
+        close(ours(some(n)), jax.jit(cost)(some(n)))
 
 
 def scaled(x):

@@ -27,7 +27,12 @@ def beyond(x):
     return x.at[9].get(mode="promise_in_bounds")
 
 
+def sown(x):
+    return random.uniform(random.PRNGKey(x.shape[0]), x.shape) + x
+
+
 CHANGED = {
+    "jax_random_seed_offset": (7, sown),
     "jax_allow_f16_reductions": (False, half_sum),
     "jax_explicit_x64_dtypes": ("allow", as_double),
     "jax_check_static_indices": (True, beyond),
@@ -83,6 +88,21 @@ def test_draws_that_depend_on_how_many_they_are(name, dims):
             x, key = np.linspace(1, 2, n, dtype="float32"), random.PRNGKey(n)
             np.testing.assert_allclose(ours(key, x), theirs(key, x), rtol=1e-6)
         assert "jax_threefry_partitionable is off" in ours.stats().foreign[0]
+
+
+def test_reuse_of_keys_is_found_once_it_is_asked_for():
+    def draws(key, x):
+        return x + random.normal(key, x.shape) + random.uniform(key, x.shape)
+
+    ours, key = graphc.jit(draws), random.key(0)
+    for n in SIZES:
+        ours(key, np.ones(n, "float32"))
+    with jax.debug_key_reuse(True):
+        for n in SIZES:
+            with pytest.raises(jax.errors.KeyReuseError):
+                ours(key, np.ones(n, "float32"))
+    for n in SIZES:
+        ours(key, np.ones(n, "float32"))
 
 
 def logarithm(x):

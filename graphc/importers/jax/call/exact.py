@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import JaxprEqn, jaxpr_as_fun
+from jax.extend.core import Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
@@ -119,7 +119,7 @@ def exact(
     """Compile a call with these arguments."""
     trace = traced(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and (trace.inner.effects or not _may_gain([*equations(trace.inner)])):
+    if not here and not _may_gain(trace.inner):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
@@ -158,8 +158,11 @@ def as_graph(subject: Subject, trace: TracedFunction, names: Sequence[str]) -> F
     )
 
 
-def _may_gain(eqns: Sequence[JaxprEqn]) -> bool:
+def _may_gain(jaxpr: Jaxpr) -> bool:
     """Whether there are equations that rewriting might do without."""
+    if jaxpr.effects or not jaxpr.outvars:
+        return False
+    eqns = [*equations(jaxpr)]
     return any(map(_is_to_rewrite, eqns)) or _may_repeat(eqns)
 
 

@@ -143,8 +143,9 @@ def graph_of_all(
             shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
             raise _no_graph(why, f"a function that is traced otherwise for {shown}")
     results = asking.subject.results(direct, asking.at(sizes))
-    require_dtypes([v.aval for v in results.inner.outvars])
-    return with_constants(read.source), results.tree
+    outvars = results.inner.outvars
+    require_dtypes([v.aval for v in outvars])
+    return with_constants(read.source, len(outvars)), results.tree
 
 
 def _read(asking: Asked, recorder: Recorder) -> FunctionRead:
@@ -161,14 +162,14 @@ def _no_graph(why: str, got: str) -> GraphError:
     )
 
 
-def with_constants(source: Imported) -> Graph:
-    """A graph whose captured arrays are constants again."""
+def with_constants(source: Imported, result_count: int) -> Graph:
+    """A graph of so many results, whose captured arrays are constants again."""
     graph, count = source.graph, len(source.graph.inputs) - len(source.captured)
     arrays = [constant(np.asarray(words_of(a))) for a in source.captured]
     new = dict(zip(graph.inputs[count:], arrays, strict=True))
-    outputs = tuple(substituted(graph.outputs, new, {}))
-    names = graph.input_names[:count]
-    return Graph(graph.inputs[:count], outputs, names, graph.output_names)
+    outputs = tuple(substituted(graph.outputs[:result_count], new, {}))
+    names, unnamed = graph.input_names[:count], ("",) * result_count
+    return Graph(graph.inputs[:count], outputs, names, unnamed)
 
 
 def compiled(graph: Graph, how: Options) -> Function:

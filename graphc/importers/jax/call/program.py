@@ -192,7 +192,7 @@ class JaxProgram:
         if self.template is not None:
             trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
-        traced = self.traced
+        traced, count = self.traced, len(self.traced.inner.outvars)
         # What `unflatten` does to one leaf takes some time.
         finish = itemgetter(0) if tree == ONE_LEAF else tree.unflatten
         inputs = (*arrays(call.leaves, specs), *captured)
@@ -209,7 +209,7 @@ class JaxProgram:
         def run(*leaves: object) -> object:
             operands = leaves if takes_arrays else arrays(leaves, specs)
             inputs = (*operands, *captured)
-            results = distinct(compiled(*inputs), inputs)
+            results = distinct(compiled(*inputs), inputs)[:count]
             return finish(results if gives_arrays else restored(results, traced))
 
         return run

@@ -24,6 +24,7 @@ import numpy as np
 from graphc.importers.jax.read.jaxprs import is_key
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
+from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
@@ -201,14 +202,25 @@ class OfEachTrace:
 
 
 def _on_arrays_of_jax(function: Any) -> Callable[..., Sequence[Any]]:
-    """The function of an equation, which JAX gives arrays of its own."""
+    """The function of an equation, which JAX gives arrays of its own.
+
+    Numbers in it are as wide as where it was traced, whatever the program around it
+    computes in. Results of 64 bits are taken for those of 32 where there are no wider.
+    """
+    wide = is_wide()
 
     def called(*arrays: ConcreteArray) -> list[ConcreteArray]:
         device = jax.local_devices(backend="cpu")[0]
-        with jax.default_device(device):
-            return list(function(*(jax.device_put(x, device) for x in arrays)))
+        with jax.default_device(device), jax.enable_x64(wide):
+            results = function(*(jax.device_put(x, device) for x in arrays))
+            return [*map(_canonical, results)]
 
     return called
+
+
+def _canonical(result: object) -> ConcreteArray:
+    array = np.asarray(result)
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=False)
 
 
 class _Unknown(Exception):

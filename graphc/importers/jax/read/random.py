@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from graphc.importers.jax.read.reader import Equation, elementwise
 from graphc.importers.jax.read.rules import PRIMITIVES
-from graphc.importers.jax.read.settings import draws_one_by_one
+from graphc.importers.jax.read.settings import draws_one_by_one, offsets_seeds
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import cast, literal_of, number_constant, variable
 from graphc.ir.graph.nodes import Value
@@ -56,6 +56,8 @@ def _require_draws_one_by_one(eqn: Equation) -> None:
 @PRIMITIVES.define("random_seed")
 def _random_seed(eqn: Equation, seed: Value) -> Value:
     """The key of an integer, or those of several."""
+    if offsets_seeds():  # the seed has it already
+        raise Unsupported("random_seed: jax_random_seed_offset is set")
     key = F.random.key
     for _ in range(seed.type.rank):
         key = vmap(key)

@@ -11,12 +11,18 @@ from jax.extend.core import get_opaque_trace_state
 from graphc_serving import private_jax
 
 _CONFIG: Any = jax.config
-_TRACED_BY = (
-    *("allow_f16_reductions", "check_static_indices", "default_matmul_precision"),
-    *("default_prng_impl", "disable_jit", "enable_custom_prng", "enable_x64"),
-    *("explicit_x64_dtypes", "numpy_dtype_promotion", "numpy_rank_promotion"),
-    *("softmax_custom_jvp", "threefry_partitionable", "transfer_guard_host_to_device"),
+_CONTEXT = private_jax.trace_context(jax)
+_BESIDE = (
+    *("default_prng_impl", "enable_custom_prng"),
+    "transfer_guard_host_to_device",
 )
+_IN_CONTEXT = (
+    *("allow_f16_reductions", "check_static_indices", "debug_key_reuse"),
+    *("default_matmul_precision", "disable_jit", "enable_x64", "explicit_x64_dtypes"),
+    *("numpy_dtype_promotion", "numpy_rank_promotion", "random_seed_offset"),
+    *("softmax_custom_jvp", "threefry_partitionable"),
+)
+_TRACED_BY = _BESIDE if _CONTEXT is not None else (*_BESIDE, *_IN_CONTEXT)
 
 
 def is_wide() -> bool:
@@ -29,6 +35,11 @@ def draws_one_by_one() -> bool:
     """Whether a random number of an array is the same in one of another size."""
     apart: bool = getattr(_CONFIG, "jax_threefry_partitionable", True)
     return apart
+
+
+def offsets_seeds() -> bool:
+    """Whether JAX adds a number to the seeds of keys, where it makes these."""
+    return bool(getattr(_CONFIG, "jax_random_seed_offset", 0))
 
 
 def runs_plainly() -> bool:
@@ -55,7 +66,9 @@ traces_nothing = private_jax.traces_nothing(jax) or _by_states()
 
 def settings() -> Hashable:
     """The settings that hold now."""
-    return _settings(_HOLDERS)
+    if _CONTEXT is None:
+        return _settings(_HOLDERS)
+    return _CONTEXT(), _settings(_HOLDERS)
 
 
 def _reading() -> tuple[object, Callable[[object], Hashable]]:

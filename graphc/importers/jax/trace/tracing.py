@@ -207,7 +207,8 @@ def imported(
     Arrays from outside that have more than `most` elements become inputs. Where it
     `differentiates`, derivative rules of functions are kept; where it `keeps_rules`,
     for JAX to see them. Unless it `may_act`, it has no side effects; where it has some,
-    they belong to its last result. Raises Unsupported where the graph cannot be had.
+    they belong to its last result. A function without results has one here, which
+    comes after what it does. Raises Unsupported where the graph cannot be had.
     """
     acts = bool(function.inner.effects)
     if acts and (differentiates or keeps_rules or not may_act):
@@ -227,7 +228,9 @@ def imported(
             arrays.append(array if fixed else np.array(array))
         consts.append(value)
     outputs = reader.read(function.inner, consts, inputs)
-    if acts and outputs:
+    if may_act and not outputs:
+        outputs = [reader.token]
+    elif acts:
         outputs = [*outputs[:-1], F._barrier(outputs[-1], reader.token)]
     all_inputs = (*inputs, *variables, *reader.fed.values())
     names = tuple(v.name for v in all_inputs)
