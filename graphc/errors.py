@@ -35,9 +35,28 @@ class GraphError(ValueError):
     def __init__(self, message: str = "", entry: str = "") -> None:
         super().__init__(message)
         self.entry = entry
+        if _MADE.errors is not None:
+            _MADE.errors.append(self)
 
     def __str__(self) -> str:
         return pointing(super().__str__(), self.entry)
+
+
+class _Made(threading.local):
+    errors: "list[GraphError] | None" = None
+
+
+_MADE = _Made()
+
+
+@contextlib.contextmanager
+def errors_made() -> Iterator[list[GraphError]]:
+    """The errors that are made within, in this thread; some are caught there."""
+    outer, _MADE.errors = _MADE.errors, []
+    try:
+        yield _MADE.errors
+    finally:
+        _MADE.errors = outer
 
 
 ErrorKind = Literal[

@@ -5,7 +5,7 @@ is symbolic and by NumPy elsewhere, and give new arrays.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +15,29 @@ from graphc.errors import graph_error
 from graphc.importers.asking import is_users
 from graphc.importers.numpy.asked import is_number, is_size, number_by, refuse_number
 from graphc.importers.numpy.memory import (
-    COPY,
     Content,
     Memory,
     Rearrangement,
-    copies_always,
+    has_ellipsis,
+    in_columns,
     indexed,
     is_symbolic,
     lack_of,
+    lacks,
+    overlap,
     takes_view,
+)
+from graphc.importers.numpy.sharing import (
+    FIXED,
+    KEEPING,
+    OF_NO_AXES,
+    PARTS,
+    REARRANGING,
+    RESHAPING,
+    WRITING,
+    gives_arguments,
+    may_give_itself,
+    place_of_out,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
@@ -36,29 +50,9 @@ Args = tuple[object, ...]
 Kwargs = dict[str, object]
 Wrapped = Any  # what `wrapped` gives: traced arrays, or anything else NumPy has
 NUMBER = "a number is never written"
-READ_ONLY = "NumPy gives a view here that cannot be written"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
+OWN_ARRAY = "make an array of the function's own first: y = np.array(y)"
 ARGUMENT = "an argument would be written, and with it an array of the caller"
-REARRANGING = frozenset(  # functions and methods that give views
-    [
-        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
-        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
-        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
-        "array_split", "hsplit", "vsplit", "dsplit", "matrix_transpose",
-        "permute_dims", "unstack",
-    ]
-)
-RESHAPING = frozenset(["reshape", "ravel"])
-KEEPING = {  # functions that may give the array itself
-    *("array", "astype", "asarray", "asanyarray", "ascontiguousarray"),
-    "asfortranarray",
-}
-WRITING = frozenset(  # functions that write into their first array
-    ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
-)
-PARTS = frozenset(["real", "imag"])
-FIXED = dict.fromkeys(["diagonal", "broadcast_to"], READ_ONLY)
-FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
 
 
 class TracedArray:
@@ -91,20 +85,41 @@ class TracedArray:
 
     # Attributes and methods
 
+    def __setattr__(self, name: str, new: object) -> None:
+        if name not in ("memory", "shape", "flat"):
+            hint = "y[...] = numbers for elements, y = y.astype(...) for a dtype"
+            problem = "an attribute of an array that is traced is not set"
+            raise graph_error(problem, op=name, hint=hint)
+        super().__setattr__(name, new)
+
     @property
     def at(self) -> Updates:
         """Updates that give new values, as those of values of graphc."""
         return as_value(self.content).at
 
     @property
-    def flat(self) -> "TracedArray":
-        """A view of the elements, one after the other."""
-        return TracedArray(self.memory.rearranged(lambda x: x.reshape(-1)))
-
-    @property
     def shape(self) -> tuple[Wrapped, ...]:
         """The sizes: integers, or arrays of one symbolic integer."""
         return tuple(wrapped(n) for n in self.content.shape)
+
+    @shape.setter
+    def shape(self, sizes: ShapeLike) -> None:
+        shaped = self.reshape(sizes)
+        if not (self.memory.fixed == NUMBER or self.memory.is_base_of(shaped.memory)):
+            hint = "write y = y.reshape(shape), which gives an array that may be a copy"
+            problem = "whether the array can have a shape depends on its layout"
+            raise graph_error(problem, op="shape", got=str(sizes), hint=hint)
+        self.memory = shaped.memory
+
+    @property
+    def itemsize(self) -> int:
+        """How many bytes an element takes."""
+        return int(self.content.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> Wrapped:
+        """How many bytes all elements take."""
+        return self.size * self.itemsize
 
     @property
     def T(self) -> "TracedArray":
@@ -127,7 +142,9 @@ class TracedArray:
         return _views(np.imag, self, (), {})
 
     def copy(self, order: str = "C") -> "TracedArray":
-        """An array of its own with these elements."""
+        """An array of its own with these elements; of a number, itself."""
+        if self.memory.fixed == NUMBER:
+            return self
         return TracedArray(Memory(self.content, ordered=order == "C"))
 
     __copy__ = copy
@@ -138,31 +155,21 @@ class TracedArray:
     def astype(self, dtype: DTypeLike, *args: object, **options: Any) -> "TracedArray":
         """The array in a dtype: itself where it has that and need not be copied."""
         if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
-            return _method(self, "astype", dtype, *args, **options)
+            result = _method(self, "astype", dtype, *args, **options)
+            return result if self.memory.fixed == NUMBER else as_array(result)
         return self
 
-    def sort(self, axis: int = -1, **options: object) -> None:
-        """Sort in place."""
-        self.memory.write(..., content_of(called(np.sort, (self, axis), options)))
+    def conj(self) -> "TracedArray":
+        """The conjugate elements: of real ones, the array itself."""
+        return self if self.dtype.kind != "c" else _method(self, "conj")
 
-    def partition(self, kth: object, axis: int = -1, **options: object) -> None:
-        """Partition in place."""
-        partitioned = called(np.partition, (self, kth, axis), options)
-        self.memory.write(..., content_of(partitioned))
-
-    def put(self, indices: object, values: object) -> None:
-        """Write elements by their positions in the flat array."""
-        self.flat[indices] = values
-
-    def fill(self, value: object) -> None:
-        """Write one number everywhere."""
-        self[...] = value
+    conjugate = conj
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if lack_of(name):
-            raise AttributeError(lack_of(name))
+        if lacks(name, self.content):
+            raise lack_of(name, sys._getframe(1))
         attribute = getattr(self.content, name)
         if not callable(attribute):
             return wrapped(attribute)
@@ -202,8 +209,8 @@ class TracedArray:
             )
         sizes = tuple(shape)[::-1] if isinstance(shape, (list, tuple)) else (shape,)
         if self.content.ndim < 2:
-            return self.viewed("", lambda x: _in_columns(x, sizes))
-        read = partial(_in_columns, sizes=sizes)
+            return self.viewed("", lambda x: in_columns(x, sizes))
+        read = partial(in_columns, sizes=sizes)
         return TracedArray(self.memory.reshaped(read, in_rows=False))
 
     def _by_method(self, name: str, *args: object, **options: object) -> "TracedArray":
@@ -220,6 +227,9 @@ class TracedArray:
         """The view that a function of this name gives, read by a rearrangement."""
         if name == "real" and self.dtype.kind != "c":
             return self
+        if self.memory.fixed == NUMBER:
+            result = wrapped(read(self.content))
+            return as_array(result) if name in OF_NO_AXES else result
         if name in RESHAPING:
             return TracedArray(self.memory.reshaped(read))
         return TracedArray(self.memory.rearranged(read, FIXED.get(name, "")))
@@ -229,7 +239,9 @@ class TracedArray:
     def __getitem__(self, index: object) -> Wrapped:
         index = content_of(index)
         part = indexed(self.content, index)
-        is_view = takes_view(index) and (part.ndim or _has_ellipsis(index))
+        is_view = takes_view(index) and (part.ndim or has_ellipsis(index))
+        if self.memory.fixed == NUMBER:
+            return as_array(wrapped(part)) if is_view else wrapped(part)
         return TracedArray(self.memory.part(index)) if is_view else wrapped(part)
 
     def __setitem__(self, index: object, new: object) -> None:
@@ -256,7 +268,9 @@ class TracedArray:
         content = self.content
         if is_symbolic(content):
             return number_by(lambda value: value.__array__(), content)
-        return content.astype(content.dtype if dtype is None else dtype)
+        if copy is True or dtype not in (None, content.dtype):
+            return content.astype(content.dtype if dtype is None else dtype)
+        return self.memory.lend()
 
     # Functions
 
@@ -265,28 +279,17 @@ class TracedArray:
     ) -> object:
         return called(function, args, options)
 
-    def updated(self, result: object) -> object:
+    def updated(self, result: object, casting: Any = "same_kind") -> object:
         """The result of an operation in place; numbers are replaced, not changed."""
         if self.memory.fixed == NUMBER:
             return result
         dtype = content_of(result).dtype
-        if not np.can_cast(dtype, self.content.dtype, "same_kind"):
+        if not np.can_cast(dtype, self.content.dtype, casting):
             got = f"{dtype} into {self.content.dtype}"
             hint = "write y = y.astype(...) first"
             raise graph_error("cannot be cast in place", got=got, hint=hint)
         self.memory.write(..., content_of(result))
         return self
-
-
-def _in_columns(content: Content, sizes: tuple[object, ...]) -> Content:
-    """The elements in another shape, taken and laid down column by column."""
-    array = as_value(content) if is_symbolic(sizes) else content
-    return array.T.reshape(sizes).T
-
-
-def _has_ellipsis(index: object) -> bool:
-    items = index if isinstance(index, tuple) else (index,)
-    return any(item is Ellipsis for item in items)
 
 
 def content_of(argument: Any) -> Content:
@@ -323,6 +326,21 @@ def wrapped(results: object) -> Wrapped:
     return results
 
 
+def as_array(result: TracedArray) -> TracedArray:
+    """A result as an array, which is written, also where it has no axes."""
+    if isinstance(result, TracedArray) and result.memory.fixed == NUMBER:
+        return TracedArray(Memory(result.content))
+    return result
+
+
+def as_arrays(results: Wrapped) -> Wrapped:
+    """The same of each of several results."""
+    if not isinstance(results, tuple):
+        return as_array(results)
+    arrays = map(as_array, results)
+    return results._make(arrays) if hasattr(results, "_make") else tuple(arrays)
+
+
 def argument(value: Value) -> TracedArray:
     """An argument of a function that is traced."""
     return TracedArray(Memory(value, ARGUMENT if value.ndim else NUMBER))
@@ -333,13 +351,17 @@ def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     name, first = function.__name__, args[0] if args else None
     if name in WRITING:
         _require_written(name, first)
+        if not is_symbolic(content_of([*args, *options.values()])):
+            return _write_numbers(function, first, args[1:], options)
     if name in OWN:
         return OWN[name](*args, **options)
     if name.startswith("atleast_") and len(args) > 1:
         return tuple(function(array) for array in args)
     if isinstance(first, TracedArray):
-        if name in KEEPING and _may_share(name, first, args, options):
+        if name in KEEPING and may_give_itself(name, first.dtype, args, options):
             return _shared(name, first, options)
+        if name == "flip" and not first.content.ndim:
+            return first[()]
         if name in REARRANGING or name in RESHAPING or name in PARTS:
             return _views(function, first, args[1:], options)
     return results_of(function, args, options)
@@ -348,20 +370,19 @@ def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
 def _require_written(name: str, array: object) -> None:
     """Raise GraphError unless a function can write into its first argument."""
     if type(array) is not TracedArray:
-        raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=COPY)
+        raise graph_error(INTO_OUTSIDE, op=f"numpy.{name}", hint=OWN_ARRAY)
     if array.memory.fixed == NUMBER:
         hint = "give an array, as y[:1] in place of y[0]"
         raise graph_error(NUMBER, op=f"numpy.{name}", hint=hint)
 
 
-def _may_share(
-    name: str, array: TracedArray, args: tuple[Any, ...], options: dict[str, Any]
-) -> bool:
-    """Whether NumPy gives the array itself, if its layout allows it."""
-    copies = copies_always(options.get("copy", name in ("array", "astype")))
-    dtype = args[1] if len(args) > 1 else options.get("dtype")
-    is_same = dtype is None or np.dtype(dtype) == array.content.dtype
-    return is_same and not copies and not options.get("ndmin")
+def _write_numbers(
+    function: Callee, array: TracedArray, args: Args, options: Kwargs
+) -> None:
+    """Write by a function of NumPy, into an array whose numbers are known."""
+    changed = array.content.copy()
+    function(changed, *content_of(args), **content_of(options))
+    array.memory.replace(changed)
 
 
 def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
@@ -369,6 +390,12 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
     is_there = array.content.ndim < 2 or (array.memory.ordered and not in_columns)
+    if name.endswith(("ascontiguousarray", "asfortranarray")) and not array.ndim:
+        return as_array(array).reshape(1)
+    if array.memory.fixed == NUMBER:
+        if options.get("copy") is False:
+            raise graph_error("cannot be given without a copy", op=name, got="a number")
+        return as_array(array)
     if is_there or not (in_rows or in_columns):
         return array
     return TracedArray(array.memory.reshaped(lambda x: x, in_rows=False))
@@ -376,9 +403,32 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
 
 def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
-    out = options.pop("out", None)
+    out, name = options.pop("out", None), function.__name__
+    rank, place = 0, place_of_out(function)
+    if 0 <= place < len(args):
+        out, args = args[place], (*args[:place], *args[place + 1 :])
+    if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
+        options.pop("order", None)
+        rank = options.pop("ndmin", 0)
     results = wrapped(computed(function, content_of(args), content_of(options)))
-    return results if out is None else written_to((out,), results)
+    if out is not None:
+        return written_to((out,), results)
+    note_sharing(results, args, gives_arguments(name, args, options))
+    arrays = as_arrays(results) if name in OF_NO_AXES else results
+    return arrays[(None,) * (rank - arrays.ndim)] if rank else arrays
+
+
+def note_sharing(results: object, args: Iterable[object], perhaps: bool) -> None:
+    """Note which results may be views of arguments, in memory or by what is told."""
+    if isinstance(results, (list, tuple)):
+        for result in results:
+            note_sharing(result, args, perhaps)
+    elif isinstance(results, TracedArray) and results.memory.fixed != NUMBER:
+        for array in filter(holds_arrays, args):
+            if isinstance(array, (list, tuple)):
+                note_sharing(results, array, perhaps)
+            elif perhaps or overlap(results.content, array.content):
+                results.memory.may_share(array.memory)
 
 
 def computed(function: Callee, args: Args, options: Kwargs) -> Content:
@@ -400,25 +450,28 @@ def _views(
     views = read(array.content)
     if not isinstance(views, (list, tuple)):
         return array.viewed(function.__name__, read)
-    parts = [partial(_item, read, i) for i in range(len(views))]
+    if not views[0].ndim:  # numbers, of an array that is iterated
+        return wrapped(views)
+    parts = [lambda content, i=i: read(content)[i] for i in range(len(views))]
     return type(views)([array.viewed("", part) for part in parts])
-
-
-def _item(read: Callable[[Content], Content], i: int, content: Content) -> Content:
-    return read(content)[i]
 
 
 def _method(self: TracedArray, name: str, *args: object, **options: object) -> Wrapped:
     """The results of a method that gives new arrays."""
-    args, options, content = content_of(args), content_of(options), self.content
-    out = options.pop("out", None)
+    out, content = options.pop("out", None), self.content
+    args, options = content_of(args), content_of(options)
     if is_symbolic([*args, *options.values()]):
         content = as_value(content)
     results = wrapped(apply_method(getattr(content, name), name, args, options))
-    return results if out is None else written_to((out,), results)
+    if out is not None:
+        return written_to((out,), results)
+    note_sharing(results, (self,), False)
+    return results
 
 
-def written_to(outs: tuple[object, ...], one_or_more: object) -> Wrapped:
+def written_to(
+    outs: tuple[object, ...], one_or_more: object, casting: str = "same_kind"
+) -> Wrapped:
     """The arrays that `out=` names, with results written into them."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
@@ -427,9 +480,9 @@ def written_to(outs: tuple[object, ...], one_or_more: object) -> Wrapped:
             written.append(result)
         elif isinstance(out, TracedArray):
             _require_room(out, result)
-            written.append(out.updated(result))
+            written.append(out.updated(result, casting))
         else:
-            raise graph_error(INTO_OUTSIDE, op="out", hint="leave out= away")
+            raise graph_error(INTO_OUTSIDE, op="out", hint=OWN_ARRAY)
     return tuple(written) if isinstance(one_or_more, tuple) else written[0]
 
 

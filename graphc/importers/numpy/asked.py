@@ -1,15 +1,16 @@
-"""Numbers that a function of NumPy asks for while it is traced, where there are none.
+"""Errors that NumPy would not raise, as of numbers that there are not in a trace.
 
-The error may be caught by the function itself, which then decides by there being no
-number: so it is raised again when the function has returned.
+The error may be caught by the function itself, which then decides by there being an
+error: so it is raised again when the function has returned.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 from typing import Any, TypeVar
 
-from graphc.errors import GraphError
+from graphc.errors import GraphError, errors_made, is_user_file
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.repeating import no_repeating
 from graphc.ir.params.concrete import no_number
@@ -26,14 +27,21 @@ _THREAD = _Asked()
 
 @contextmanager
 def needing_numbers() -> Iterator[None]:
-    """Trace a function. Raises GraphError at its end where a number was asked for."""
+    """Trace a function. Raises GraphError at its end where it caught one of ours."""
     outer, _THREAD.refused = _THREAD.refused, []
     try:
-        yield
-        if _THREAD.refused:
-            raise _THREAD.refused[0]
+        with errors_made() as errors:
+            yield
+        for error in (*_THREAD.refused, *filter(_reached_user, errors)):
+            raise error
     finally:
         _THREAD.refused = outer
+
+
+def _reached_user(error: GraphError) -> bool:
+    """Whether code of the user has had an error, and so has caught it."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(is_user_file(frame.f_code.co_filename) for frame in frames)
 
 
 def number_by(computes: Callable[..., T], content: object) -> T:

@@ -13,9 +13,11 @@ from graphc.errors import (
     is_user_file,
     standing_at,
 )
+from graphc.importers.numpy.arrays import INTO_OUTSIDE, OWN_ARRAY
 from graphc.ir.types import DTYPES
 
 _HINT = "use a function of NumPy or gt, or call it outside of the function"
+_WRITING = "setting an array element"  # of an array in memory, in NumPy's words
 _OF_JAX = "JAX "
 _INTERNAL = re.compile(  # or a value, as it is printed
     rf"TracedArray|_method_|symbolic value|<[^<>]*: (?:weak )?(?:{'|'.join(DTYPES)})\["
@@ -31,6 +33,10 @@ def explaining_libraries() -> Iterator[None]:
         raise
     except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
         text = str(error)
+        if isinstance(error.__cause__, GraphError) and _WRITING in text:
+            place, _ = _blamed(error.__traceback__)
+            with standing_at(place):
+                raise graph_error(INTO_OUTSIDE, op="index", hint=OWN_ARRAY) from error
         if _OF_JAX in text or not _INTERNAL.search(text):
             raise
         place, library = _blamed(error.__traceback__)

@@ -6,34 +6,55 @@ into it replaces the content of the base.
 """
 
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import graph_error, is_user_file
+from graphc.importers.numpy.lookups import looks_up
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.types import is_integer
+from graphc.ir.types import NDArray, is_integer
 
 Content = Any  # a Value, or an array of NumPy
 Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
+LENT = "an array of NumPy has these elements too, and would not be written"
 UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
 
-OF_MEMORY = frozenset(["getfield", "setfield", "resize", "data", "ctypes"])
+OF_MEMORY = {  # attributes that arrays in memory have, and what to do in their place
+    **dict.fromkeys(["getfield", "setfield", "data", "ctypes", "byteswap"], ""),
+    **dict.fromkeys(["flags", "strides", "base"], ""),
+    **dict.fromkeys(["tobytes", "tofile", "dump", "dumps"], "call it of a result"),
+    "setflags": "leave it out, and do not write what is to stay as it is",
+    "resize": "write y = np.resize(y, shape), or y = np.zeros(shape)",
+}
+OF_C = frozenset(["flags", "strides", "data", "ctypes", "base"])  # asked for there too
 OF_NUMBERS = frozenset(["item", "tolist"])
 
 
-def lack_of(name: str) -> str:
-    """Why a traced array has not an attribute that arrays in memory have, or ""."""
+def lacks(name: str, content: Content) -> bool:
+    """Whether arrays in memory have an attribute, and a traced one has it not."""
+    return name in OF_MEMORY or (name in OF_NUMBERS and is_symbolic(content))
+
+
+def lack_of(name: str, asking: FrameType) -> Exception:
+    """The error of an attribute that arrays have in memory alone.
+
+    To the user it is no AttributeError: `hasattr` would say that NumPy has it not.
+    """
+    of_c = name in OF_C and not looks_up(asking, name)
+    if of_c or not is_user_file(asking.f_code.co_filename):
+        return AttributeError(f"a symbolic value has no attribute {name!r}")
     if name in OF_NUMBERS:
         problem = f"a symbolic value has no {name} while a function is traced"
-        return f"{problem}; call .{name}() of what it returns"
-    if name in OF_MEMORY:
-        return f"an array that is traced has no {name}: it is not in memory"
-    return ""
+        hint = f"call .{name}() of what it returns"
+        return graph_error(problem, op=name, hint=hint)
+    problem = f"an array that is traced has no {name}: it is not in memory"
+    return graph_error(problem, op=name, hint=OF_MEMORY[name])
 
 
 class Memory:
@@ -42,7 +63,7 @@ class Memory:
     `ordered`: they lie in the order of C, so that reshaping them gives a view.
     """
 
-    __slots__ = ("__weakref__", "_content", "_sharing", "fixed", "ordered")
+    __slots__ = ("__weakref__", "_content", "_lent", "_sharing", "fixed", "ordered")
 
     def __init__(
         self, content: Content, fixed: str = "", ordered: bool = False
@@ -51,6 +72,7 @@ class Memory:
         self.fixed = fixed
         self.ordered = ordered or content.ndim < 2
         self._sharing: WeakSet[Memory] = WeakSet()  # perhaps, by an unknown layout
+        self._lent: list[ref[NDArray]] = []  # to code that knows NumPy's arrays alone
 
     @property
     def content(self) -> Content:
@@ -65,6 +87,8 @@ class Memory:
     def replace(self, content: Content) -> None:
         """Write all elements. Raises GraphError where NumPy would change more."""
         problem = self.fixed or (UNCLEAR if self._sharing else "")
+        if any(array() is not None for array in self._lent):
+            problem = LENT
         if problem:
             got = str(getattr(content, "type", content.dtype))
             raise graph_error(problem, op="index", got=got, hint=COPY)
@@ -92,9 +116,24 @@ class Memory:
             shape = _shape(self.content)
             return _View(self, read, lambda _, new: _reshape(new, shape), ordered=True)
         copied = Memory(read(self.content), ordered=True)
-        copied._sharing.add(self.owner)
-        self.owner._sharing.add(copied)
+        copied.may_share(self)
         return copied
+
+    def is_base_of(self, view: "Memory") -> bool:
+        """Whether a memory is a view of this one's elements, not perhaps a copy."""
+        return view.owner is self.owner
+
+    def lend(self) -> NDArray:
+        """The elements, of known numbers, as an array of NumPy that is not written."""
+        array: NDArray = self.content.view()
+        array.flags.writeable = False
+        self.owner._lent.append(ref(array))
+        return array
+
+    def may_share(self, other: "Memory") -> None:
+        """Note that these may be the same elements: neither is written then."""
+        self.owner._sharing.add(other.owner)
+        other.owner._sharing.add(self.owner)
 
 
 class _View(Memory):
@@ -158,6 +197,18 @@ def takes_view(index: object) -> bool:
     )
 
 
+def has_ellipsis(index: object) -> bool:
+    """Whether an index names an ellipsis, which keeps a view of no axes."""
+    items = index if isinstance(index, tuple) else (index,)
+    return any(item is Ellipsis for item in items)
+
+
+def in_columns(content: Content, sizes: tuple[object, ...]) -> Content:
+    """The elements in another shape, taken and laid down column by column."""
+    array = as_value(content) if is_symbolic(sizes) else content
+    return array.T.reshape(sizes).T
+
+
 def _is_number(item: object) -> bool:
     if isinstance(item, Value):
         return item.ndim == 0 and is_integer(item.dtype)
@@ -167,7 +218,7 @@ def _is_number(item: object) -> bool:
 def _written(content: Content, index: Any, new: object) -> Content:
     """An array with other elements at an index, cast as NumPy casts what is written."""
     if not is_symbolic([content, index, new]):
-        changed = content.copy()
+        changed = np.array(content)
         changed[index] = new
         return changed
     old = as_value(content)
@@ -194,6 +245,12 @@ def _reshape(content: Content, shape: Any) -> Content:
     if isinstance(content, Value):
         return F.reshape(content, shape)
     return content.reshape(shape)
+
+
+def overlap(one: Content, other: Content) -> bool:
+    """Whether two contents are arrays of NumPy that may have elements in common."""
+    known = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    return known and np.may_share_memory(one, other)
 
 
 def copies_always(copy: object) -> bool:

@@ -19,7 +19,11 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import called_by_user, graph_error
-from graphc.importers.numpy import operators, ufuncs  # noqa: F401  (arrays have them)
+from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
+    in_place,
+    operators,
+    ufuncs,
+)
 from graphc.importers.numpy.arrays import (
     TracedArray,
     called,
@@ -27,16 +31,16 @@ from graphc.importers.numpy.arrays import (
     holds_arrays,
 )
 from graphc.importers.numpy.draws import RandomNames
+from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
-from graphc.importers.numpy.own import NAMES
+from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
-from graphc.ir.types import NDArray
 
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 OUTSIDE = "an array from outside of the function would be written"
@@ -92,7 +96,13 @@ def _enter(token: object) -> None:
         _tracers.add(token)
         if not _replaced:
             _replaced.update({name: _of_values(f) for name, f in _functions()})
-            _replaced.update(r_=_Joining(np.r_, False), c_=_Joining(np.c_, True))
+            _replaced.update(
+                r_=Joining(np.r_, _made_by_user), c_=Joining(np.c_, _made_by_user, True)
+            )
+            _replaced.update(
+                mgrid=Grid(np.mgrid, _made_by_user), ogrid=Grid(np.ogrid, _made_by_user)
+            )
+            _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             _replaced["nditer"] = _nditer
         np.__class__ = _WatchedModule
@@ -133,8 +143,9 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
         if is_symbolic(content_of([*args, *options.values()])):
             if makes_arrays and isinstance(args[0], (list, tuple)):
                 args = (_with_arrays(args[0]), *args[1:])
+            in_rows = name in ORDERED and options.pop("order", "C") == "C"
             result = called(function, args, options)
-            if name in ORDERED:
+            if in_rows:
                 result.memory.ordered = True
             return result
         if holds_arrays([*args, *options.values()]):
@@ -151,6 +162,11 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     return asked
 
 
+def _made_by_user(result: object) -> object:
+    """New arrays, which code of the user may write while a function is traced."""
+    return _written_later(result, (), {}, "") if _TRACING.depth else result
+
+
 def _written_later(
     result: object, args: tuple[object, ...], options: Mapping[str, object], name: str
 ) -> object:
@@ -160,12 +176,15 @@ def _written_later(
     """
     if isinstance(result, (list, tuple)):
         items = [_written_later(item, args, options, name) for item in result]
+        if name in SAME_RESULTS:
+            items = items[:1] * len(items)
         return result._make(items) if hasattr(result, "_make") else type(result)(items)
     if not isinstance(result, np.ndarray):
         return result
     arrays = (a for a in (*args, *options.values()) if isinstance(a, np.ndarray))
     fixed = OUTSIDE if any(np.may_share_memory(result, a) for a in arrays) else ""
-    return TracedArray(Memory(result, fixed, ordered=name in ORDERED))
+    ordered = name in ORDERED and options.get("order", "C") == "C"
+    return TracedArray(Memory(result, fixed, ordered))
 
 
 def _with_arrays(items: object) -> object:
@@ -183,38 +202,14 @@ def _nditer(*args: Any, **options: Any) -> object:
     return _PLAIN_NDITER(*args, **options)
 
 
-_PLAIN_NDITER = np.nditer
+def _ndenumerate(array: object) -> object:
+    """`np.ndenumerate`, of traced arrays too."""
+    if isinstance(array, TracedArray):
+        return in_place.elements_with_places(array)
+    return _PLAIN_NDENUMERATE(array)
 
 
-class _Joining:
-    """`np.r_`, or `np.c_` which joins columns, of values too."""
-
-    def __init__(self, plain: Any, columns: bool) -> None:
-        self._plain, self._columns = plain, columns
-
-    def __len__(self) -> int:
-        return len(self._plain)
-
-    def __getitem__(self, items: Any) -> object:
-        listed = items if isinstance(items, tuple) else (items,)
-        if not (_TRACING.depth and is_symbolic(content_of(listed))):
-            return self._plain[items]
-        arrays = [self._array(item) for item in listed]
-        return np.concatenate(arrays, axis=-1 if self._columns else 0)
-
-    def _array(self, item: object) -> NDArray:
-        """An item as an array: slices count, or divide by an imaginary step."""
-        if isinstance(item, str):
-            hint = "use numpy.concatenate, stack or column_stack"
-            raise graph_error("takes no directives", op="r_", got=item, hint=hint)
-        if isinstance(item, slice):
-            start, step = item.start or 0, 1 if item.step is None else item.step
-            if isinstance(step, complex):
-                item = np.linspace(start, item.stop, int(abs(step)))
-            else:
-                item = np.arange(start, item.stop, step)
-        array = np.atleast_1d(np.asarray(item))
-        return array[:, None] if self._columns and array.ndim == 1 else array
+_PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
 
 
 _replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace

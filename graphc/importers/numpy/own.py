@@ -9,11 +9,14 @@ from graphc.errors import graph_error
 from graphc.importers.numpy.arrays import (
     OWN,
     TracedArray,
+    as_array,
     computed,
     content_of,
+    note_sharing,
     results_of,
     wrapped,
 )
+from graphc.importers.numpy.in_place import put
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -29,12 +32,8 @@ def _copy_to(
 
 
 def _fill_diagonal(array: TracedArray, new: object, wrap: bool = False) -> None:
-    if array.ndim != 2 or wrap:
-        problem = "fills matrices alone, and each diagonal once"
-        raise graph_error(problem, op="fill_diagonal", got=repr(array))
-    rows, columns = np.arange(array.shape[0]), np.arange(array.shape[1])
-    i, j = np.nonzero(np.equal.outer(rows, columns))
-    array[i, j] = new
+    filled = F.fill_diagonal(as_value(array.content), content_of(new), wrap)
+    array.memory.write(..., filled)
 
 
 def _along_axis(
@@ -65,7 +64,7 @@ def _along_axis(
         [others + i for i in own_axes],
         [axis % content.ndim + i for i in own_axes],
     )
-    return wrapped(F.moveaxis(results, last, there))
+    return as_array(wrapped(F.moveaxis(results, last, there)))
 
 
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
@@ -74,7 +73,10 @@ def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     alone = operands[0] if len(operands) == 1 and not options else None
     if isinstance(alone, TracedArray) and _keeps_axes(subscripts):
         return alone.viewed("", lambda x: computed(np.einsum, (subscripts, x), {}))
-    return results_of(np.einsum, args, options)
+    results = results_of(np.einsum, args, options)
+    if len(operands) == 1 and isinstance(subscripts, TracedArray):
+        note_sharing(results, (subscripts,), True)
+    return results
 
 
 def _keeps_axes(subscripts: object) -> bool:
@@ -106,8 +108,8 @@ def _diag(array: object, k: int = 0) -> object:
 
 def _real_if_close(array: object, tol: float = 100) -> object:
     if isinstance(array, TracedArray) and array.content.dtype.kind != "c":
-        return array
-    return results_of(np.real_if_close, (array, tol), {})
+        return as_array(array)
+    return as_array(results_of(np.real_if_close, (array, tol), {}))
 
 
 def _broadcast_arrays(*arrays: object, **options: object) -> object:
@@ -130,18 +132,29 @@ def _put_along_axis(
 
 
 def _place(array: TracedArray, mask: object, new: object) -> None:
-    array[mask] = new
+    """`np.place`: numbers in turn where a mask is true, repeated."""
+    old, numbers = as_value(array.content), _flat_numbers(new)
+    chosen = F.reshape(as_value(content_of(mask)), (-1,)) != 0
+    turns = (F.cumsum(chosen) - 1) % numbers.size
+    _replace_chosen(array, old, chosen, numbers[turns])
 
 
 def _put_masked(array: TracedArray, mask: object, new: object) -> None:
-    """`np.putmask`: of as many numbers as the array has elements, or of one."""
-    numbers = F.asarray(content_of(new))
-    if numbers.size != 1 and numbers.shape != array.content.shape:
-        problem = "repeats numbers until there are enough, by the places of the mask"
-        hint = "y[mask] = numbers, one for each element that is true"
-        raise graph_error(problem, op="putmask", got=str(numbers.type), hint=hint)
-    chosen = F.where(content_of(mask), numbers, as_value(array.content))
-    array.updated(wrapped(chosen))
+    """`np.putmask`: where a mask is true, the numbers at its places, repeated."""
+    old, numbers = as_value(array.content), _flat_numbers(new)
+    chosen = F.reshape(as_value(content_of(mask)), (-1,)) != 0
+    _replace_chosen(array, old, chosen, numbers[F.arange(old.size) % numbers.size])
+
+
+def _flat_numbers(numbers: object) -> Value:
+    return F.reshape(F.asarray(content_of(numbers)), (-1,))
+
+
+def _replace_chosen(
+    array: TracedArray, old: Value, chosen: Value, numbers: Value
+) -> None:
+    flat = F.where(chosen, cast(numbers, old.dtype), F.reshape(old, (-1,)))
+    array.memory.write(..., F.reshape(flat, old.shape))
 
 
 def _nan_to_num(
@@ -152,11 +165,24 @@ def _nan_to_num(
     if copy or not isinstance(array, TracedArray):
         return result
     array.memory.write(..., content_of(result))
-    return array
+    return array if array.content.ndim else array[()]
+
+
+def _diag_indices(n: object, ndim: int = 2) -> object:
+    """The same indices for each axis, in one array."""
+    return (np.arange(content_of(n)),) * ndim  # type: ignore[call-overload]
+
+
+def _diag_indices_from(array: TracedArray) -> object:
+    results_of(np.diag_indices_from, (array,), {})  # whether all axes are equal
+    return _diag_indices(array.shape[0], array.content.ndim)
 
 
 # Functions of NumPy that write, or that call functions of the user.
+SAME_RESULTS = frozenset(["diag_indices", "diag_indices_from"])
 OWN |= {
+    "diag_indices": _diag_indices,
+    "diag_indices_from": _diag_indices_from,
     "broadcast_arrays": _broadcast_arrays,
     "diag": _diag,
     "real_if_close": _real_if_close,
@@ -167,7 +193,7 @@ OWN |= {
     "nan_to_num": _nan_to_num,
     "put_along_axis": _put_along_axis,
     "place": _place,
-    "put": TracedArray.put,
+    "put": put,
     "putmask": _put_masked,
     "ravel": _ravel,
     "reshape": _reshape,

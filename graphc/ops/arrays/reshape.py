@@ -266,7 +266,8 @@ def transpose(x: ArrayLike, axes: Any = None) -> Value:
     if axes is None:
         order = tuple(reversed(range(rank)))
     else:
-        order = tuple(normal_axis(a, rank, "transpose") for a in axes)
+        listed = (axes,) if isinstance(axes, int) else axes
+        order = tuple(normal_axis(a, rank, "transpose") for a in listed)
     if sorted(order) != list(range(rank)):
         raise graph_error(
             "axes must name every axis once", op="transpose", got=f"{axes!r}"

@@ -38,6 +38,8 @@ def take(
     if none:
         return F.getitem(value, (*(FULL,) * at, []))
     positions = as_value(indices)
+    if positions.dtype.kind == "b":  # 0 and 1, no mask
+        positions = cast(positions, INT32)
     if mode != "raise":
         if positions.dtype.itemsize < INT32.itemsize:  # too narrow for sizes
             positions = cast(positions, INT32)

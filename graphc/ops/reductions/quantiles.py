@@ -107,6 +107,8 @@ def _last_axis(
 def _valid(x: ArrayLike, q: ArrayLike, method: str, name: str) -> tuple[Value, Value]:
     """The array and the quantiles as values, or a GraphError."""
     value, at = strong(as_value(x)), as_value(q)
+    if at.dtype == BOOL:
+        at = cast(at, INT64)
     if method not in _METHODS:
         expected = ", ".join(_METHODS)
         raise graph_error(f"unknown method {method!r}", op=name, expected=expected)

@@ -1,0 +1,80 @@
+"""`np.r_`, `np.c_`, `np.mgrid` and `np.ogrid`: arrays by slices, of symbolic sizes too.
+
+What they give is written in place as any other array, so it is traced.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import called_by_user, graph_error
+from graphc.importers.numpy.arrays import content_of
+from graphc.importers.numpy.memory import is_symbolic
+from graphc.ir.types import NDArray
+
+Made = Callable[[object], object]  # of arrays that the user may write
+
+
+class _BySlices:
+    """An object of NumPy that makes arrays of what it is indexed by."""
+
+    def __init__(self, plain: Any, made: Made) -> None:
+        self._plain, self._made = plain, made
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def __getitem__(self, items: Any) -> object:
+        listed = items if isinstance(items, tuple) else (items,)
+        if is_symbolic(content_of(listed)):
+            return self._symbolic(items)
+        plain = self._plain[items]
+        return self._made(plain) if called_by_user() else plain
+
+    def _symbolic(self, items: Any) -> object:
+        raise NotImplementedError
+
+
+class Joining(_BySlices):
+    """`np.r_`, or `np.c_` which joins columns."""
+
+    def __init__(self, plain: Any, made: Made, columns: bool = False) -> None:
+        super().__init__(plain, made)
+        self._columns = columns
+
+    def _symbolic(self, items: Any) -> object:
+        listed = items if isinstance(items, tuple) else (items,)
+        arrays = [self._array(item) for item in listed]
+        return np.concatenate(arrays, axis=-1 if self._columns else 0)
+
+    def _array(self, item: object) -> NDArray:
+        if isinstance(item, str):
+            hint = "use numpy.concatenate, stack or column_stack"
+            raise graph_error("takes no directives", op="r_", got=item, hint=hint)
+        numbers = _numbers(item) if isinstance(item, slice) else item
+        array = np.atleast_1d(np.asarray(numbers))
+        return array[:, None] if self._columns and array.ndim == 1 else array
+
+
+class Grid(_BySlices):
+    """`np.mgrid`, or `np.ogrid` whose arrays are of one row or column each."""
+
+    def _symbolic(self, items: Any) -> object:
+        if isinstance(items, slice):
+            return _numbers(items)
+        axes = [_numbers(item) for item in items]
+        dtype = np.result_type(*(axis.dtype for axis in axes))
+        sparse = self._plain.sparse
+        grids = np.meshgrid(
+            *(axis.astype(dtype) for axis in axes), indexing="ij", sparse=sparse
+        )
+        return tuple(grids) if sparse else np.stack(grids)
+
+
+def _numbers(item: slice) -> NDArray:
+    """The numbers of a slice: they count, or divide by an imaginary step."""
+    start, step = item.start or 0, 1 if item.step is None else item.step
+    if isinstance(step, complex):
+        return np.linspace(start, item.stop, int(abs(step)))
+    return np.arange(start, item.stop, step)

@@ -1,0 +1,107 @@
+"""Methods of traced arrays that write, and `x.flat`, the elements one after the other.
+
+As in NumPy, parts of `x.flat` are copies, and what is written through it repeats until
+there is enough.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from graphc.importers.numpy.arrays import (
+    TracedArray,
+    called,
+    computed,
+    content_of,
+    wrapped,
+)
+from graphc.importers.numpy.memory import Content, indexed, is_symbolic
+from graphc.ir.graph.build import as_value
+from graphc.ir.namespace import F
+
+
+class FlatElements(TracedArray):
+    """`x.flat` of an array, whose elements are written through it."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: object) -> Any:
+        return wrapped(indexed(self.content, content_of(index)))
+
+    def __setitem__(self, index: object, new: object) -> None:
+        index = content_of(index)
+        replaced = indexed(self.content, index)
+        self.memory.write(index, repeated(content_of(new), replaced))
+
+
+def repeated(numbers: Content, replaced: Content) -> Content:
+    """As many numbers as there are to be replaced, from the first one on again.
+
+    Where there are no numbers, nothing changes.
+    """
+    if isinstance(numbers, (list, tuple)):
+        numbers = F.asarray(numbers) if is_symbolic(numbers) else np.asarray(numbers)
+    if not np.ndim(numbers):
+        return numbers
+    enough = computed(np.resize, (numbers, np.shape(replaced)), {})
+    count = numbers.size
+    if is_symbolic(count):
+        return F.where(as_value(count) > 0, enough, replaced)
+    return enough if count else replaced
+
+
+def _flat(array: TracedArray) -> FlatElements:
+    """The elements of an array, one after the other."""
+    return FlatElements(array.memory.rearranged(lambda content: content.reshape(-1)))
+
+
+def _write_flat(array: TracedArray, new: object) -> None:
+    _flat(array)[...] = new
+
+
+def put(
+    array: TracedArray, indices: object, values: object, mode: str = "raise"
+) -> None:
+    """`np.put`: elements by their positions in the flat array."""
+    elements = _flat(array)
+    places, count = content_of(indices), elements.content.size
+    if isinstance(places, (list, tuple)):
+        places = np.asarray(places) if not is_symbolic(places) else F.asarray(places)
+    if mode == "wrap":
+        places = places % count
+    elif mode == "clip":
+        places = np.clip(places, 0, count - 1)
+    elements[places] = values
+
+
+def elements_with_places(array: Any) -> Iterator[tuple[tuple[int, ...], object]]:
+    """`np.ndenumerate`: the index of each element, and the element as it is then."""
+    for index in np.ndindex(*map(int, array.shape)):
+        yield index, array[index]
+
+
+def _sort(array: TracedArray, axis: int = -1, **options: object) -> None:
+    array.memory.write(..., content_of(called(np.sort, (array, axis), options)))
+
+
+def _partition(
+    array: TracedArray, kth: object, axis: int = -1, **options: object
+) -> None:
+    partitioned = called(np.partition, (array, kth, axis), options)
+    array.memory.write(..., content_of(partitioned))
+
+
+def _fill(array: TracedArray, value: object) -> None:
+    array[...] = value
+
+
+_METHODS: dict[str, object] = {
+    "fill": _fill,
+    "flat": property(_flat, _write_flat),
+    "partition": _partition,
+    "put": put,
+    "sort": _sort,
+}
+for _name, _method in _METHODS.items():
+    setattr(TracedArray, _name, _method)

@@ -1,0 +1,299 @@
+"""Views, copies, numbers and writes of functions of NumPy, each as the installed NumPy.
+
+The functions are probed: nothing here says what NumPy gives.
+"""
+
+import os
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import graphc
+from graphc.importers.numpy.names import _functions
+from tests.importers.numpy.test_function import same, some
+
+AS_NUMPY = np.asarray  # a name of a function that was imported by itself
+TABLE = np.array([3.0, 1.0, 2.0])
+_LINE = re.compile(r"\n  at .*test_like_numpy\.py:\d+|\n  at <string>:1")
+
+
+def outcome(function, *args):
+    """The results, or the exception."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return function(*args)
+    except Exception as error:
+        return error
+
+
+def like_numpy(function, *args):
+    """Require the results of NumPy, or an error of ours, which tells the line.
+
+    Whether there were results.
+    """
+    expected = outcome(function, *(a.copy() for a in args))
+    ours = graphc.jit(function, frontend="numpy", backend="numpy")
+    results = outcome(ours, *(a.copy() for a in args))
+    if isinstance(results, Exception):
+        told = isinstance(results, graphc.GraphError) and _LINE.search(str(results))
+        assert told or isinstance(expected, Exception), repr(results)
+        return False
+    assert not isinstance(expected, Exception), repr(expected)
+    same(results, expected)
+    return True
+
+
+def flat_elements(x):
+    y, z, w = np.outer(x, x), np.zeros((2, 3)), x * 2
+    part = y.flat[1:3]
+    y.flat[0], y.flat[2:] = 7, x[:2]
+    part[0] = 5
+    z.flat, w.flat = [1, 2], x[x > 9]
+    return y, part, z, w, [e * 2 for e in z.flat]
+
+
+def repeated_numbers(x):
+    y, z, w, v = x * 1, np.array([1.0, 2, 3]), x * 2, np.arange(4.0)
+    np.place(y, y > 0, [1, 2])
+    np.place(z, z > 1, x[:1])
+    np.putmask(w, w > 0, [7, 8])
+    np.put(v, [0, 9], x[:2], mode="clip")
+    v.put([-1], x[0], mode="wrap")
+    np.put(y, [0, -1], [3])
+    np.place(np.arange(3), TABLE > 9, [1, 2])
+    return y, z, w, v
+
+
+def diagonals(x):
+    y, z = np.outer(x, x), np.zeros((4, 2))
+    np.fill_diagonal(y, [1, 2])
+    np.fill_diagonal(z, x[0], wrap=True)
+    return y, z
+
+
+def grids(x):
+    n = x.shape[0]
+    both, counted, (rows, columns) = np.mgrid[0:n, 0:3], np.mgrid[0:4], np.ogrid[:n, :2]
+    both[0] += 1
+    counted[0] = n
+    joined = np.r_[0:4, 9]
+    joined[1] = n
+    return both, counted, rows, columns, joined, np.mgrid[0:1:3j, 0:n], np.ogrid[0:n:2]
+
+
+def numbers_and_arrays(x):
+    number, array = x.sum(), np.array(x.sum())
+    same_number, same_array, copied = number, array, number.copy()
+    number += 1
+    array += 1
+    copied += 1
+    return number, same_number, array, same_array, copied, np.ascontiguousarray(number)
+
+
+def layouts(x):
+    y, z = np.zeros((2, 2), order="F"), np.zeros((2, x.shape[0]), order="F")
+    y[0] = x[0]
+    copied = np.array(z, order="F", ndmin=3)
+    copied[0, 0] = x
+    return y, z, copied, copied.nbytes, z.itemsize
+
+
+def other_shapes(x):
+    y = np.zeros(6)
+    y.shape = (2, 3)
+    y[0] = x[0]
+    return y, y.T
+
+
+def by_methods(x):
+    y, z = x * 2, np.zeros(())
+    y.clip(0, 1, out=y)
+    x.sum(out=z)
+    np.add(x, 0.5, out=np.zeros(x.shape[0], int), casting="unsafe")
+    return y, z, np.arange(3).tolist(), y.conj() is y
+
+
+def positions(x):
+    y, z = x * 2, np.zeros((2, 2))
+    for index, element in np.ndenumerate(z):
+        z[index] = element + index[0] + x[0]
+    return y, z
+
+
+FUNCTIONS = [flat_elements, repeated_numbers, diagonals, grids, numbers_and_arrays]
+FUNCTIONS += [layouts, other_shapes, by_methods, positions]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_what_is_written_and_shared_is_that_of_numpy(function):
+    for n in (2, 3, 5):
+        assert like_numpy(function, some(n).astype("float64"))
+
+
+def windows(x):
+    y = np.arange(4.0)
+    parts = np.lib.stride_tricks.sliding_window_view(y, 2)
+    y[0] = x[0]
+    return y, parts
+
+
+def open_mesh(x):
+    i = np.array([0, 1])
+    mesh = np.ix_(i, i)
+    i[0] = 5
+    return (*mesh, x)
+
+
+def truncated_sums(x):
+    y = np.array([3, 1])
+    np.add.at(y, [0, 1, 1], x[:3] + 0.6)
+    return y
+
+
+@pytest.mark.parametrize("function", [windows, open_mesh, truncated_sums])
+def test_views_by_other_ways_are_those_of_numpy_or_told(function):
+    like_numpy(function, some(3).astype("float64"))
+
+
+AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
+SHAPES = [(3,), (3, 3), ()]
+OTHERS = {
+    "alone": lambda y: (),
+    "0": lambda y: (0,),
+    "1": lambda y: (1,),
+    "itself": lambda y: (y,),
+    "a mask": lambda y: (y > 2,),
+    "shape": lambda y: (y.shape,),
+    "two": lambda y: (y, y),
+    "axes": lambda y: (0, -1),
+    "with a number": lambda y: (y, 1.5),
+}
+
+
+UNKNOWN = frozenset(["astype", "dot", "empty_like", "from_dlpack"])
+
+
+def leaves(results):
+    """The arrays and numbers of results in tuples and lists."""
+    if isinstance(results, (list, tuple)):
+        return [leaf for item in results for leaf in leaves(item)]
+    return [results]
+
+
+def written_after(function, others, in_trace):
+    """Results and arguments, after each result, and each argument, is written."""
+
+    def written(x):
+        y = x * 1 if in_trace else np.ones(np.shape(x))
+        before = y
+        results = leaves(function(y, *others(y)))[:2]
+        copies = results[:]
+        for i in range(len(results)):
+            results[i] += 1
+        y += 3
+        return [*results, *copies, y, before]
+
+    return written
+
+
+@pytest.mark.parametrize("in_trace", [True, False], ids=["symbolic", "known"])
+@pytest.mark.parametrize("name", sorted(name for name, _ in _functions()))
+def test_what_each_function_shares_is_that_of_numpy_or_told(name, in_trace):
+    if name in UNKNOWN:
+        pytest.skip("its elements are any numbers, or it takes no arrays")
+    function = eval(f"lambda *args: np.{name}(*args)")
+    for shape in SHAPES if AT_LENGTH else SHAPES[in_trace::2]:
+        for others in OTHERS.values():
+            written = written_after(function, others, in_trace)
+            x = np.linspace(0.5, 3.5, int(np.prod(shape))).reshape(shape)
+            if not isinstance(outcome(written, x.copy()), Exception):
+                like_numpy(written, x)
+
+
+def lent(x):
+    y = np.zeros(3)
+    z = AS_NUMPY(y)
+    y[0] = 1
+    return z + x[0]
+
+
+def lent_and_written(x):
+    y = np.zeros(3)
+    AS_NUMPY(y)[0] = 1
+    return y + x[0]
+
+
+def test_arrays_of_numpy_itself_share_no_elements_in_secret():
+    told = "an array of NumPy has these elements too"
+    with pytest.raises(graphc.GraphError, match=told):
+        graphc.jit(lent, frontend="numpy")(some(3))
+    with pytest.raises(ValueError, match="read-only"):
+        graphc.jit(lent_and_written, frontend="numpy")(some(3))
+
+
+def outside(x):
+    y = TABLE.copy()
+    y[0] = x[0]
+    return y
+
+
+def outside_in_place(x):
+    y = TABLE * 1
+    y += x[0]
+    return y
+
+
+@pytest.mark.parametrize("function", [outside, outside_in_place])
+def test_arrays_that_are_made_outside_of_numpys_functions_are_told(function):
+    told = "(?s)into an array from outside.*y = np.array"
+    with pytest.raises(graphc.GraphError, match=told):
+        graphc.jit(function, frontend="numpy")(some(3))
+
+
+def caught_in_a_call(x):
+    try:
+        return np.add.reduceat(x, [0])
+    except Exception:
+        return x * 0
+
+
+def caught_in_a_write(x):
+    try:
+        x[0] = 1
+    except Exception:
+        return x * 0
+    return x
+
+
+def asked(x):
+    return x * hasattr(x, "tolist")
+
+
+def caught_by_its_class(x):
+    try:
+        return x * len(x.tolist())
+    except AttributeError:
+        return x * 0
+
+
+CATCHING = [caught_in_a_call, caught_in_a_write, asked, caught_by_its_class]
+
+
+@pytest.mark.parametrize("function", CATCHING)
+def test_errors_of_ours_that_are_caught_decide_nothing(function):
+    with pytest.raises(graphc.GraphError, match="at .*test_like_numpy"):
+        graphc.jit(function, frontend="numpy")(some(3))
+
+
+def test_attributes_are_not_set():
+    def changed(x):
+        y = x * 1
+        y.dtype = "int32"
+        return y
+
+    told = r"dtype: an attribute of an array that is traced is not set"
+    with pytest.raises(graphc.GraphError, match=told):
+        graphc.jit(changed, frontend="numpy")(some(3))
