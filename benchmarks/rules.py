@@ -109,7 +109,7 @@ def _elements(value: Value, n: int) -> int:
 
 def rule_rows() -> list[Row]:
     """Time with each rule over that without any; the note tells of memory and work."""
-    here = (default - ACCELERATORS).fused()  # the others apply to nothing on a CPU
+    here = (default - ACCELERATORS).fused  # the others apply to nothing on a CPU
     rules = setting(tuple(here), (default["times_one"],))
     return [_row(case) for rule in rules for case in cases(rule)]
 

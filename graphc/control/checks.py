@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.nodes import Params, Value
-from graphc.ir.graph.replay import region_between, renewed
-from graphc.ir.graph.walk import operands
+from graphc.ir.graph.replay import follow, region_between
 from graphc.ops.common.conditions import both_hold, never_failed
 from graphc.ops.effects.assertions import ASSERT
 
@@ -33,9 +32,8 @@ def taken_out(
             value, condition = (replacements.get(v, v) for v in node.inputs)
             checks.append(BodyCheck(condition, node.params, node.place.plain))
             replacements[node.outputs[0]] = value
-        elif any(v in replacements for v in operands(node)):
-            fresh = renewed(node, replacements, node.place.plain)
-            replacements.update(zip(node.outputs, fresh.outputs, strict=True))
+        else:
+            follow(node, replacements, node.place.plain)
     return [replacements.get(v, v) for v in outputs], checks
 
 

@@ -8,7 +8,7 @@ graph, the first is dropped.
 from collections.abc import Callable, Iterable, Sequence
 
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.replay import follow
 from graphc.ir.graph.walk import ancestors, operands
 
 
@@ -28,9 +28,8 @@ def _without_rules(outputs: Sequence[Value]) -> list[Value]:
         if node.primitive.for_gradients:
             pairs = zip(node.outputs, node.inputs, strict=False)
             replacements.update((old, replacements.get(new, new)) for old, new in pairs)
-        elif any(v in replacements for v in operands(node)):
-            new = renewed(node, replacements, node.place)
-            replacements.update(zip(node.outputs, new.outputs, strict=True))
+        else:
+            follow(node, replacements, node.place)
     return [replacements.get(v, v) for v in outputs]
 
 
@@ -56,11 +55,9 @@ def together(outputs: Sequence[Value]) -> list[Value]:
     for node in ordered(outputs, before):
         if node in supersets:
             new = [replacements.get(v, v) for v in _same(node, supersets[node])]
-        elif any(v in replacements for v in operands(node)):
-            new = list(renewed(node, replacements, node.place).outputs)
+            replacements.update(zip(node.outputs, new, strict=True))
         else:
-            continue
-        replacements.update(zip(node.outputs, new, strict=True))
+            follow(node, replacements, node.place)
     return [replacements.get(v, v) for v in outputs]
 
 

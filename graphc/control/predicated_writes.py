@@ -11,8 +11,7 @@ import numpy as np
 
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import region_between, renewed
-from graphc.ir.graph.walk import operands
+from graphc.ir.graph.replay import follow, region_between
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import less_equal
@@ -93,10 +92,7 @@ def masked_writes(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[Val
     """Replace choices between arrays with and without writes by predicated writes."""
     replacements: dict[Value, Value] = {}
     for old in region_between(outputs, inputs):
-        node = old
-        if any(v in replacements for v in operands(old)):
-            node = renewed(old, replacements, old.place.plain)
-            replacements.update(zip(old.outputs, node.outputs, strict=True))
+        node = follow(old, replacements, old.place.plain)
         if node.primitive is OP.where:
             replacement = next(_written_instead(node), None)
             if replacement is not None:

@@ -212,9 +212,9 @@ def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -
     """The rules for a device; a program without jit cannot make their tests."""
     rules = _set_of_rules(rewrites, "function").on(target.costs)
     if backend == "numpy":
-        return rules.interpreted()
-    rules = rules if target.costs.launches else rules.fused()
-    return rules.unchecked() if unjitted else rules
+        return rules.interpreted
+    rules = rules if target.costs.launches else rules.fused
+    return rules.unchecked if unjitted else rules
 
 
 def _set_of_rules(rewrites: object, op: str) -> Rules:

@@ -151,7 +151,7 @@ class Pipeline:
         """The graph after the rules that need no capacities."""
         if self._simplified is None:
             with remembering(), standing_at(self._place):
-                early = self.how.rewrites.early()
+                early = self.how.rewrites.early
                 self._simplified = rewritten(self.written, early)
         return self._simplified
 
@@ -363,7 +363,7 @@ class Pipeline:
         plain = not self.start.policies and not checked and first.mesh is None
         if plain and not first.static_inputs:
             return first
-        rules = self.how.rewrites.unchecked()
+        rules = self.how.rewrites.unchecked
         with integers_traced():
             plan = partition(rewritten(self.written, rules).graph)
         if plain and len(plan.static_inputs) >= len(first.static_inputs):

@@ -95,7 +95,7 @@ def ragged_graph(
     _refuse_maybe_one(graph)
     chosen = Pad() if pad is None else pad
     strict = replace(chosen, strict=True)
-    simple = rewritten(merged(graph), rewrites.unchecked().early()).graph
+    simple = rewritten(merged(graph), rewrites.unchecked.early).graph
     stacked = batched(simple, shared, strict, total)
     rows = Pad(minimum=1) if batch is None else Pad(buckets=(batch,))
     over_devices = None if shard is None else replace(shard, pad=shard.pad or rows)

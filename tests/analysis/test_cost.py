@@ -17,7 +17,7 @@ def loops_on(costs, inputs, output, rules=default):
     """How many loops the rules make of a program for a device."""
     names = tuple(v.name for v in inputs), ("",)
     chosen = rules.on(costs)
-    early = rewritten(Graph(tuple(inputs), (output,), *names), chosen.early()).graph
+    early = rewritten(Graph(tuple(inputs), (output,), *names), chosen.early).graph
     found = finished(early, chosen).graph
     return sum(has_inner(node) for node in ancestors(found.outputs))
 

@@ -52,11 +52,11 @@ def test_numpy_and_accelerators_have_products_for_outer_sums():
     f = graphc.function([X, Y], OUTER, backend="numpy")
     assert "sum_of_outer_rows" in [a.rule.name for a in f.rewrites]
     assert "sum_of_outer_rows" in default.on(GPU)
-    assert "sum_of_outer_rows" not in default.on(CPU).fused()
+    assert "sum_of_outer_rows" not in default.on(CPU).fused
 
 
 def test_an_accelerator_fuses_short_rows_too():
     inputs, outputs = fused(3, gt.exp)
     graph = Graph(tuple(inputs), tuple(outputs), ("x",), ("",))
-    log = rewritten(graph, default.on(GPU).early()).log
+    log = rewritten(graph, default.on(GPU).early).log
     assert "sequence_in_scan" in [a.rule.name for a in log]

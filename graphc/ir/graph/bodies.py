@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from graphc.errors import graph_error
+from graphc.errors import SourceLocation, graph_error, standing_at
 from graphc.ir.graph.build import INPUT, at_least, body_input
-from graphc.ir.graph.nodes import Node, Params, Value, origins
-from graphc.ir.graph.op import Opaque, type_error
+from graphc.ir.graph.nodes import Graph, Node, Params, Value, origins
+from graphc.ir.graph.op import Opaque, rebuild, type_error
 from graphc.ir.graph.replay import region_between, renewed, substituted, symbols_needed
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.sizes.dims import (
@@ -41,6 +41,12 @@ class Body:
     inputs: tuple[Value, ...]
     size_params: tuple[Symbol, ...]
     outputs: tuple[Value, ...]
+
+    @property
+    def graph(self) -> Graph:
+        """It as a program, whose outputs have no names."""
+        names = tuple([v.name for v in self.inputs]), ("",) * len(self.outputs)
+        return Graph(self.inputs, self.outputs, *names)
 
     @cached_property
     def nodes(self) -> list[Node]:
@@ -409,6 +415,20 @@ def with_bodies(params: Params, make: Callable[[Body], Body]) -> dict[str, Any]:
         return param if new is content else Opaque(param.name, new)
 
     return {name: one(param) for name, param in params.items()}
+
+
+def with_new_bodies(
+    node: Node, make: Callable[[Body], Body], place: SourceLocation
+) -> Node:
+    """A node with `make` of its bodies, built for a line of the user.
+
+    The node itself where they stay as they are.
+    """
+    params = with_bodies(node.params, make)
+    if all(params[name] is param for name, param in node.params.items()):
+        return node
+    with standing_at(place):
+        return rebuild(node, node.inputs, params)
 
 
 def has_inner(node: Node) -> bool:

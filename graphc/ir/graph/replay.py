@@ -141,6 +141,20 @@ def renewed(
         return fresh if rule is None else rule(fresh)
 
 
+def follow(
+    node: Node, replacements: dict[Value, Value], place: SourceLocation
+) -> Node:
+    """A node on the replacements of its operands, to which its own values are added.
+
+    The node itself where no operand is replaced.
+    """
+    if not any(v in replacements for v in operands(node)):
+        return node
+    fresh = renewed(node, replacements, place)
+    replacements.update(zip(node.outputs, fresh.outputs, strict=True))
+    return fresh
+
+
 def exchange(
     nodes: Iterable[Node],
     replacements: dict[Value, Value],
@@ -151,11 +165,9 @@ def exchange(
     It is given each node on the replacements of its operands, and the node's place.
     """
     for node in nodes:
-        new = node
-        if any(v in replacements for v in operands(node)):
-            new = renewed(node, replacements, node.place)
+        new = follow(node, replacements, node.place)
         outputs = change(new, node.place)
-        if outputs is not node.outputs:
+        if outputs is not new.outputs:
             replacements.update(zip(node.outputs, outputs, strict=True))
 
 

@@ -322,6 +322,11 @@ def _kept(function: Callable[..., Size], sizes: tuple[Size, ...]) -> Size:
     return result
 
 
+def is_one(n: Size) -> bool:
+    """Whether a size is the number 1."""
+    return isinstance(n, int) and n == 1
+
+
 def may_be_one(size: Size) -> bool:
     """Whether a symbolic size is 1 where axes that may be 1 are, whatever the others.
 
@@ -344,7 +349,7 @@ def _is_one_for_some(size: Dim, symbols: list[Symbol]) -> bool:
     counts = range(len(symbols) if long else 1, len(symbols) + 1)
     chosen = (some for k in counts for some in combinations(symbols, k))
     sizes = (substitute(size, dict.fromkeys(some, 1)) for some in chosen)
-    return any(isinstance(n, int) and n == 1 for n in sizes)
+    return any(map(is_one, sizes))
 
 
 def stretch(*sizes: Size) -> Size:
@@ -357,7 +362,7 @@ def stretch(*sizes: Size) -> Size:
         atom = polynomial(size).only_atom()
         nested = isinstance(atom, Call) and atom.op == "stretch"
         flat.update(dict.fromkeys(atom.args if nested else (size,)))  # type: ignore[union-attr]
-    wide = [n for n in flat if not (isinstance(n, int) and n == 1)]
+    wide = [n for n in flat if not is_one(n)]
     sure = [n for n in wide if not may_be_one(n)]
     if sure or len(wide) < 2:
         return (sure or wide or [1])[0]

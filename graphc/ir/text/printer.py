@@ -313,9 +313,7 @@ class _BodyWriter(Writer):
         self, body: Body, hint: Callable[[Value], str], comments: bool
     ) -> None:
         self._body_itself = body
-        names = tuple([v.name for v in body.inputs])
-        graph = Graph(body.inputs, body.outputs, names, ("",) * len(body.outputs))
-        super().__init__(graph, hint, comments)
+        super().__init__(body.graph, hint, comments)
 
     def _symbols(self) -> Iterable[Symbol]:
         """Symbols of bounds come before those that they bound."""

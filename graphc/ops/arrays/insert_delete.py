@@ -20,7 +20,7 @@ from graphc.ir.graph.build import (
 )
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.sizes.dims import Size, less_equal
+from graphc.ir.sizes.dims import Size, is_one, less_equal
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
@@ -165,7 +165,7 @@ def insert(
         raise graph_error("the values have more axes than the array", got=got)
     if place.type.rank == 0:
         new = F.moveaxis(new, 0, at)
-    several = place.type.rank == 1 and not _is_one(place)
+    several = place.type.rank == 1 and not is_one(place.type.shape[0])
     shape = list(value.type.shape)
     shape[at] = place.type.shape[0] if several else new.type.shape[at]
     new = F.broadcast_to(new, tuple(shape))
@@ -175,11 +175,6 @@ def insert(
     value = value if known is None else _reaching(value, at, known)
     places = F.broadcast_to(place, (shape[at],))
     return _inserted(value, at, places, new)
-
-
-def _is_one(place: Value) -> bool:
-    size = place.type.shape[0]
-    return isinstance(size, int) and size == 1
 
 
 def _inserted_before(value: Value, axis: int, index: int, new: Value) -> Value:

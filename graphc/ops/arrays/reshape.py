@@ -30,7 +30,7 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.namespace import F, enroll, enroll_method, public
 from graphc.ir.params.kinds import AxesParam, NewAxesParam
-from graphc.ir.sizes.dims import Dim, Size, equal
+from graphc.ir.sizes.dims import Dim, Size, equal, is_one
 from graphc.ir.types import TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes
@@ -390,11 +390,7 @@ def squeeze(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
     """Without axes of size 1: those named, or all whose size is statically 1."""
     value = strong(as_value(x))
     if axis is None:
-        axis = tuple(
-            i
-            for i, n in enumerate(value.type.shape)
-            if isinstance(n, int) and n == 1
-        )
+        axis = tuple(i for i, n in enumerate(value.type.shape) if is_one(n))
     axes = normal_axes(axis, value.type.rank, "squeeze")
     return _squeeze(value, axes=axes) if axes else value
 

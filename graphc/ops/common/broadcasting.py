@@ -11,7 +11,7 @@ from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Dim, Size, equal, may_be_one, stretch
+from graphc.ir.sizes.dims import Dim, Size, equal, is_one, may_be_one, stretch
 from graphc.ir.types import BFLOAT16, DType, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
@@ -106,11 +106,6 @@ def _common_size(sizes: tuple[Size, ...]) -> Size:
                 common, n, "shapes do not broadcast", hint, kind="broadcast"
             )
     return common
-
-
-def is_one(n: Size) -> bool:
-    """Whether a size is the number 1."""
-    return isinstance(n, int) and n == 1
 
 
 def require_stretchable(n: Size, to: Size, reason: str) -> None:

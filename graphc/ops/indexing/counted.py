@@ -9,9 +9,8 @@ from typing import Any
 from graphc.ir.graph.nodes import Node, Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import same_size
-from graphc.ops.common.broadcasting import is_one
 from graphc.ops.indexing.parse import is_adjacent
 
 

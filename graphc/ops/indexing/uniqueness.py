@@ -8,7 +8,7 @@ import numpy as np
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value, known_sizes
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, less_equal, may_be_one
+from graphc.ir.sizes.dims import Size, is_one, less_equal, may_be_one
 from graphc.ir.types import NDArray
 
 AxisIndex = tuple[Value, Size]  # an index array, and the size of its axis
@@ -79,11 +79,7 @@ def _axis_by_axis(pairs: list[AxisIndex]) -> bool:
 def _axes(value: Value) -> set[int]:
     """The axes, counted from the last as -1, that are not of size 1."""
     shape = value.type.shape
-    return {
-        a - len(shape)
-        for a, n in enumerate(shape)
-        if not (isinstance(n, int) and n == 1)
-    }
+    return {a - len(shape) for a, n in enumerate(shape) if not is_one(n)}
 
 
 def _along(value: Value) -> tuple[int, _Spread] | None:

@@ -26,7 +26,7 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import BOOL, NDArray, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.broadcasting import promoted
@@ -34,7 +34,6 @@ from graphc.ops.nn.windows import (
     Pads,
     Shape,
     extent,
-    is_one,
     named_pads,
     output_sizes,
     padding_text,

@@ -6,6 +6,7 @@ from typing import Any
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import is_one
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -14,7 +15,6 @@ from graphc.ops.nn.ragged_kernels import CONV_WITHIN
 from graphc.ops.nn.windows import (
     aligned,
     extent,
-    is_one,
     spaced,
     steps_are_known,
     true_low,

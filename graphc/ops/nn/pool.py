@@ -13,7 +13,7 @@ from graphc.ir.graph.op import Array, Primitive, Printing, type_error
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import (
     BOOL,
     INT64,
@@ -32,7 +32,6 @@ from graphc.ops.nn.windows import (
     Shape,
     aligned,
     extent,
-    is_one,
     named_pads,
     output_sizes,
     padding_text,

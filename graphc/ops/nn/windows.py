@@ -15,7 +15,7 @@ from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.graph.op import Printing, require_at_most
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ops.common.monoids import Element
 from graphc.ops.common.padded_reads import is_known, moved, number
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -85,11 +85,6 @@ def _pair(padding: PadsLike, name: str) -> tuple[Size, Size]:
     if len(padding) != 2:
         raise graph_error("needs pairs (low, high)", op=name, got=f"{padding!r}")
     return as_size(padding[0], "the padding"), as_size(padding[1], "the padding")
-
-
-def is_one(n: Size) -> bool:
-    """Whether a size is known to be 1."""
-    return isinstance(n, int) and n == 1
 
 
 def extent(size: Size, dilation: Size) -> Size:

@@ -21,10 +21,10 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import Letters
-from graphc.ir.sizes.dims import Size, may_be_one, stretch
+from graphc.ir.sizes.dims import Size, is_one, may_be_one, stretch
 from graphc.ir.types import TensorType, dtype_of
 from graphc.ops.common.batching import Batched
-from graphc.ops.common.broadcasting import is_one, promoted
+from graphc.ops.common.broadcasting import promoted
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.products.contract import emit_product
 

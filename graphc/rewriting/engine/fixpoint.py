@@ -11,6 +11,7 @@ passes, unless the number of uses of a value that the rules asked for is another
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
@@ -71,7 +72,7 @@ class Rewritten:
 
 def finished(graph: Graph, rules: Rules) -> Rewritten:
     """The graph after the late rules."""
-    late, log = rules.late(), list[Application]()
+    late, log = rules.late, list[Application]()
     if late:  # in bodies first: loops that these rules make are left as they are
         graph = _replaced(_with_bodies(graph, late, log, finished), late, log)
     return Rewritten(graph, tuple(log))
@@ -79,7 +80,7 @@ def finished(graph: Graph, rules: Rules) -> Rewritten:
 
 def settled(graph: Graph, rules: Rules) -> Rewritten:
     """The graph after the rules for graphs that nothing else changes any more."""
-    last, log = rules.last(), list[Application]()
+    last, log = rules.last, list[Application]()
     if last:
         graph = _replaced(_with_bodies(graph, last, log, settled), last, log)
     return Rewritten(graph, tuple(log))
@@ -96,13 +97,13 @@ def rewritten(graph: Graph, rules: Rules) -> Rewritten:
     """
     log: list[Application] = []
     simple = _replaced(graph, rules, log, compiling=True)
-    functions = rules.functions()
+    functions = rules.functions
     for chosen in (functions, rules) if functions else (rules,):
         simple = _fixpoint(chosen, simple, log)
-    result = _replaced(simple, rules.early(), log)
+    result = _replaced(simple, rules.early, log)
     if result is not simple:
         result = _fixpoint(rules, result, log)
-    result = _with_bodies(result, rules.unchecked().early(), log, rewritten)
+    result = _with_bodies(result, rules.unchecked.early, log, rewritten)
     for finish in (finished, settled):
         step = finish(result, rules)
         result, log = step.graph, [*log, *step.log]
@@ -119,16 +120,10 @@ def _with_bodies(
     """The graph with the rules applied inside of loops and branches too."""
     if not graph.nested:
         return graph
-    known: dict[Body, Body] = {}  # of loops, of which several may share one
 
+    @cache  # several loops may share one
     def rewritten_body(body: Body) -> Body:
-        if body not in known:
-            known[body] = one(body)
-        return known[body]
-
-    def one(body: Body) -> Body:
-        names = ("",) * len(body.inputs), ("",) * len(body.outputs)
-        applied = apply(Graph(body.inputs, body.outputs, *names), rules)
+        applied = apply(body.graph, rules)
         new = body.changed(applied.graph.outputs) if applied.log else None
         if new is not None:
             log.extend(applied.log)

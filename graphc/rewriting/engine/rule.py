@@ -217,49 +217,41 @@ class Rules:
         whole = [rule for rule in self.rules if rule.whole is not None]
         return {c: tuple([r for r in whole if r.compiling is c]) for c in (False, True)}
 
-    def unchecked(self) -> "Rules":
-        """The rules that insert no tests for the host."""
-        return self._unchecked
-
-    def early(self) -> "Rules":
-        """The rules that do not need to know the capacities of sizes."""
-        return self._early
-
-    def late(self) -> "Rules":
-        """The rules that need to know the capacities of sizes."""
-        return self._late
-
-    def last(self) -> "Rules":
-        """The rules for graphs that nothing else changes any more."""
-        return self._last
-
-    def functions(self) -> "Rules":
-        """The rules whose pattern is a function."""
-        return self._functions
-
     @cached_property
-    def _interpreted(self) -> "Rules":
+    def interpreted(self) -> "Rules":
+        """The rules that do more than to save compilation."""
         return self._only(lambda rule: not rule.compiling)
 
     @cached_property
-    def _unchecked(self) -> "Rules":
+    def unchecked(self) -> "Rules":
+        """The rules that insert no tests for the host."""
         return self._only(lambda rule: not rule.checks)
 
     @cached_property
-    def _early(self) -> "Rules":
+    def early(self) -> "Rules":
+        """The rules that do not need to know the capacities of sizes."""
         return self._only(lambda rule: not rule.late and not rule.last)
 
     @cached_property
-    def _late(self) -> "Rules":
+    def late(self) -> "Rules":
+        """The rules that need to know the capacities of sizes."""
         return self._only(lambda rule: rule.late)
 
     @cached_property
-    def _last(self) -> "Rules":
+    def last(self) -> "Rules":
+        """The rules for graphs that nothing else changes any more."""
         return self._only(lambda rule: rule.last)
 
     @cached_property
-    def _functions(self) -> "Rules":
+    def functions(self) -> "Rules":
+        """The rules whose pattern is a function."""
         return self._only(lambda rule: isinstance(rule.pattern, Traced))
+
+    @cached_property
+    def fused(self) -> "Rules":
+        """The rules for what XLA compiles for a CPU."""
+        fused = [rule.fused or rule for rule in self if not rule.unfused]
+        return self if fused == list(self) else Rules(tuple(fused))
 
     def _only(self, chosen: Callable[[Rule], bool]) -> "Rules":
         some = tuple(filter(chosen, self.rules))
@@ -270,19 +262,6 @@ class Rules:
         if costs not in self._tuned:
             self._tuned[costs] = Rules(tuple([_tuned(rule, costs) for rule in self]))
         return self._tuned[costs]
-
-    def fused(self) -> "Rules":
-        """The rules for what XLA compiles for a CPU."""
-        return self._fused
-
-    @cached_property
-    def _fused(self) -> "Rules":
-        fused = [rule.fused or rule for rule in self if not rule.unfused]
-        return self if fused == list(self) else Rules(tuple(fused))
-
-    def interpreted(self) -> "Rules":
-        """The rules that do more than to save compilation."""
-        return self._interpreted
 
     def exact(self) -> "Rules":
         """The rules that change no value, not even by rounding."""
@@ -366,15 +345,19 @@ def whole_graph(
     """
 
     def declare(function: Whole) -> Rule:
-        code = function.__code__
-        place = SourceLocation(code.co_filename, code.co_firstlineno)
-        doc = inspect.getdoc(function) or ""
-        pattern = OneOf(tuple(over), frozenset())
-        called = name or function.__name__
-        claims = exact, place, doc
-        rule = Rule(called, pattern, _never, (), *claims, whole=function)
-        rule = replace(rule, compiling=compiling, late=late, last=last)
-        return replace(rule, tuned=tuned)
+        return Rule(
+            name or function.__name__,
+            OneOf(tuple(over), frozenset()),
+            _never,
+            (),
+            exact,
+            *_place_and_doc(function),
+            whole=function,
+            compiling=compiling,
+            late=late,
+            last=last,
+            tuned=tuned,
+        )
 
     return declare
 
@@ -406,6 +389,13 @@ def _made_on(
         return function(**bindings)
 
 
+def _place_and_doc(function: Callable[..., object]) -> tuple[SourceLocation, str]:
+    """Where a function is defined, and its docstring."""
+    code = function.__code__
+    place = SourceLocation(code.co_filename, code.co_firstlineno)
+    return place, inspect.getdoc(function) or ""
+
+
 def _never() -> None:
     """The `replace` of a rule for a whole graph, which no pattern calls."""
 
@@ -433,10 +423,7 @@ def _declared(
         if missing:
             problem = f"the pattern of {called} has no {', '.join(missing)}"
             raise graph_error(problem, op="rewrite")
-        doc = inspect.getdoc(replace) or ""
-        code = replace.__code__
-        place = SourceLocation(code.co_filename, code.co_firstlineno)
-        claims = exact, place, doc, finite, checks
+        claims = exact, *_place_and_doc(replace), finite, checks
         return Rule(called, pattern, replace, takes, *claims)
 
     return declare

@@ -7,10 +7,11 @@ from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Guard, Node, Value, origins
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size, less_equal
+from graphc.ir.sizes.dims import Dim, Size, is_one, less_equal
 from graphc.ir.types import DType, cancelled, is_integer, product
 from graphc.ops.effects.assertions import asserted
 
+STRETCHED = OP.broadcast_to, OP.full
 Axes = tuple[int, ...]
 Reduction = Callable[[Value, Axes], Value]
 
@@ -21,11 +22,6 @@ class Split(NamedTuple):
     x: Axes
     y: Axes
     both: Axes  # or neither
-
-
-def is_one(n: Size) -> bool:
-    """Whether an axis surely has one element."""
-    return isinstance(n, int) and n == 1
 
 
 def at_most(a: Size, b: Size) -> bool:
@@ -69,6 +65,11 @@ def reduced(reduction: Reduction, x: Value, rank: int, axes: Axes) -> Value:
     result = reduction(x, own_axes) if own_axes else x
     left = [a for a in places if a not in axes]
     return F.expand_dims(result, tuple(a for a in range(rank) if a not in left))
+
+
+def unstretched(x: Value) -> Value:
+    """The operand of a broadcast or a fill; other values as they are."""
+    return x.node.inputs[0] if x.node.primitive in STRETCHED else x
 
 
 def without(x: Value, axes: Axes, keepdims: bool) -> Value:

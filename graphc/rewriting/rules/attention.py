@@ -18,13 +18,13 @@ from graphc.ir.graph.build import literal_of, size_value
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import is_float, product, same_size
 from graphc.ops.nn.fused_attention import FUSED_ATTENTION
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import UsersOf
 from graphc.rewriting.loops.find.scan_view import Late, with_made
-from graphc.rewriting.match.sizes import at_most, is_one
+from graphc.rewriting.match.sizes import at_most
 from graphc.rewriting.rules.products import (
     Arranged,
     Product,

@@ -5,11 +5,15 @@ import numpy as np
 from graphc.ir.graph.build import cast, constant, literal_of
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.namespace import F
-from graphc.ir.primitives import OP
 from graphc.ir.types import DType, is_inexact, same_shape
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import one_of, p, v
-from graphc.rewriting.match.sizes import asks_late, guarded
+from graphc.rewriting.match.sizes import (
+    STRETCHED,
+    asks_late,
+    guarded,
+    unstretched,
+)
 
 
 def _instead(x: Value, of: Value) -> Value | None:
@@ -147,14 +151,6 @@ BINARY = (
 )
 
 
-STRETCHED = OP.broadcast_to, OP.full
-
-
-def _unstretched(x: Value) -> Value:
-    """The operand of a broadcast, which is stretched anyway beside the full shape."""
-    return x.node.inputs[0] if x.node.primitive in STRETCHED else x
-
-
 def _broadcast_operand(op: str) -> Rule:
     stretched = one_of((op,), over=[primitive.name for primitive in STRETCHED])
 
@@ -164,7 +160,7 @@ def _broadcast_operand(op: str) -> Rule:
         if asks_late(y.node):
             return None
         a, b = y.node.inputs
-        thin_a, thin_b = _unstretched(a), _unstretched(b)
+        thin_a, thin_b = unstretched(a), unstretched(b)
         if thin_a is not a and same_shape(b.type.shape, y.type.shape):
             return y.node.primitive(thin_a, b)
         if thin_b is not b and same_shape(a.type.shape, y.type.shape):

@@ -13,7 +13,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.sizes.dims import Size, equal, is_one
 from graphc.ir.types import same_shape, same_size
 from graphc.rewriting.engine.rule import Rules, rewrite
 from graphc.rewriting.match.pattern import CountUses, once, p, v
@@ -21,7 +21,6 @@ from graphc.rewriting.match.sizes import (
     Axes,
     at_most,
     guarded,
-    is_one,
     is_wide,
     split,
     varies,

@@ -28,7 +28,7 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size, equal
+from graphc.ir.sizes.dims import Dim, Size, equal, is_one
 from graphc.ir.types import product, same_shape, same_size
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.parse import FULL_ITEM
@@ -38,9 +38,9 @@ from graphc.rewriting.match.sizes import (
     Axes,
     asks_late,
     at_most,
-    is_one,
     tested,
     unsqueezed,
+    unstretched,
     values_in,
     varies,
 )
@@ -269,18 +269,25 @@ def _asks_alike(
     return _same_number(product(before[lo:hi]), product(after[lo:end]), move.met)
 
 
+def _moved(move: Move, x: Value, shape: Shape) -> Value | None:
+    """`x` in another shape, by producers that have it; None if it cannot be had."""
+    before = x.type.shape
+    lo, hi, end = _changed(before, shape)
+    if not _may_hold(before[lo:hi], shape[lo:end]):
+        return None
+    moved = move.to(x, lo, hi, shape[lo:end])
+    if moved is None or not move.alone():
+        return None
+    return moved if _asks_alike(move, before, shape, lo, hi, end) else None
+
+
 def _reshape(
     x: Value, y: Value, uses: CountUses, through: tuple[str, ...]
 ) -> Value | None:
     """Replace `y`, which changes the shape of `x`, by producers that have its shape."""
-    lo, hi, end = _changed(x.type.shape, y.type.shape)
-    if not _may_hold(x.type.shape[lo:hi], y.type.shape[lo:end]):
-        return None
     move = Move(x, uses, through)
-    moved = move.to(x, lo, hi, y.type.shape[lo:end])
-    if moved is None or not move.met or not move.alone():
-        return None
-    if not _asks_alike(move, x.type.shape, y.type.shape, lo, hi, end):
+    moved = _moved(move, x, y.type.shape)
+    if moved is None or not move.met:
         return None
     nodes = [y.node, *move.met]
     reshapes = all(node.primitive is OP.reshape for node in nodes)
@@ -344,12 +351,8 @@ def _of_reduction(op: str) -> Rule:
         move = Move(x, uses, EXACT)
         if not set(range(lo, hi)) <= set(axes) or end == lo:
             return None
-        if not _may_hold(x.type.shape[lo:hi], before[lo:end]):
-            return None
-        moved = move.to(x, lo, hi, before[lo:end])
-        if moved is None or not move.alone():
-            return None
-        if not _asks_alike(move, x.type.shape, before, lo, hi, end):
+        moved = _moved(move, x, before)
+        if moved is None:
             return None
         more = end - hi
         reduced_axes = (*(a for a in axes if a < lo), *range(lo, end))
@@ -363,17 +366,12 @@ def _of_reduction(op: str) -> Rule:
     return rule
 
 
-def _thin(x: Value) -> Value:
-    """The operand of a broadcast or fill; other values as they are."""
-    return x.node.inputs[0] if x.node.primitive in (OP.broadcast_to, OP.full) else x
-
-
 @rewrite(v.y(one_of(ELEMENTWISE, over=COPIES)), exact=True)
 def elementwise_of_copies(y: Value) -> Value | None:
     """A function of elements is computed before these are copied."""
     if len(y.node.outputs) > 1 or asks_late(y.node):
         return None
-    thin = y.node.primitive(*map(_thin, y.node.inputs), **y.node.params)
+    thin = y.node.primitive(*map(unstretched, y.node.inputs), **y.node.params)
     if thin.dtype != y.dtype or thin.type.weak != y.type.weak:
         return None
     if not thin.type.rank:

@@ -14,7 +14,7 @@ from graphc.ir.graph.build import cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT32, INT64, DType, is_float, is_integer, same_size
 from graphc.ops.indexing.counted import counts
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
@@ -24,7 +24,6 @@ from graphc.rewriting.match.sizes import (
     asks_late,
     at_most,
     guarded,
-    is_one,
     is_wide,
     limited,
 )

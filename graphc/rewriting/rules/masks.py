@@ -23,7 +23,7 @@ from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.sizes.dims import Dim, Size, is_one
 from graphc.ir.types import is_inexact
 from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.effects.assertions import asserted
@@ -332,7 +332,7 @@ class _Unselecting:
         if any(isinstance(n, Dim) and n is count for n in value.type.shape):
             return None
         along = value.type.shape[0] if value.type.rank == rank else 1
-        if not (isinstance(along, int) and along == 1):  # equal to it by a guard
+        if not is_one(along):  # equal to it by a guard
             return None
         if rank is None or value.type.rank < rank or self._selection.rank == 1:
             return value

@@ -13,7 +13,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES, Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import (
     INT32,
     INT64,
@@ -30,7 +30,6 @@ from graphc.rewriting.match.sizes import (
     Reduction,
     at_most,
     count,
-    is_one,
     is_wide,
     limited,
     reduced,

@@ -11,7 +11,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import less_equal
+from graphc.ir.sizes.dims import is_one, less_equal
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.effects.barriers import PINNED
 from graphc.ops.indexing.basic import basic
@@ -24,7 +24,6 @@ from graphc.rewriting.match.sizes import (
     asks_late,
     at_most,
     guarded,
-    is_one,
     is_wide,
 )
 

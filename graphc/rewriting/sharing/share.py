@@ -15,7 +15,7 @@ from graphc.ir.graph.bodies import Body, close
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.replay import follow
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Size
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
@@ -68,9 +68,8 @@ def _shared(graph: Graph, pays: Callable[[int, int], bool]) -> Replaced | None:
             values = functions[id(parts)].called(i, replacements)
             replacements |= values
             pairs.append(next(iter(values.items())))
-        elif any(v in replacements for v in operands(item)):
-            fresh = renewed(item, replacements, item.place)
-            replacements.update(zip(item.outputs, fresh.outputs, strict=True))
+        else:
+            follow(item, replacements, item.place)
     outputs = [replacements.get(v, v) for v in graph.outputs]
     return graph.giving(outputs), pairs
 

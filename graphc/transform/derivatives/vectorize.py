@@ -13,8 +13,8 @@ from graphc.errors import GraphError, check_function, graph_error, standing_at
 from graphc.ir.graph.build import as_value, normal_axis, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import BATCHING
-from graphc.ir.graph.replay import for_sizes, renewed, substituted
-from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.graph.replay import follow, for_sizes, substituted
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, named_axes, substitute
@@ -191,9 +191,8 @@ class _Batch:
                     raise _ragged(node, value)
             if any(v in self._batched for v in node.inputs):
                 self._replay(node)
-            elif any(v in self._shared for v in operands(node)):
-                fresh = renewed(node, self._shared, node.place.plain)
-                self._shared.update(zip(node.outputs, fresh.outputs, strict=True))
+            else:
+                follow(node, self._shared, node.place.plain)
         return [(self._new(v), v in self._batched) for v in outputs]
 
     def _new(self, value: Value) -> Value:

@@ -24,11 +24,11 @@ from graphc.control.print_loops import rows_of, rows_on_device
 from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
 from graphc.control.trip_count import STEPS
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.bodies import Body, runs_in_python, with_bodies
+from graphc.ir.graph.bodies import Body, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
-from graphc.ir.graph.op import Array, Printing, op, rebuild, views_of_inputs
-from graphc.ir.graph.replay import exchange, for_sizes, renewed
+from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
+from graphc.ir.graph.replay import exchange, follow, for_sizes
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -94,9 +94,7 @@ def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
     def with_grown(node: Node, place: SourceLocation) -> Sequence[Value]:
         if not runs_in_python(node):
             return node.outputs
-        with standing_at(place.plain):
-            bodies = with_bodies(node.params, _grown_body)
-            return rebuild(node, node.inputs, bodies).outputs
+        return with_new_bodies(node, _grown_body, place.plain).outputs
 
     replacements: Replacements = {}
     exchange(graph.nodes, replacements, with_grown)
@@ -104,8 +102,7 @@ def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:
 
 
 def _grown_body(body: Body) -> Body:
-    names = ("",) * len(body.inputs), ("",) * len(body.outputs)
-    grown_graph, _ = grown(Graph(body.inputs, body.outputs, *names))
+    grown_graph, _ = grown(body.graph)
     same = all(map(operator.is_, grown_graph.outputs, body.outputs))
     return body if same else Body(body.inputs, body.size_params, grown_graph.outputs)
 
@@ -216,9 +213,8 @@ class _Doubling:
                 replacements.get(node.inputs[0])
             ):
                 replacements[node.outputs[0]] = replacements[node.inputs[0]]
-            elif any(v in replacements for v in operands(node)):
-                new = renewed(node, replacements, node.place)
-                replacements.update(zip(node.outputs, new.outputs, strict=True))
+            else:
+                follow(node, replacements, node.place)
         outputs = tuple([replacements.get(v, v) for v in self._graph.outputs])
         return replace(self._graph, outputs=outputs), replacements
 

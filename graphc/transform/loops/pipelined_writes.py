@@ -21,7 +21,7 @@ from graphc.control.predicated_writes import (
 )
 from graphc.control.scan import GROWING, SCAN, StepResult, parts_of, run_scan
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import Body, runs_in_python, with_bodies
+from graphc.ir.graph.bodies import Body, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import exchange, region_between, replayed
@@ -49,10 +49,7 @@ def _in_place(
 
 
 def _loop_in_place(node: Node) -> Sequence[Value]:
-    params = with_bodies(node.params, _body_in_place)
-    if any(params[name] is not node.params[name] for name in params):
-        with standing_at(node.place.plain):
-            node = node.primitive.bind(node.inputs, params)
+    node = with_new_bodies(node, _body_in_place, node.place.plain)
     if node.primitive not in (SCAN, GROWING) or runs_in_python(node):
         return node.outputs
     if not _writes_to_carries(node):

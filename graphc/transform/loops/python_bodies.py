@@ -13,8 +13,7 @@ def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
     and the value that gives the size that it needs.
     """
     body: Body = loop.params["body"].content
-    names = tuple([v.name for v in body.inputs]), ("",) * len(body.outputs)
-    graph, _ = grown(Graph(body.inputs, body.outputs, *names))
+    graph, _ = grown(body.graph)
     return graph, body.size_params, *_reason(body)
 
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from graphc.control.predicated_writes import WRITES
 from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import region_between, renewed
-from graphc.ir.graph.walk import operands
+from graphc.ir.graph.replay import follow, region_between
 from graphc.ir.namespace import F
 from graphc.ir.types import INT64
 from graphc.ops.indexing.gather import GATHER
@@ -82,9 +81,7 @@ def forwarded(
         return body
     replacements: dict[Value, Value] = {}
     for node in body.nodes:
-        if any(v in replacements for v in operands(node)):
-            new = renewed(node, replacements, node.place.plain)
-            replacements.update(zip(node.outputs, new.outputs, strict=True))
+        follow(node, replacements, node.place.plain)
         if node in gathers:
             start = replacements.get(states[first], states[first])
             passed = writes[first : gathers[node]]

@@ -20,12 +20,12 @@ from graphc.ir.sizes.dims import (
     Size,
     Symbol,
     axis,
+    is_one,
     substitute,
     symbol_dim,
 )
 from graphc.ir.sizes.names import distinct
 from graphc.ir.types import TensorType
-from graphc.ops.common.broadcasting import is_one
 from graphc.transform.policies import sizes_of
 
 SizeMap = dict[Symbol, Size]

@@ -8,7 +8,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes import dims
-from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import INT32, same_size
 from graphc.rewriting.loops.find.access import (
     Slice,
@@ -19,7 +19,6 @@ from graphc.rewriting.loops.find.access import (
     written,
 )
 from graphc.rewriting.loops.find.axis_rules import operand_axes
-from graphc.rewriting.match.sizes import is_one
 
 FARTHEST = 16  # iterations that a slice may read back
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from graphc.ir.graph.build import cast, size_value
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT64, product
 from graphc.ops.indexing.counted import (
     axes_after,
@@ -19,7 +19,7 @@ from graphc.ops.indexing.counted import (
     of_scattered,
 )
 from graphc.rewriting.loops.find.access import Tile, resized, same_op
-from graphc.rewriting.match.sizes import at_most, is_one
+from graphc.rewriting.match.sizes import at_most
 
 
 def part_of_gathered(

@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.indexing.counted import of_gathered, of_scattered
@@ -34,7 +34,6 @@ from graphc.rewriting.loops.find.axis_gathers import (
     part_of_scattered,
     tiles_of_scattered,
 )
-from graphc.rewriting.match.sizes import is_one
 
 OperandAxes = list[int | None] | None
 OperandAxesOf = Callable[[Node, int], OperandAxes]

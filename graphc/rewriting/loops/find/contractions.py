@@ -6,11 +6,10 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import equal
+from graphc.ir.sizes.dims import equal, is_one
 from graphc.ir.types import product
 from graphc.rewriting.loops.find.access import same_op
 from graphc.rewriting.loops.find.axis_rules import is_large
-from graphc.rewriting.match.sizes import is_one
 
 ContractedAxes = Callable[[Node], list[tuple[int, int]]]
 CONTRACTIONS: RuleTable[ContractedAxes] = RuleTable("contracted axes")

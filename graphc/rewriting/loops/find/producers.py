@@ -12,6 +12,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import is_one
 from graphc.rewriting.loops.find.access import Tile, resized
 from graphc.rewriting.loops.find.affine_reads import (
     ALL,
@@ -23,7 +24,7 @@ from graphc.rewriting.loops.find.affine_reads import (
     whole_of,
 )
 from graphc.rewriting.loops.find.axis_rules import is_placed_tile, part
-from graphc.rewriting.match.sizes import guarded, is_one
+from graphc.rewriting.match.sizes import guarded
 
 PartPlace = tuple[Value, View]  # a value, and the view of its parts
 OwnPlace = Callable[[PartPlace], tuple[PartPlace, int] | None]

@@ -9,7 +9,7 @@ from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import rebuild
-from graphc.ir.graph.replay import renewed
+from graphc.ir.graph.replay import follow, renewed
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -141,15 +141,12 @@ def with_params(
     new: dict[Value, Value] = {}
     pairs: list[tuple[Value, Value]] = []
     for node in nodes:
-        fresh = node
-        if any(v in new for v in operands(node)):
-            fresh = renewed(node, new, node.place)
+        fresh = follow(node, new, node.place)
         if node in params:
             with standing_at(node.place.plain):
                 fresh = rebuild(fresh, fresh.inputs, {**fresh.params, **params[node]})
-            pairs += zip(node.outputs, fresh.outputs, strict=True)
-        if fresh is not node:
             new.update(zip(node.outputs, fresh.outputs, strict=True))
+            pairs += zip(node.outputs, fresh.outputs, strict=True)
     outputs = tuple([new.get(v, v) for v in graph.outputs])
     return replace(graph, outputs=outputs), pairs
 

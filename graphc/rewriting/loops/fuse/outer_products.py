@@ -11,13 +11,13 @@ from typing import NamedTuple
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, equal
+from graphc.ir.sizes.dims import Size, equal, is_one
 from graphc.ir.types import product
 from graphc.rewriting.loops.find.axis_rules import operand_axes
 from graphc.rewriting.loops.find.contractions import PRODUCTS, contracted
 from graphc.rewriting.loops.fuse.folds import reduces
 from graphc.rewriting.loops.fuse.picks import picks
-from graphc.rewriting.match.sizes import is_one, varies
+from graphc.rewriting.match.sizes import varies
 
 TIMES_LARGER = 8  # at least, than its operands, where sizes are known: of any device
 

@@ -15,6 +15,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive, rebuild
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import is_one
 from graphc.ir.types import is_float, same_shape
 from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.loops.find.access import Tile, items_of
@@ -22,7 +23,7 @@ from graphc.rewriting.loops.find.affine_reads import Stream, View, parents
 from graphc.rewriting.loops.find.axis_rules import operand_axes, part
 from graphc.rewriting.loops.find.producers import PartPlace, UsersOf
 from graphc.rewriting.loops.fuse.stream_reductions import StreamReduction
-from graphc.rewriting.match.sizes import at_most, is_one
+from graphc.rewriting.match.sizes import at_most
 
 
 class Stepwise(Protocol):

@@ -255,7 +255,7 @@ def _in_columns(node: Node, most: int, least: int) -> Body | None:
     carries = params["carries"]
     tiles = zip(body.inputs[carries:], params["axes"], strict=False)
     rows = {v.type.shape[axis] for v, axis in tiles}
-    graph = Graph(body.inputs, body.outputs, ("",) * len(body.inputs), ())
+    graph = body.graph
     while (replaced := tiled(graph, most, least, rows)) is not None:
         graph = replaced[0]
     new_body: Body | None = body.changed(graph.outputs)

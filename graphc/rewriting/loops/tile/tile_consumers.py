@@ -8,13 +8,12 @@ from graphc.analysis.spread import is_spread
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.rewriting.loops.find.affine_reads import Stream, View
 from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.producers import LIGHT, PartPlace, Producers, UsersOf
 from graphc.rewriting.loops.fuse.outer_products import Large, kept_values, outer_values
 from graphc.rewriting.loops.fuse.streamed import Streamed
-from graphc.rewriting.match.sizes import is_one
 
 MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
 FARTHEST = 50  # nodes to follow from one large value to the next
