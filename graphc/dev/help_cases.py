@@ -66,7 +66,13 @@ def _arguments(function: Callable[..., object], local_values: dict[str, Any]) ->
     """A call as users write it: by name where there is a default, and only others."""
     args: list[Any] = []
     options: dict[str, Any] = {}
-    for p in inspect.signature(_undecorated(function)).parameters.values():
+    signature = inspect.signature(_undecorated(function))
+    if list(signature.parameters) == ["args", "named"]:  # it binds them by itself
+        signature = inspect.signature(function)
+        bound = signature.bind(*local_values["args"], **local_values["named"])
+        bound.apply_defaults()
+        local_values = bound.arguments
+    for p in signature.parameters.values():
         value = local_values[p.name]
         if p.kind is p.VAR_POSITIONAL:
             args += value

@@ -147,16 +147,20 @@ def enroll_method(function: FunctionT, name: str) -> FunctionT:
 
 
 def public(
-    *, method: bool = False, name: str | None = None
+    *, method: bool = False, name: str | None = None, doc: str = ""
 ) -> Callable[[FunctionT], FunctionT]:
     """Decorator: a function of `graphc.tensor`, and a method of values if asked.
 
-    It is named as it is called, so that `help` shows that name.
+    It is named as it is called, so that `help` shows that name. One that is made for
+    several names has its `doc` here; its code is named too, which messages look at.
     """
 
     def join(function: FunctionT) -> FunctionT:
         called = name or function.__name__.rstrip("_")
         function.__name__ = function.__qualname__ = called.rpartition(".")[2]
+        if doc:
+            function.__doc__ = doc
+            function.__code__ = function.__code__.replace(co_name=function.__name__)
         return enroll(function, called, method)
 
     return join

@@ -138,8 +138,8 @@ class LogDensity:
 
     def __getstate__(self) -> dict[str, object]:
         bound = ("_bound", "_in_child", "_checked")
-        kept = {name: v for name, v in vars(self).items() if name not in bound}
-        return {**kept, "_checked": None}
+        state = {name: v for name, v in vars(self).items() if name not in bound}
+        return {**state, "_checked": None}
 
     def __copy__(self) -> "LogDensity":
         copied = object.__new__(LogDensity)

@@ -31,11 +31,11 @@ def density_of(model: "Model") -> LogDensity:
     """
     require_model(model, "density")
     parts = *model.basic_RVs, *model.potentials, *model.value_vars
-    found = _MADE.pop(id(model), None)
-    known = found is not None and found.model is model
-    if found is None or not known or not same_objects(found.parts, parts):
-        found = MadeDensity(model, parts, LogDensity(model))
-    _MADE[id(model)] = found
+    latest = _MADE.pop(id(model), None)
+    known = latest is not None and latest.model is model
+    if latest is None or not known or not same_objects(latest.parts, parts):
+        latest = MadeDensity(model, parts, LogDensity(model))
+    _MADE[id(model)] = latest
     for oldest in list(_MADE)[:-KEPT]:
         del _MADE[oldest]
-    return found.density
+    return latest.density

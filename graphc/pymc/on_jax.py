@@ -22,10 +22,10 @@ class JaxDensity:
     """
 
     def __init__(self, model: "Model") -> None:
-        found = density_of(model)
-        self._density, self._model = found.jax_density, model
-        self.names, self.initial = found.names, found.initial
-        self.value_and_grad = found.jax_callable
+        density = density_of(model)
+        self._density, self._model = density.jax_density, model
+        self.names, self.initial = density.names, density.initial
+        self.value_and_grad = density.jax_callable
 
     def __call__(self, values: ConcreteArray) -> Any:
         """The log density at a vector of free values."""

@@ -191,18 +191,19 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
             rate, steps = about.acceptance_rate, about.num_integration_steps
             return state, (state.position, about.is_divergent, rate, steps)
 
-        def scanned(state: object, found: Any, keys: object) -> Any:
-            kernel = blackjax.nuts(density, **found).step
+        def scanned(state: object, parameters: Any, keys: object) -> Any:
+            kernel = blackjax.nuts(density, **parameters).step
             return jax.lax.scan(lambda s, k: step(kernel, s, k), state, keys)
 
         block = jax.jit(scanned)
 
         def chain(key: Any, at: Any) -> list[object]:
             first, later = jax.random.split(key)
-            state, found = started(first, at)
+            state, parameters = started(first, at)
             blocks, keys = [], jax.random.split(later, how.draws)
             for start in range(0, how.draws, BLOCK):
-                state, block_stats = block(state, found, keys[start : start + BLOCK])
+                some = keys[start : start + BLOCK]
+                state, block_stats = block(state, parameters, some)
                 blocks.append(block_stats)
             return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
@@ -210,8 +211,8 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
         starts = _starts(density, how)
         track = import_module("rich.progress").track
         places = track(range(how.chains), "Chains", disable=not how.progressbar)
-        found = [chain(keys[i], starts[i]) for i in places]
-    drawn, *stacked_stats = [np.stack(parts) for parts in zip(*found, strict=True)]
+        chains = [chain(keys[i], starts[i]) for i in places]
+    drawn, *stacked_stats = [np.stack(parts) for parts in zip(*chains, strict=True)]
     stats = dict(
         zip(("diverging", "acceptance_rate", "n_steps"), stacked_stats, strict=True)
     )

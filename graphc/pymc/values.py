@@ -75,19 +75,19 @@ def separated(joined: object, model: "Model") -> dict[Any, Any]:
 
 def shapes_of(model: "Model") -> list[tuple[Any, ...]]:
     """The shape of each free value: integers, and sizes that follow the data."""
-    found = [v.type.shape for v in model.value_vars]
-    late = [i for i, shape in enumerate(found) if None in shape]
+    shapes = [v.type.shape for v in model.value_vars]
+    late = [i for i, shape in enumerate(shapes) if None in shape]
     if not late:
-        return found
+        return shapes
     owners = {model.rvs_to_values[rv]: rv for rv in model.free_RVs}
     sampled = [owners[model.value_vars[i]] for i in late]
-    wanted = [_sampled(rv, model.rvs_to_transforms[rv]).shape for rv in sampled]
+    vectors = [_sampled(rv, model.rvs_to_transforms[rv]).shape for rv in sampled]
     point = model.initial_point()
-    shapes = rewrite_graph(wanted, ("ShapeOpt", "canonicalize"))
-    for i, shape in zip(late, shapes, strict=True):
+    simplified = rewrite_graph(vectors, ("ShapeOpt", "canonicalize"))
+    for i, shape in zip(late, simplified, strict=True):
         now = point[model.value_vars[i].name].shape
-        found[i] = now if _is_random(shape) else _sizes(found[i], shape)
-    return found
+        shapes[i] = now if _is_random(shape) else _sizes(shapes[i], shape)
+    return shapes
 
 
 def _sizes(known: tuple[int | None, ...], shape: tuple[int, ...]) -> tuple[object, ...]:

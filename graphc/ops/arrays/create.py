@@ -315,16 +315,14 @@ def _triangle(x: ArrayLike, k: SizeLike, upper: bool, op_name: str) -> Value:
     return F.where(keep, zero, value) if upper else F.where(keep, value, zero)
 
 
-@public()
-def tril(x: ArrayLike, /, k: SizeLike = 0) -> Value:
-    """The lower triangle, zeros above diagonal `k`."""
-    return _triangle(x, k, False, "tril")
+def _declare_triangle(name: str, upper: bool, doc: str) -> None:
+    @public(name=name, doc=doc)
+    def function(x: ArrayLike, /, k: SizeLike = 0) -> Value:
+        return _triangle(x, k, upper, name)
 
 
-@public()
-def triu(x: ArrayLike, /, k: SizeLike = 0) -> Value:
-    """The upper triangle, zeros below diagonal `k`."""
-    return _triangle(x, k, True, "triu")
+_declare_triangle("tril", False, "The lower triangle, zeros above diagonal `k`.")
+_declare_triangle("triu", True, "The upper triangle, zeros below diagonal `k`.")
 
 
 @public()

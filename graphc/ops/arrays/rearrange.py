@@ -11,7 +11,7 @@ from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, views_of_inputs
 from graphc.ir.integers import as_integer, integer_or_none
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 from graphc.ops.common.batching import Batched, lined_up
@@ -148,6 +148,7 @@ def array_split(
 def _split_along(name: str, axis: int) -> None:
     least = 1 if name == "hsplit" else axis + 1 + (name == "vsplit")
 
+    @public(name=name, doc=f"`split` along axis {axis}, as `numpy.{name}`.")
     def function(x: ArrayLike, indices_or_sections: ShapeLike) -> list[Value]:
         value = _strong(x)
         if value.type.rank < least:
@@ -155,10 +156,6 @@ def _split_along(name: str, axis: int) -> None:
             raise graph_error(problem, op=name, got=str(value.type))
         along = 0 if name == "hsplit" and value.type.rank == 1 else axis
         return F.split(value, indices_or_sections, along)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`split` along axis {axis}, as `numpy.{name}`."
-    enroll(function, name)
 
 
 _split_along("hsplit", 1)

@@ -19,7 +19,7 @@ from graphc.ir.graph.build import (
     strong,
 )
 from graphc.ir.graph.nodes import Value
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, INT64, dtype_of, is_inexact, is_integer
@@ -110,15 +110,11 @@ def vander(x: ArrayLike, N: SizeLike | None = None, increasing: bool = False) ->
 
 def _window(name: str, shape: Callable[[Value, Value], Value]) -> None:
     """`shape(i, last)` at i = 1 - n, 3 - n, ... n - 1, where last is n - 1."""
+    doc = f"The {name} window of `M` points, as `numpy.{name}`, in the default float."
 
+    @public(name=name, doc=doc)
     def function(M: SizeLike) -> Value:
         return _filled_window(M, shape)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"The {name} window of `M` points, as `numpy.{name}`, in the default float."
-    )
-    enroll(function, name)
 
 
 def _filled_window(n: SizeLike, shape: Callable[[Value, Any], Value]) -> Value:

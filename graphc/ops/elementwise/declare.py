@@ -226,21 +226,21 @@ def elementwise(
     if traits.get("no_gradient"):
         primitive.no_gradient(traits["no_gradient"])
 
+    doc = doc or f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
     if ufunc.nin == 1:
 
+        @public(name=name, method=method, doc=doc)
         def function(x: ArrayLike, /) -> Value:
             return apply(primitive, ufunc, (x,))
     else:
         compares = traits.get("compares")
 
+        @public(name=name, method=method, doc=doc)
         def function(x: ArrayLike, y: ArrayLike, /) -> Value:  # type: ignore[misc]
             known = None if compares is None else _beyond(compares, x, y)
             return apply(primitive, ufunc, (x, y)) if known is None else known
 
-    function.__name__ = function.__qualname__ = name
-    function.__code__ = function.__code__.replace(co_name=name)  # for messages
-    function.__doc__ = doc or f"Elementwise {name}, as `numpy.{ufunc.__name__}`."
-    return enroll(function, name, method)
+    return function
 
 
 def _beyond(

@@ -263,36 +263,29 @@ def _is_minus_one(n: Size) -> bool:
     return isinstance(n, int) and n == -1
 
 
-@public(name="fft.fft")
-def fft(
-    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
-) -> Value:
-    """The Fourier transform along `axis`, of `n` points (all by default): complex."""
-    return _one_axis("fft", "fft", x, n, axis, norm)
+def _along_axis(kind: Kind, doc: str) -> None:
+    """Declare a transform along one axis."""
+
+    @public(name=f"fft.{kind}", doc=doc)
+    def function(
+        x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
+    ) -> Value:
+        return _one_axis(kind, kind, x, n, axis, norm)
 
 
-@public(name="fft.ifft")
-def ifft(
-    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
-) -> Value:
-    """The inverse of `fft`: complex."""
-    return _one_axis("ifft", "ifft", x, n, axis, norm)
-
-
-@public(name="fft.rfft")
-def rfft(
-    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
-) -> Value:
-    """The first n//2 + 1 elements of the transform of `n` real numbers: complex."""
-    return _one_axis("rfft", "rfft", x, n, axis, norm)
-
-
-@public(name="fft.irfft")
-def irfft(
-    x: ArrayLike, /, n: SizeLike | None = None, axis: int = -1, norm: Norm = None
-) -> Value:
-    """The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default."""
-    return _one_axis("irfft", "irfft", x, n, axis, norm)
+_along_axis(
+    "fft",
+    "The Fourier transform along `axis`, of `n` points (all by default): complex.",
+)
+_along_axis("ifft", "The inverse of `fft`: complex.")
+_along_axis(
+    "rfft",
+    "The first n//2 + 1 elements of the transform of `n` real numbers: complex.",
+)
+_along_axis(
+    "irfft",
+    "The inverse of `rfft`: `n` real numbers, 2*(m - 1) of m by default.",
+)
 
 
 @public(name="fft.hfft")
@@ -318,96 +311,38 @@ def _conjugate(x: ArrayLike) -> Value:
     return F.conjugate(value) if value.dtype.kind == "c" else value
 
 
-@public(name="fft.fftn")
-def fftn(
-    x: ArrayLike,
-    /,
-    s: ShapeLike | None = None,
-    axes: AxesLike | None = None,
-    norm: Norm = None,
-) -> Value:
-    """The transform over `axes` (all by default), of `s` points each: complex.
+def _over_axes(kind: Kind, doc: str) -> None:
+    """Declare a transform over axes, and the one over the last two by default."""
+    over_all, over_two = f"{kind}n", f"{kind}2"
 
-    In `s`, -1 stands for the size of the axis. No axes leave the array as it is.
-    """
-    return _several("fft", "fftn", x, s, axes, norm)
+    @public(name=f"fft.{over_all}", doc=doc)
+    def function(
+        x: ArrayLike,
+        /,
+        s: ShapeLike | None = None,
+        axes: AxesLike | None = None,
+        norm: Norm = None,
+    ) -> Value:
+        return _several(kind, over_all, x, s, axes, norm)
 
-
-@public(name="fft.ifftn")
-def ifftn(
-    x: ArrayLike,
-    /,
-    s: ShapeLike | None = None,
-    axes: AxesLike | None = None,
-    norm: Norm = None,
-) -> Value:
-    """The inverse of `fftn`: complex."""
-    return _several("ifft", "ifftn", x, s, axes, norm)
+    @public(name=f"fft.{over_two}", doc=f"`{over_all}` over the last two axes.")
+    def function_of_two(
+        x: ArrayLike,
+        s: ShapeLike | None = None,
+        axes: AxesLike = (-2, -1),
+        norm: Norm = None,
+    ) -> Value:
+        return _several(kind, over_two, x, s, axes, norm)
 
 
-@public(name="fft.rfftn")
-def rfftn(
-    x: ArrayLike,
-    /,
-    s: ShapeLike | None = None,
-    axes: AxesLike | None = None,
-    norm: Norm = None,
-) -> Value:
-    """`fftn` of real numbers, with half of the last of `axes`: complex."""
-    return _several("rfft", "rfftn", x, s, axes, norm)
-
-
-@public(name="fft.irfftn")
-def irfftn(
-    x: ArrayLike,
-    /,
-    s: ShapeLike | None = None,
-    axes: AxesLike | None = None,
-    norm: Norm = None,
-) -> Value:
-    """The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default."""
-    return _several("irfft", "irfftn", x, s, axes, norm)
-
-
-@public(name="fft.fft2")
-def fft2(
-    x: ArrayLike,
-    s: ShapeLike | None = None,
-    axes: AxesLike = (-2, -1),
-    norm: Norm = None,
-) -> Value:
-    """`fftn` over the last two axes."""
-    return _several("fft", "fft2", x, s, axes, norm)
-
-
-@public(name="fft.ifft2")
-def ifft2(
-    x: ArrayLike,
-    s: ShapeLike | None = None,
-    axes: AxesLike = (-2, -1),
-    norm: Norm = None,
-) -> Value:
-    """`ifftn` over the last two axes."""
-    return _several("ifft", "ifft2", x, s, axes, norm)
-
-
-@public(name="fft.rfft2")
-def rfft2(
-    x: ArrayLike,
-    s: ShapeLike | None = None,
-    axes: AxesLike = (-2, -1),
-    norm: Norm = None,
-) -> Value:
-    """`rfftn` over the last two axes."""
-    return _several("rfft", "rfft2", x, s, axes, norm)
-
-
-@public(name="fft.irfft2")
-def irfft2(
-    x: ArrayLike,
-    s: ShapeLike | None = None,
-    axes: AxesLike = (-2, -1),
-    norm: Norm = None,
-) -> Value:
-    """`irfftn` over the last two axes."""
-    return _several("irfft", "irfft2", x, s, axes, norm)
+_over_axes(
+    "fft",
+    "The transform over `axes` (all by default), of `s` points each: complex.\n\n"
+    "In `s`, -1 stands for the size of the axis. No axes leave the array as it is.",
+)
+_over_axes("ifft", "The inverse of `fftn`: complex.")
+_over_axes("rfft", "`fftn` of real numbers, with half of the last of `axes`: complex.")
+_over_axes(
+    "irfft",
+    "The inverse of `rfftn`: real; 2*(m - 1) points along the last axis by default.",
+)

@@ -23,7 +23,7 @@ from graphc.ir.graph.op import (
     require_equal,
     type_error,
 )
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, is_one
@@ -428,7 +428,9 @@ def conv(
 
 def _of_axes(axes: int) -> None:
     name = f"conv{axes}d"
+    doc = f"`conv` with {axes} spatial {'axis' if axes == 1 else 'axes'}."
 
+    @public(name=f"nn.{name}", doc=doc)
     def function(
         x: ArrayLike,
         kernel: ArrayLike,
@@ -441,10 +443,6 @@ def _of_axes(axes: int) -> None:
     ) -> Value:
         options = (stride, padding, dilation, groups, bias, padding_mode)
         return _convolve(name, axes, x, kernel, *options)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`conv` with {axes} spatial {'axis' if axes == 1 else 'axes'}."
-    enroll(function, f"nn.{name}")
 
 
 for _axes in (1, 2, 3):

@@ -1,5 +1,7 @@
 """Pooling (`gt.nn`): the largest, smallest, sum or mean of each window."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,18 +13,11 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
-from graphc.ir.types import (
-    BOOL,
-    INT64,
-    is_integer,
-)
+from graphc.ir.types import BOOL, INT64, is_integer
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.nn.activations import number, real, widened
 from graphc.ops.nn.pool import MAX_POOL, MIN_POOL, SUM_POOL
-from graphc.ops.nn.windows import (
-    pads,
-    sizes,
-)
+from graphc.ops.nn.windows import pads, sizes
 
 
 def _pooled(
@@ -62,54 +57,49 @@ def _numbers(x: ArrayLike, name: str) -> Value:
     return value if is_integer(value.dtype) else real(value, name)
 
 
-@public(name="nn.max_pool")
-def max_pool(
-    x: ArrayLike,
-    window: ShapeLike,
-    stride: ShapeLike | None = None,
-    padding: PadsLike = "VALID",
-    dilation: ShapeLike = 1,
-) -> Value:
-    """The largest element of every window.
+def _declare_pool(
+    name: str, pooled: Callable[..., Value], doc: str
+) -> None:
+    """Declare a function of every window; those of `max_pool` are told at length."""
 
-    `window` is a size per last axis, or one size for all axes but the first two, as of
-    (batch, channels, *spatial). It moves by itself unless a stride is given. Paddings
-    are those of `conv`; what they add is -inf, for integers the least number.
-    """
-    value = _numbers(x, "max_pool")
-    return _pooled(MAX_POOL, "max_pool", value, window, stride, padding, dilation)
-
-
-@public(name="nn.min_pool")
-def min_pool(
-    x: ArrayLike,
-    window: ShapeLike,
-    stride: ShapeLike | None = None,
-    padding: PadsLike = "VALID",
-    dilation: ShapeLike = 1,
-) -> Value:
-    """The smallest element of every window, with the arguments of `max_pool`."""
-    value = _numbers(x, "min_pool")
-    return _pooled(MIN_POOL, "min_pool", value, window, stride, padding, dilation)
-
-
-@public(name="nn.sum_pool")
-def sum_pool(
-    x: ArrayLike,
-    window: ShapeLike,
-    stride: ShapeLike | None = None,
-    padding: PadsLike = "VALID",
-    dilation: ShapeLike = 1,
-) -> Value:
-    """The sum of every window, with the arguments of `max_pool`; padding adds 0."""
-    value = _numbers(x, "sum_pool")
-    return _summed("sum_pool", value, window, stride, padding, dilation)
+    @public(name=f"nn.{name}", doc=doc)
+    def function(
+        x: ArrayLike,
+        window: ShapeLike,
+        stride: ShapeLike | None = None,
+        padding: PadsLike = "VALID",
+        dilation: ShapeLike = 1,
+    ) -> Value:
+        value = _numbers(x, name)
+        return pooled(name, value, window, stride, padding, dilation)
 
 
 def _summed(name: str, value: Value, *options: object) -> Value:
     """The sums of the windows, those of half precision added in float32."""
     work = value if is_integer(value.dtype) else widened(value, name)[0]
     return cast(_pooled(SUM_POOL, name, work, *options), value.dtype)
+
+
+_declare_pool(
+    "max_pool",
+    partial(_pooled, MAX_POOL),
+    """The largest element of every window.
+
+    `window` is a size per last axis, or one size for all axes but the first two, as of
+    (batch, channels, *spatial). It moves by itself unless a stride is given. Paddings
+    are those of `conv`; what they add is -inf, for integers the least number.
+    """,
+)
+_declare_pool(
+    "min_pool",
+    partial(_pooled, MIN_POOL),
+    "The smallest element of every window, with the arguments of `max_pool`.",
+)
+_declare_pool(
+    "sum_pool",
+    _summed,
+    "The sum of every window, with the arguments of `max_pool`; padding adds 0.",
+)
 
 
 @public(name="nn.avg_pool")

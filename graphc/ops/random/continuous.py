@@ -28,6 +28,9 @@ settings. `key` of a seed that is negative or needs more than 32 bits takes both
 words, as JAX does in 64-bit mode.
 """
 
+import inspect
+from collections.abc import Callable
+
 from graphc.errors import graph_error
 from graphc.ir.config import config
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
@@ -94,13 +97,6 @@ def bits(
 # The functions of `jax.random` that refuse to round their parameters.
 _EXACT = {"beta", "chisquare", "f", "lognormal", "pareto", "rayleigh", "t"}
 _EXACT |= {"triangular", "wald"}
-_NAMES = (
-    *("normal", "truncated_normal", "lognormal", "exponential", "pareto", "rayleigh"),
-    *("weibull_min", "maxwell", "laplace", "cauchy", "logistic", "gumbel", "wald"),
-    *("triangular", "loggamma", "gamma", "beta", "chisquare", "t", "f"),
-)
-for _name in _NAMES:
-    sampler(_name, getattr(helpers, f"{_name}_numpy"))
 
 
 def _continuous(
@@ -172,6 +168,9 @@ def uniform(
     return _random_uniform(as_key(key, name), *arguments, shape=sizes, dtype=to)
 
 
+sampler("normal", helpers.normal_numpy)
+
+
 @public(name="random.normal")
 def normal(
     key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
@@ -191,193 +190,130 @@ def half_normal(
     return F.absolute(_continuous("normal", key, shape, dtype))
 
 
-@public(name="random.truncated_normal")
-def truncated_normal(
-    key: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+def distribution(declared: Callable[..., None]) -> Callable[..., Value]:
+    """Decorator: the primitive and the public function of a distribution.
+
+    It is declared by its name, parameters and text. The function takes them between
+    the key and the shape, which is by default that to which parameters broadcast.
+    """
+    name = declared.__name__
+    sampler(name, getattr(helpers, f"{name}_numpy"))
+    parameters = [*inspect.signature(declared).parameters.values()]
+    plain = inspect.signature(normal)
+    key, shape, dtype = plain.parameters.values()
+    if parameters:
+        shape = shape.replace(default=None, annotation=ShapeLike | None)
+    signature = plain.replace(parameters=[key, *parameters, shape, dtype])
+
+    @public(name=f"random.{name}", doc=declared.__doc__ or "")
+    def function(*args: object, **named: object) -> Value:
+        try:
+            bound = signature.bind(*args, **named)
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        bound.apply_defaults()
+        key, *params, shape, dtype = bound.arguments.values()
+        return _continuous(name, key, shape, dtype, *params)
+
+    function.__dict__["__signature__"] = signature
+    return function
+
+
+@distribution
+def truncated_normal(lower: ArrayLike, upper: ArrayLike) -> None:
     """Standard normal, given that it lies between `lower` and `upper`."""
-    return _continuous("truncated_normal", key, shape, dtype, lower, upper)
 
 
-@public(name="random.lognormal")
-def lognormal(
-    key: ArrayLike,
-    sigma: ArrayLike = 1.0,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def lognormal(sigma: ArrayLike = 1.0) -> None:
     """exp(sigma * z) of a standard normal z."""
-    return _continuous("lognormal", key, shape, dtype, sigma)
 
 
-@public(name="random.exponential")
-def exponential(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-) -> Value:
+@distribution
+def exponential() -> None:
     """Exponential with rate 1."""
-    return _continuous("exponential", key, shape, dtype)
 
 
-@public(name="random.pareto")
-def pareto(
-    key: ArrayLike,
-    b: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def pareto(b: ArrayLike) -> None:
     """Pareto with exponent `b`, from 1."""
-    return _continuous("pareto", key, shape, dtype, b)
 
 
-@public(name="random.weibull_min")
-def weibull_min(
-    key: ArrayLike,
-    scale: ArrayLike,
-    concentration: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def weibull_min(scale: ArrayLike, concentration: ArrayLike) -> None:
     """Weibull of minima. Without a shape, one draw per parameter (in `jax.random`,
     one in all)."""
-    return _continuous("weibull_min", key, shape, dtype, scale, concentration)
 
 
 enroll(weibull_min, "random.weibull")
 
 
-@public(name="random.rayleigh")
-def rayleigh(
-    key: ArrayLike,
-    scale: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def rayleigh(scale: ArrayLike) -> None:
     """Rayleigh: the length of a normal vector in the plane."""
-    return _continuous("rayleigh", key, shape, dtype, scale)
 
 
-@public(name="random.maxwell")
-def maxwell(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-) -> Value:
+@distribution
+def maxwell() -> None:
     """Maxwell: the length of a standard normal vector in space."""
-    return _continuous("maxwell", key, shape, dtype)
 
 
-@public(name="random.laplace")
-def laplace(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-) -> Value:
+@distribution
+def laplace() -> None:
     """Laplace with scale 1."""
-    return _continuous("laplace", key, shape, dtype)
 
 
-@public(name="random.cauchy")
-def cauchy(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-) -> Value:
+@distribution
+def cauchy() -> None:
     """Cauchy with scale 1."""
-    return _continuous("cauchy", key, shape, dtype)
 
 
-@public(name="random.logistic")
-def logistic(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-) -> Value:
+@distribution
+def logistic() -> None:
     """Logistic with scale 1."""
-    return _continuous("logistic", key, shape, dtype)
 
 
-@public(name="random.gumbel")
-def gumbel(
-    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-) -> Value:
+@distribution
+def gumbel() -> None:
     """Gumbel with scale 1."""
-    return _continuous("gumbel", key, shape, dtype)
 
 
-@public(name="random.triangular")
-def triangular(
-    key: ArrayLike,
-    left: ArrayLike,
-    mode: ArrayLike,
-    right: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def triangular(left: ArrayLike, mode: ArrayLike, right: ArrayLike) -> None:
     """A density that rises linearly from `left` to `mode` and falls to `right`."""
-    return _continuous("triangular", key, shape, dtype, left, mode, right)
 
 
-@public(name="random.wald")
-def wald(
-    key: ArrayLike,
-    mean: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def wald(mean: ArrayLike) -> None:
     """Wald (inverse Gaussian) with this mean and scale 1."""
-    return _continuous("wald", key, shape, dtype, mean)
 
 
-@public(name="random.gamma")
-def gamma(
-    key: ArrayLike,
-    a: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def gamma(a: ArrayLike) -> None:
     """Gamma with shape parameter `a` and scale 1."""
-    return _continuous("gamma", key, shape, dtype, a)
 
 
-@public(name="random.loggamma")
-def loggamma(
-    key: ArrayLike,
-    a: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def loggamma(a: ArrayLike) -> None:
     """The logarithm of a gamma variate, exact also where that is close to 0."""
-    return _continuous("loggamma", key, shape, dtype, a)
 
 
-@public(name="random.beta")
-def beta(
-    key: ArrayLike,
-    a: ArrayLike,
-    b: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def beta(a: ArrayLike, b: ArrayLike) -> None:
     """Beta with parameters `a` and `b`."""
-    return _continuous("beta", key, shape, dtype, a, b)
 
 
-@public(name="random.chisquare")
-def chisquare(
-    key: ArrayLike,
-    df: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def chisquare(df: ArrayLike) -> None:
     """Chi-square with `df` degrees of freedom."""
-    return _continuous("chisquare", key, shape, dtype, df)
 
 
-@public(name="random.t")
-def t(
-    key: ArrayLike,
-    df: ArrayLike,
-    shape: ShapeLike | None = None,
-    dtype: DTypeLike | None = None,
-) -> Value:
+@distribution
+def t(df: ArrayLike) -> None:
     """Student's t with `df` degrees of freedom."""
-    return _continuous("t", key, shape, dtype, df)
+
+
+sampler("f", helpers.f_numpy)
 
 
 @public(name="random.f")

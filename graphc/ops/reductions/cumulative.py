@@ -323,50 +323,45 @@ def _sum_dtype(x: ArrayLike, dtype: DTypeLike | None) -> DTypeLike:
     return numpy_sum_dtype(strong(as_value(x)).dtype) if dtype is None else dtype
 
 
-@public(method=True)
-def cumsum(
-    x: ArrayLike,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    *,
-    reverse: bool = False,
-) -> Value:
-    """Running sums along `axis` (of the flattened array by default).
+def _running_total(
+    name: str, totals: str, primitive: Primitive, of_bools: Primitive
+) -> Callable[..., Value]:
+    doc = f"""Running {totals} along `axis` (of the flattened array by default).
 
     With `reverse`, from the last element to the first.
     """
-    to = _sum_dtype(x, dtype)
-    bools = dtype_of(to) == BOOL
-    return _running(_cummax if bools else _cumsum, x, axis, to, reverse)
+
+    @public(name=name, method=True, doc=doc)
+    def function(
+        x: ArrayLike,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Value:
+        to = _sum_dtype(x, dtype)
+        bools = dtype_of(to) == BOOL
+        return _running(of_bools if bools else primitive, x, axis, to, reverse)
+
+    return function
 
 
-@public(method=True)
-def cumprod(
-    x: ArrayLike,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    *,
-    reverse: bool = False,
-) -> Value:
-    """Running products along `axis` (of the flattened array by default).
-
-    With `reverse`, from the last element to the first.
-    """
-    to = _sum_dtype(x, dtype)
-    bools = dtype_of(to) == BOOL
-    return _running(_cummin if bools else _cumprod, x, axis, to, reverse)
+cumsum = _running_total("cumsum", "sums", _cumsum, _cummax)
+cumprod = _running_total("cumprod", "products", _cumprod, _cummin)
 
 
-@public()
-def cummax(x: ArrayLike, axis: int | None = None, *, reverse: bool = False) -> Value:
-    """The largest element so far along `axis` (flattened by default); NaN stays."""
-    return _running(_cummax, x, axis, None, reverse)
+def _running_extreme(name: str, element: str, primitive: Primitive) -> None:
+    elements = f"The {element} element so far along `axis` (flattened by default)"
+
+    @public(name=name, doc=f"{elements}; NaN stays.")
+    def function(
+        x: ArrayLike, axis: int | None = None, *, reverse: bool = False
+    ) -> Value:
+        return _running(primitive, x, axis, None, reverse)
 
 
-@public()
-def cummin(x: ArrayLike, axis: int | None = None, *, reverse: bool = False) -> Value:
-    """The smallest element so far along `axis` (flattened by default); NaN stays."""
-    return _running(_cummin, x, axis, None, reverse)
+_running_extreme("cummax", "largest", _cummax)
+_running_extreme("cummin", "smallest", _cummin)
 
 
 @public()
@@ -382,51 +377,46 @@ def cumlogsumexp(
     return _running(_cumlogsumexp, value, axis, loop[0], reverse)
 
 
-def _with_initial(
-    name: str,
-    x: ArrayLike,
-    axis: int | None,
-    dtype: DTypeLike | None,
-    include_initial: bool,
-) -> Value:
-    value = F.atleast_1d(x)
-    if axis is None and value.type.rank > 1:
-        got = str(value.type)
-        raise graph_error("needs an axis for more than one", op=name, got=got)
-    at = normal_axis(0 if axis is None else axis, value.type.rank, name)
-    running = (cumsum if name == "cumulative_sum" else cumprod)(value, at, dtype)
-    if not include_initial:
-        return running
-    shape = list(running.type.shape)
-    shape[at] = 1
-    first = F.full(tuple(shape), 0 if name == "cumulative_sum" else 1, running.dtype)
-    return F.concatenate([first, running], axis=at)
+def _from_initial(
+    name: str, total: Callable[..., Value], initial: int, doc: str
+) -> None:
+    """Declare a running total as the Array API has it."""
+
+    @public(name=name, doc=doc)
+    def function(
+        x: ArrayLike,
+        /,
+        *,
+        axis: _Axis = None,
+        dtype: DTypeLike | None = None,
+        include_initial: bool = False,
+    ) -> Value:
+        value = F.atleast_1d(x)
+        if axis is None and value.type.rank > 1:
+            got = str(value.type)
+            raise graph_error("needs an axis for more than one", op=name, got=got)
+        at = normal_axis(0 if axis is None else axis, value.type.rank, name)
+        running = total(value, at, dtype)
+        if not include_initial:
+            return running
+        shape = list(running.type.shape)
+        shape[at] = 1
+        first = F.full(tuple(shape), initial, running.dtype)
+        return F.concatenate([first, running], axis=at)
 
 
-@public()
-def cumulative_sum(
-    x: ArrayLike,
-    /,
-    *,
-    axis: _Axis = None,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-) -> Value:
-    """Running sums along `axis`, of vectors their own; `include_initial`: 0 first."""
-    return _with_initial("cumulative_sum", x, axis, dtype, include_initial)
-
-
-@public()
-def cumulative_prod(
-    x: ArrayLike,
-    /,
-    *,
-    axis: _Axis = None,
-    dtype: DTypeLike | None = None,
-    include_initial: bool = False,
-) -> Value:
-    """Running products along `axis`; where `include_initial`, a 1 comes first."""
-    return _with_initial("cumulative_prod", x, axis, dtype, include_initial)
+_from_initial(
+    "cumulative_sum",
+    cumsum,
+    0,
+    "Running sums along `axis`, of vectors their own; `include_initial`: 0 first.",
+)
+_from_initial(
+    "cumulative_prod",
+    cumprod,
+    1,
+    "Running products along `axis`; where `include_initial`, a 1 comes first.",
+)
 
 
 def _end(part: ArrayLike, like: Value, axis: int) -> Value:

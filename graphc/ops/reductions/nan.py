@@ -1,12 +1,11 @@
 """Reductions that pass over NaN."""
 
-
 import numpy as np
 
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
-from graphc.ir.namespace import F, enroll, public
+from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_inexact
 
 AxisArgument = int | tuple[int, ...] | None
@@ -22,6 +21,9 @@ def _filled(x: ArrayLike, fill: float) -> tuple[Value, Value | None]:
 
 
 def _sum_like(name: str, reduction: str, fill: float) -> None:
+    doc = f"`{reduction}` with NaN taken as {fill:g}, as `numpy.{name}`."
+
+    @public(name=name, doc=doc)
     def function(
         x: ArrayLike,
         axis: AxisArgument = None,
@@ -35,16 +37,15 @@ def _sum_like(name: str, reduction: str, fill: float) -> None:
         reduce = getattr(F, reduction)
         return reduce(value, axis, dtype, keepdims, initial=initial, where=where)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{reduction}` with NaN taken as {fill:g}, as `numpy.{name}`."
-    enroll(function, name)
-
 
 _sum_like("nansum", "sum", 0.0)
 _sum_like("nanprod", "prod", 1.0)
 
 
 def _extreme(name: str, reduction: str, fill: float) -> None:
+    doc = f"`{reduction}` that passes over NaN; NaN where nothing else is."
+
+    @public(name=name, doc=doc)
     def function(
         x: ArrayLike,
         axis: AxisArgument = None,
@@ -60,16 +61,15 @@ def _extreme(name: str, reduction: str, fill: float) -> None:
             return result
         return F.where(F.all(missing, axis, keepdims), np.nan, result)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"`{reduction}` that passes over NaN; NaN where nothing else is."
-    enroll(function, name)
-
 
 _extreme("nanmax", "max", -np.inf)
 _extreme("nanmin", "min", np.inf)
 
 
 def _position(name: str, reduction: str, fill: float) -> None:
+    doc = f"`{reduction}` that passes over NaN; -1, as in JAX, where all are NaN."
+
+    @public(name=name, doc=doc)
     def function(
         x: ArrayLike, axis: int | None = None, *, keepdims: bool = False
     ) -> Value:
@@ -78,12 +78,6 @@ def _position(name: str, reduction: str, fill: float) -> None:
         if missing is None:
             return position
         return F.where(F.all(missing, axis, keepdims), -1, position)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"`{reduction}` that passes over NaN; -1, as in JAX, where all are NaN."
-    )
-    enroll(function, name)
 
 
 _position("nanargmax", "argmax", -np.inf)
@@ -164,17 +158,13 @@ def nanstd(
     )
 
 
-@public()
-def nancumsum(
-    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
-) -> Value:
-    """Running sums with NaN taken as 0."""
-    return F.cumsum(_filled(x, 0.0)[0], axis, dtype)
+def _running(name: str, total: str, fill: float) -> None:
+    @public(name=f"nan{name}", doc=f"Running {total} with NaN taken as {fill:g}.")
+    def function(
+        x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
+    ) -> Value:
+        return getattr(F, name)(_filled(x, fill)[0], axis, dtype)
 
 
-@public()
-def nancumprod(
-    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
-) -> Value:
-    """Running products with NaN taken as 1."""
-    return F.cumprod(_filled(x, 1.0)[0], axis, dtype)
+_running("cumsum", "sums", 0.0)
+_running("cumprod", "products", 1.0)

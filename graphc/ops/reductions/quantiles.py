@@ -193,25 +193,6 @@ def _length(index: Value, rank: int) -> int | Value:
     return total
 
 
-@public()
-def quantile(
-    x: ArrayLike,
-    q: ArrayLike,
-    axis: AxisArgument = None,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: ArrayLike | None = None,
-) -> Value:
-    """Quantiles `q` (in 0..1, of a rank up to 2, whose axes come first) over `axis`.
-
-    NaN in a row makes its result NaN. All methods of `numpy.quantile`; `weights`
-    need "inverted_cdf". A `q` outside 0..1 that is not a constant means the nearest.
-    """
-    value, at = _valid(x, q, method, "quantile")
-    return _quantile(value, at, axis, method, keepdims, weights)
-
-
 def _quantile(
     value: Value,
     q: Value,
@@ -271,21 +252,6 @@ def _hundredth(q: ArrayLike) -> Value:
     return constant(np.true_divide(known, 100), percent.type.weak)
 
 
-@public()
-def percentile(
-    x: ArrayLike,
-    q: ArrayLike,
-    axis: AxisArgument = None,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: ArrayLike | None = None,
-) -> Value:
-    """Percentiles: `quantile` at `q / 100`."""
-    value, at = _valid(x, _hundredth(q), method, "percentile")
-    return _quantile(value, at, axis, method, keepdims, weights)
-
-
 def _middle(ordered: Value, low: Value | int, high: Value | int) -> Value:
     """The mean of slices from `low` up to `high`: one element or two, or none."""
     return F.mean(ordered[..., low : high + 1], axis=-1)
@@ -319,21 +285,6 @@ def _nan_rows(
     return ordered, present, axes
 
 
-@public()
-def nanquantile(
-    x: ArrayLike,
-    q: ArrayLike,
-    axis: AxisArgument = None,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: ArrayLike | None = None,
-) -> Value:
-    """The quantiles of what is not NaN, as `quantile`; NaN where nothing else is."""
-    value, at = _valid(x, q, method, "nanquantile")
-    return _nan_quantile(value, at, axis, method, keepdims, weights)
-
-
 def _nan_quantile(
     value: Value,
     q: Value,
@@ -353,19 +304,51 @@ def _nan_quantile(
     return _finished(quantiles, F.equal(present, 0), axes, rank, keepdims)
 
 
-@public()
-def nanpercentile(
-    x: ArrayLike,
-    q: ArrayLike,
-    axis: AxisArgument = None,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: ArrayLike | None = None,
-) -> Value:
-    """The percentiles of what is not NaN: `nanquantile` at `q / 100`."""
-    value, at = _valid(x, _hundredth(q), method, "nanpercentile")
-    return _nan_quantile(value, at, axis, method, keepdims, weights)
+def _quantiles(
+    name: str,
+    of_rows: Callable[..., Value],
+    doc: str,
+    share: Callable[[ArrayLike], Value] = as_value,
+) -> None:
+    """Declare a function of quantiles; `share` makes those in 0..1 of its `q`."""
+
+    @public(name=name, doc=doc)
+    def function(
+        x: ArrayLike,
+        q: ArrayLike,
+        axis: AxisArgument = None,
+        method: str = "linear",
+        keepdims: bool = False,
+        *,
+        weights: ArrayLike | None = None,
+    ) -> Value:
+        value, at = _valid(x, share(q), method, name)
+        return of_rows(value, at, axis, method, keepdims, weights)
+
+
+_quantiles(
+    "quantile",
+    _quantile,
+    """Quantiles `q` (in 0..1, of a rank up to 2, whose axes come first) over `axis`.
+
+    NaN in a row makes its result NaN. All methods of `numpy.quantile`; `weights`
+    need "inverted_cdf". A `q` outside 0..1 that is not a constant means the nearest.
+    """,
+)
+_quantiles(
+    "percentile", _quantile, "Percentiles: `quantile` at `q / 100`.", _hundredth
+)
+_quantiles(
+    "nanquantile",
+    _nan_quantile,
+    "The quantiles of what is not NaN, as `quantile`; NaN where nothing else is.",
+)
+_quantiles(
+    "nanpercentile",
+    _nan_quantile,
+    "The percentiles of what is not NaN: `nanquantile` at `q / 100`.",
+    _hundredth,
+)
 
 
 @public()

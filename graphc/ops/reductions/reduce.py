@@ -384,72 +384,62 @@ def extreme(
     return result
 
 
-@public(name="max", method=True)
-def max_(
-    x: ArrayLike,
-    /,
-    axis: AxisArgument = None,
-    keepdims: bool = False,
-    *,
-    initial: ArrayLike | None = None,
-    where: ArrayLike = True,
-) -> Value:
-    """The largest element over `axis`; NaN where one is NaN.
+def _declare_extreme(name: str, element: str) -> Callable[..., Value]:
+    doc = f"""The {element} element over `axis`; NaN where one is NaN.
 
     Of no elements it is `initial`, and an error where that is not given. Only
     elements where the bool array `where` holds count.
     """
-    return extreme("max", x, axis, keepdims, initial, where)
+
+    @public(name=name, method=True, doc=doc)
+    def function(
+        x: ArrayLike,
+        /,
+        axis: AxisArgument = None,
+        keepdims: bool = False,
+        *,
+        initial: ArrayLike | None = None,
+        where: ArrayLike = True,
+    ) -> Value:
+        return extreme(name, x, axis, keepdims, initial, where)
+
+    return enroll(function, f"a{name}")
 
 
-@public(name="min", method=True)
-def min_(
-    x: ArrayLike,
-    /,
-    axis: AxisArgument = None,
-    keepdims: bool = False,
-    *,
-    initial: ArrayLike | None = None,
-    where: ArrayLike = True,
-) -> Value:
-    """The smallest element over `axis`; NaN where one is NaN.
-
-    Of no elements it is `initial`, and an error where that is not given. Only
-    elements where the bool array `where` holds count.
-    """
-    return extreme("min", x, axis, keepdims, initial, where)
+max_ = _declare_extreme("max", "largest")
+min_ = _declare_extreme("min", "smallest")
 
 
-enroll(max_, "amax")
-enroll(min_, "amin")
+def _declare_test(
+    name: str, primitive: Callable[..., Value], of_none: bool, doc: str
+) -> Callable[..., Value]:
+    @public(name=name, method=True, doc=doc)
+    def function(
+        x: ArrayLike,
+        /,
+        axis: AxisArgument = None,
+        keepdims: bool = False,
+        *,
+        where: ArrayLike = True,
+    ) -> Value:
+        value = _masked(cast(strong(as_value(x)), BOOL), where, of_none, name)
+        return _plain(primitive, value, axis, keepdims)
+
+    return function
 
 
-@public(name="any", method=True)
-def any_(
-    x: ArrayLike,
-    /,
-    axis: AxisArgument = None,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike = True,
-) -> Value:
-    """Whether some element over `axis` (of those under `where`) is true (nonzero)."""
-    value = _masked(cast(strong(as_value(x)), BOOL), where, False, "any")
-    return _plain(_any, value, axis, keepdims)
-
-
-@public(name="all", method=True)
-def all_(
-    x: ArrayLike,
-    /,
-    axis: AxisArgument = None,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike = True,
-) -> Value:
-    """Whether all elements over `axis` (of those under `where`) are true (nonzero)."""
-    value = _masked(cast(strong(as_value(x)), BOOL), where, True, "all")
-    return _plain(_all, value, axis, keepdims)
+any_ = _declare_test(
+    "any",
+    _any,
+    False,
+    "Whether some element over `axis` (of those under `where`) is true (nonzero).",
+)
+_declare_test(
+    "all",
+    _all,
+    True,
+    "Whether all elements over `axis` (of those under `where`) are true (nonzero).",
+)
 
 
 @op()

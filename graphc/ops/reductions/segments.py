@@ -309,6 +309,13 @@ _OF_BOOLS: dict[SegmentReduction, SegmentReduction] = {"add": "max", "multiply":
 def _segment_function(
     name: str, how: SegmentReduction, start: Callable[[Value], Element]
 ) -> None:
+    doc = (
+        f"Rows of `x` with the same segment number, combined ({how}).\n\n"
+        "Numbers outside 0..num_segments - 1 are dropped. The size may be symbolic;\n"
+        "by default it is the largest number plus one, a host read where it is data."
+    )
+
+    @public(name=name, doc=doc)
     def function(
         x: ArrayLike, segment_ids: ArrayLike, num_segments: SizeLike | None = None
     ) -> Value:
@@ -323,14 +330,6 @@ def _segment_function(
         first = cast(as_value(start(value)), value.dtype)
         by = _OF_BOOLS.get(how, how) if value.dtype == BOOL else how
         return _segment(value, ids, first, how=by, count=as_size(num_segments))
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"Rows of `x` with the same segment number, combined ({how}).\n\n"
-        "Numbers outside 0..num_segments - 1 are dropped. The size may be symbolic;\n"
-        "by default it is the largest number plus one, a host read where it is data."
-    )
-    enroll(function, name)
 
 
 _segment_function("segment_sum", "add", lambda v: 0)

@@ -115,9 +115,8 @@ def special(name: str, arity: int, doc: str, **rules: Any) -> SpecialFunction:
         return computed(primitive, w, x, y, z)
 
     function: Any = (unary, binary, ternary, quaternary)[arity - 1]
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return enroll(function, f"special.{name}")
+    joined: SpecialFunction = public(name=f"special.{name}", doc=doc)(function)
+    return joined
 
 
 def float_loop(values: list[Value], name: str) -> tuple[DType, bool]:

@@ -196,11 +196,9 @@ def shown(names: Sequence[str], shapes: Sequence[SpecShape]) -> str:
     if len(shapes) > MOST_SHOWN:
         varies = [any(isinstance(n, str) for n in shape) for shape in shapes]
         last = len(shapes) - 1
-        first = [i < MOST_SHOWN or i == last for i in range(len(shapes))]
-        texts = [
-            text if kept else "..."
-            for text, kept in zip(texts, varies if any(varies) else first, strict=True)
-        ]
+        ends = [i < MOST_SHOWN or i == last for i in range(len(shapes))]
+        pairs = zip(texts, varies if any(varies) else ends, strict=True)
+        texts = [text if is_shown else "..." for text, is_shown in pairs]
         texts = [text for text, _ in groupby(texts)]
     return ", ".join(texts) or "without arrays"
 
