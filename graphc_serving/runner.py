@@ -104,6 +104,12 @@ class Call:
         except OverflowError:
             raise StepError(f"{integer} does not fit {dtype}") from None
 
+    def zeros(self, shape: Row, dtype: str) -> Any:
+        """An array of zeros."""
+        if any(n < 0 for n in shape):
+            raise StepError(f"there is no array of {shape} elements")
+        return zeros(shape, np.dtype(dtype))
+
     def holds(self, condition: Any) -> Sequence[int]:
         """Nothing where a condition holds, else the numbers that it tells."""
         flag = np.asarray(condition)

@@ -56,6 +56,7 @@ class StepReader:
             "arrays": lambda x: tuple(map(self.array, list_of(x))),
             "bool": lambda x: of(bool, x),
             "count": _count,
+            "dtype": lambda x: one_of(DTYPES, x),
             "formula": self._formula,
             "formulas": self._formulas,
             "function": lambda x: one_of(FUNCTIONS, x),
@@ -113,6 +114,9 @@ class StepReader:
 
     def _of_number(self, formula: Formula, dtype: str) -> list[Kind | None]:
         return [Kind(dtype, 0)]
+
+    def _of_zeros(self, sizes: Sequence[Any], dtype: str) -> list[Kind | None]:
+        return [Kind(dtype, len(sizes))]
 
     def _of_capacities(
         self, fixed: Sequence[Any], sizes: Sequence[Any], rows: Sequence[Any]
@@ -253,6 +257,7 @@ _MADE: Mapping[str, Callable[..., list[Kind | None]]] = {
     "read": StepReader._of_read,
     "apply": StepReader._of_apply,
     "number": StepReader._of_number,
+    "zeros": StepReader._of_zeros,
     "capacities": StepReader._of_capacities,
     "pad": StepReader._of_same,
     "cut": StepReader._of_same,

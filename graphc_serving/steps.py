@@ -46,6 +46,9 @@ class Doer(Protocol):
     def number(self, integer: int, dtype: str) -> Any:
         """An integer as an array."""
 
+    def zeros(self, shape: Row, dtype: str) -> Any:
+        """An array of zeros."""
+
     def holds(self, condition: Any) -> Sequence[int]:
         """Nothing where a condition holds, else the numbers that it tells."""
 
@@ -167,6 +170,11 @@ def _number(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     return [doer.number(walk.formula(formula), dtype)]
 
 
+def _zeros(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    sizes, dtype = step.parts
+    return [doer.zeros(walk.formulas(sizes), dtype)]
+
+
 def _capacities(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     fixed, sizes, _ = step.parts
     return list(doer.row(step, walk.formulas(fixed), walk.formulas(sizes)))
@@ -274,6 +282,7 @@ WORDS: Mapping[str, Word] = {
     "sum": Word(_sum, ("formula",)),
     "apply": Word(_apply, ("function", "formulas")),
     "number": Word(_number, ("formula", "integer dtype")),
+    "zeros": Word(_zeros, ("formulas", "dtype")),
     "capacities": Word(_capacities, ("formulas", "formulas", "rows")),
     "pad": Word(_pad, ("array", "sizes")),
     "cut": Word(_cut, ("array", "sizes")),

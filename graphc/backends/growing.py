@@ -7,6 +7,13 @@
     ROWS_1 = {}  # how many there are, by the shape of what a loop is given
     ...
     going_1, end, steps, kept = growing(integer, segment_1, ROWS_1, [True, x], [w], [])
+
+A few operations before a loop are part of its program. They run in the first piece, to
+which zeros are given for what they compute.
+
+    def segment_1(going, state, opened, w, x, rows):
+        def opening(): ...
+        going, state = jax.lax.cond(opened, lambda: (going, state), opening)
 """
 
 from functools import partial
@@ -29,25 +36,45 @@ from graphc.transform.planning.plan import (
 )
 
 
-def growing_segment(module: Module, segment: Segment) -> list[str]:
+def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
     """The lines of the jitted piece: a parameter for each input, then the sizes."""
-    (node,) = segment.nodes
+    node, carries = segment.loop, segment.loop.params["carries"]
     hints = ["going", *(v.name for v in node.params["body"].content.inputs[1:])]
-    names = list(map(module.names.unique, hints))
-    sizes = [module.size_name(s) for s in segment.statics]
-    body = PrintedBody(module, "jnp", reads=False)
-    for value, name in zip(node.inputs, names, strict=False):
+    of_inputs = list(map(module.names.unique, hints))
+    inputs = list(map(module.resolve, node.inputs[:-1]))
+    captured = dict(zip(inputs[carries:], of_inputs[carries:], strict=True))
+    names, body = of_inputs, PrintedBody(module, "jnp", reads=False)
+    if segment.opened:
+        first = segment.captures_opened(module.resolve)
+        arguments = segment.arguments(module.resolve)
+        captured |= {v: module.value_name(v) for v in arguments if v not in captured}
+        of_inputs[carries:] = [captured[v] for v in inputs[carries:]]
+        opened = module.names.unique("opened")
+        names = [*of_inputs[:carries], opened]
+        names += [captured[v] for v in (*first, *arguments)]
+    for value, name in zip(inputs, of_inputs, strict=True):
         body.bind(value, name)
+    for value, name in captured.items():
+        body.bind(value, name)
+    sizes = [module.size_name(s) for s in segment.statics]
     for symbol, size in zip(segment.statics, sizes, strict=True):
         body.bind_size(symbol, size)
     announce(body, segment)
-    parameters = (*names, names[0])  # the first carry says whether it goes on
+    if segment.opened:
+        pairs = list(zip(inputs, of_inputs, strict=True))
+        _print_opening(body, segment, pairs, opened)
+    parameters = (*of_inputs, of_inputs[0])  # the first carry says whether it goes on
     print_inner = partial(print_body, module, "jnp", node)
     how = module.helper, print_inner, module.foreigns.add
     p = Printing(node, "jnp", parameters, body.code, *how)
     text = EMISSION["jax"].rules[node.primitive](p)
     body.line(module.comment(node.place)[1])
-    body.line(f"return {text}")
+    if segment.opened:
+        kept = ", ".join(["True", *(captured[v] for v in first)])
+        body.line(f"results = {text}")
+        body.line(f"return (*results[:{carries}], {kept}, *results[{carries}:])")
+    else:
+        body.line(f"return {text}")
     name = f"segment_{segment.index}"
     statics = ", ".join(str(len(names) + i) for i in range(len(sizes)))
     return [
@@ -61,22 +88,60 @@ def growing_segment(module: Module, segment: Segment) -> list[str]:
     ]
 
 
+def _print_opening(
+    body: PrintedBody,
+    segment: LoopInPieces,
+    of_inputs: list[tuple[Value, str]],
+    flag: str,
+) -> None:
+    """Print what is computed in the first piece, as a function within it."""
+    opening = PrintedBody(body.module, "jnp", reads=False)
+    for value in segment.inputs:
+        opening.bind(value, body.value(value))
+    for symbol in segment.statics:
+        opening.bind_size(symbol, body.size(symbol))
+    for node in segment.nodes[:-1]:
+        opening.node(node)
+    names_and_values = {name: v for v, name in of_inputs if v in segment.opened}
+    opening.line(f"return {tuple_text(map(opening.value, names_and_values.values()))}")
+    names = tuple_text(names_and_values)
+    targets = ", ".join(names_and_values) + "," * (len(names_and_values) == 1)
+    body.lines += ["", "def opening():", *indent(opening.lines), ""]
+    body.line(f"{targets} = jax.lax.cond({flag}, lambda: {names}, opening)")
+
+
 @print_step.register
 def _(step: LoopInPieces, body: PrintedBody) -> None:
     """The line of the driver that runs the loop to its end."""
-    (node,) = step.nodes
+    node, resolve = step.loop, body.module.resolve
     sizes = ", ".join(map(body.size, step.statics[:-1]))
     carries = node.params["carries"]
-    arguments = [_argument(body, v) for v in node.inputs[:-1]]
-    first = ", ".join(arguments[:carries])
-    captures = ", ".join(arguments[carries:])
+    state = [*node.inputs[:carries]]
     names = [body.module.value_name(v) for v in node.outputs]
+    targets = [*names]
+    if step.opened:
+        captured = step.captures_opened(resolve)
+        arguments = [_state(body, step, v) for v in (*state, *captured)]
+        arguments.insert(carries, "np.False_")
+        targets[carries:carries] = ["_"] * (1 + len(captured))
+    else:
+        arguments = [_argument(body, v) for v in state]
+    first = ", ".join(arguments)
+    captures = ", ".join([_argument(body, v) for v in step.arguments(resolve)])
     function, k = body.module.helper(growing), step.index
     arguments_text = f"[{first}], [{captures}], [{sizes}]"
     call = f"{function}(integer, segment_{k}, ROWS_{k}, {arguments_text})"
-    body.line(f"{', '.join(names)} = {call}")
+    body.line(f"{', '.join(targets)} = {call}")
     for value, name in zip(node.outputs, names, strict=True):
         body.bind(value, name)
+
+
+def _state(body: PrintedBody, step: LoopInPieces, value: Value) -> str:
+    """A carry as the first piece is given it: zeros for what that computes."""
+    value = body.module.resolve(value)
+    if value not in step.opened:
+        return _argument(body, value)
+    return f"np.zeros({body.code(value.type.shape)}, {body.code(value.dtype)})"
 
 
 @print_step.register

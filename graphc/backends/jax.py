@@ -41,7 +41,7 @@ from graphc.ir.graph.walk import ancestors
 from graphc.transform.planning.donated import given_up
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
-from graphc.transform.planning.plan import Plan, Segment
+from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
 from graphc.transform.printed_sizes import printed
 from graphc.transform.sharding.messages import Follower, Messages
 
@@ -62,7 +62,7 @@ def emit_jax(plan: Plan, outputs: Outputs) -> Source:
         functions.append(mesh_lines(layout.mesh))
         module.imports["import functools"] = None
     for segment in plan.segments:
-        if segment.rows is not None:
+        if isinstance(segment, LoopInPieces):
             functions.append(growing_segment(module, segment))
         else:
             functions.append(_segment(module, plan, segment, inner if direct else None))

@@ -197,7 +197,7 @@ def test_what_a_loop_of_unknown_length_keeps():
             steps = np.arange(np.ceil(np.log2(size * scale)) or 1)
             np.testing.assert_allclose(f(numbers), size * scale / 2**steps, rtol=1e-5)
     assert len(f.stats().compilations) <= 8
-    text = refused(all_halvings(), compilations=3)
+    text = refused(all_halvings(), compilations=2)
     assert "while_loop keeps something of each step: there are 2 capacities" in text
     assert "list how many you expect: Budget(sizes={'rows': [...]})" in text
 

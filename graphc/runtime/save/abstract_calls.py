@@ -184,6 +184,10 @@ class AbstractCall:
         """The type of an integer."""
         return self._recorded(self._struct((), dtype), np.array(integer, dtype))
 
+    def zeros(self, shape: Row, dtype: str) -> object:
+        """The type of an array of zeros."""
+        return self._struct(shape, dtype)
+
     def steps(self, results: Sequence[ConcreteArray], carries: int, name: str) -> int:
         """The steps that a loop does in a piece, of those that were given."""
         left = self._left.setdefault(name, self.sizes[name])

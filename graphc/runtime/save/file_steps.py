@@ -285,12 +285,28 @@ class StepWriter:
     @step.register
     def _(self, step: LoopInPieces) -> None:
         """A loop that runs in pieces, and what it gives."""
-        (node,) = step.nodes
+        node, resolve = step.loop, self._driver.resolve
         carries = node.params["carries"]
-        arrays = list(map(self.value, node.inputs[:-1]))  # the last is the first too
+        values = list(map(resolve, node.inputs[:carries]))
+        arrays = [
+            self._zeros(v) if v in step.opened else self.value(v) for v in values
+        ]
+        extra: list[int] = []  # whether it is open, and captures that opening gives
+        if step.opened:
+            extra = [self.add("zeros", (), "bool")]
+            extra += map(self._zeros, step.captures_opened(resolve))
+        arrays += extra + list(map(self.value, step.arguments(resolve)))
         statics = [_of(self.size(s)) for s in step.statics[:-1]]
         name, stage = self._name_of_steps(node, carries), self._file.stage(step.index)
-        self.make("grow", node.outputs, stage, arrays, statics, carries, name)
+        carried = carries + len(extra)
+        parts = stage, arrays, statics, carried, name
+        first = self.add("grow", *parts, count=len(node.outputs) + len(extra))
+        self._bind(node.outputs[:carries], first)
+        self._bind(node.outputs[carries:], first + carried)
+
+    def _zeros(self, like: Value) -> int:
+        """The number of a new array of zeros, of the type of a value."""
+        return self.add("zeros", self.formulas(like.type.shape), like.dtype.name)
 
     def _name_of_steps(self, loop: Node, place: int) -> str:
         """The name of an output that is the number of steps, and depends on data."""

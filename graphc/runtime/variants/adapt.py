@@ -140,7 +140,7 @@ class Adapter:
         """The program to go on with, by the sizes seen."""
         self._stand_at(plan)
         choice = self._taken(self._varying(1, calls), 1)
-        segments = len(plan.segments)
+        segments = plan.parts
         if choice is None and segments > 1:
             everywhere = set[Symbol].intersection(*map(self._keys, plan.segments))
             varying = self._varying(segments, calls, everywhere)
@@ -241,7 +241,7 @@ class Adapter:
             program = self._compile(trial)
         except GraphError:
             return None
-        if len(program[0].segments) > most:
+        if program[0].parts > most:
             return None
         self._policies = policies
         return program

@@ -335,7 +335,7 @@ def _growing(
     loop: Segment, counts: Mapping[Symbol, int]
 ) -> tuple[str, str, SourceLocation]:
     """The reason, the hint and the place of a capacity-doubling loop."""
-    (node,) = loop.nodes
+    node = loop.nodes[-1]
     assert loop.rows is not None
     hint = (
         "give a bound of its steps, max_steps= of gt.while_loop, or list how many "

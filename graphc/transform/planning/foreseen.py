@@ -77,7 +77,7 @@ def _of_step(plan: Plan, step: PlanStep, follower: Follower) -> dict[int, Messag
         return {}
     inputs, outputs = [*step.inputs], [*map(plan.resolve, step.outputs)]
     if step.rows is not None:
-        messages = _undecided(plan, step.nodes[0], inputs, outputs, follower)
+        messages = _undecided(plan, step.nodes[-1], inputs, outputs, follower)
     else:
         messages = follower.messages(step.nodes, map(plan.resolve, inputs), outputs)
     return {step.index: messages}

@@ -6,7 +6,7 @@ alternates less often. Integers that are known from shapes or arguments cost not
 and never cut. A level is then split and merged by the sizes that vary (`grouping`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP
@@ -23,6 +23,7 @@ from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.derived import in_axes
 from graphc.transform.planning.facts import NodeFacts, facts_of, is_early, sizes_needed
 from graphc.transform.planning.grouping import (
+    UNDIVIDED,
     CostModel,
     Part,
     Varying,
@@ -150,9 +151,12 @@ class _Assembly:
     ) -> list[PlanStep]:
         """The steps."""
         facts = self._facts
-        pieces: list[Part | Node] = [*parts, *host_only]
+        openings = _openings(parts, host_only, facts, self._model)
+        opened = [*openings.values()]
+        pieces: list[Part | Node] = [p for p in parts if p not in opened]
+        pieces += host_only
         pieces.sort(key=lambda p: p.level if isinstance(p, Part) else levels[p])
-        members = [_members(piece, facts) for piece in pieces]
+        members = [_members(piece, facts, openings) for piece in pieces]
         crossing = _crossing(facts, members)
         steps: list[PlanStep] = []
         read: set[Value] = set()
@@ -160,14 +164,19 @@ class _Assembly:
         for piece, nodes in zip(pieces, members, strict=True):
             for size, node in _reads(facts, nodes, read):
                 steps.append(_read(size, node))
-            steps.append(self._step(piece, nodes, crossing))
+            opening = None if isinstance(piece, Part) else openings.get(piece)
+            steps.append(self._step(piece, nodes, crossing, opening))
             done = set(nodes)
             steps += [c for c in waiting if c.condition.node in done]
             waiting = [c for c in waiting if c.condition.node not in done]
         return steps
 
     def _step(
-        self, piece: Part | Node, nodes: list[Node], crossing: set[Value]
+        self,
+        piece: Part | Node,
+        nodes: list[Node],
+        crossing: set[Value],
+        opening: Part | None,
     ) -> PlanStep:
         facts, index = self._facts, self._next
         if isinstance(piece, Part):
@@ -179,7 +188,7 @@ class _Assembly:
             return loop
         if piece.primitive.driven:
             self._next += 1
-            return _loop(index, piece, facts)
+            return _loop(index, piece, facts, opening)
         return _numpy_step(piece)
 
     def _python_loop(self, node: Node) -> PythonLoop:
@@ -235,25 +244,71 @@ def _read(size: Value, node: Node) -> Read:
     )
 
 
-def _members(piece: Part | Node, facts: NodeFacts) -> list[Node]:
+def _openings(
+    parts: Iterable[Part],
+    host_only: Iterable[Node],
+    facts: NodeFacts,
+    model: CostModel,
+) -> dict[Node, Part]:
+    """The parts that are small and for one loop in pieces alone, by that loop.
+
+    They become part of its program, which is compiled for a few numbers of rows: that
+    is a program less for each of their sizes.
+    """
+    loops = [n for n in host_only if n.primitive.driven and not runs_in_python(n)]
+    if not loops or model is UNDIVIDED:  # a file has a stage for each part
+        return {}
+    part_of = {node: part for part in parts for node in part.nodes}
+    users: dict[Part, set[Node | Part | None]] = {}
+    values = [facts.resolve(v) for v in (*facts.graph.outputs, *facts.demanded)]
+    for value in (*values, *(c.condition for c in facts.checks)):
+        if value.node in part_of:
+            users.setdefault(part_of[value.node], set()).add(None)
+    for node, operands in facts.held_operands.items():
+        for operand in operands:
+            part, user = part_of.get(operand), part_of.get(node, node)
+            if part is not None and part is not user and node not in facts.free:
+                users.setdefault(part, set()).add(user)
+    openings: dict[Node, Part] = {}
+    for part, its_users in users.items():
+        (loop, *others) = its_users
+        if others or not isinstance(loop, Node) or loop in openings:
+            continue
+        small = loop in loops and part.weight <= model.base
+        if small and part.keys <= varying(loop):
+            openings[loop] = part
+    return openings
+
+
+def _members(
+    piece: Part | Node, facts: NodeFacts, openings: Mapping[Node, Part]
+) -> list[Node]:
     """The nodes of a piece, with clones of the free nodes that they use."""
     if isinstance(piece, Part):
         return _with_free(piece.nodes, facts)
+    if piece in openings:
+        return _with_free([*openings[piece].nodes, piece], facts)
     nodes = _with_free([piece], facts)
     return [n for n in nodes if n is piece or n.primitive.inline]
 
 
-def _loop(index: int, node: Node, facts: NodeFacts) -> LoopInPieces:
-    """The segment of a capacity-doubling loop."""
-    part = Part(0, varying(node), [node])
-    plain = _segment(index, [node], part, facts, set())
+def _loop(
+    index: int, node: Node, facts: NodeFacts, opening: Part | None
+) -> LoopInPieces:
+    """The segment of a capacity-doubling loop, with the part that opens it."""
+    first = [] if opening is None else opening.nodes
+    part = Part(0, varying(node), [*first, node])
+    nodes = [*_with_free(first, facts), node]
+    plain = _segment(index, nodes, part, facts, set())
     (rows,) = symbols_in(node.params["length"])
     statics = (*(s for s in plain.statics if s is not rows), rows)
     reason = "it is compiled once for each capacity of its rows"
     if part.keys - {rows}:
         others = ", ".join(sorted(map(shown_name, part.keys - {rows})))
         reason += f", and each value of {others}"
+    opened = frozenset(v for v in map(facts.resolve, node.inputs) if v.node in first)
     fields = {"statics": statics, "outputs": node.outputs, "rows": rows}
+    fields["opened"] = opened
     return LoopInPieces(**{**vars(plain), **fields, "reason": reason})
 
 

@@ -48,8 +48,37 @@ class Segment:
     derived: tuple[Symbol, ...] = ()
 
 
+@dataclass(frozen=True)
 class LoopInPieces(Segment):
-    """A capacity-doubling loop, which is called until it ends."""
+    """A capacity-doubling loop, the last of its nodes, which is called until it ends.
+
+    The nodes before it compute those of its inputs that are `opened`, in the first of
+    these calls; later ones take what was given back.
+    """
+
+    opened: frozenset[Value] = frozenset()
+
+    @property
+    def loop(self) -> Node:
+        """The node of the loop."""
+        return self.nodes[-1]
+
+    def captures_opened(self, resolve: Callable[[Value], Value]) -> list[Value]:
+        """The captures of the loop among what is opened, each once."""
+        first = self.loop.params["carries"]
+        captures = dict.fromkeys(map(resolve, self.loop.inputs[first:-1]))
+        return [v for v in captures if v in self.opened]
+
+    def arguments(self, resolve: Callable[[Value], Value]) -> list[Value]:
+        """What all calls are given: captures that are not opened, and what opens."""
+        first = self.loop.params["carries"]
+        captures = [resolve(v) for v in self.loop.inputs[first:-1]]
+        if not self.opened:
+            return captures
+        known = {*map(resolve, self.loop.inputs[:first]), *captures}
+        opening = [v for v in self.inputs if v not in known]
+        captures = [v for v in captures if v not in self.opened]
+        return list(dict.fromkeys([*captures, *opening]))
 
 
 @dataclass(frozen=True)
@@ -194,6 +223,12 @@ class Plan:
             elif isinstance(step, Segment):
                 segments.append(step)
         return tuple(segments)
+
+    @property
+    def parts(self) -> int:
+        """How many parts are compiled, those that open a loop in pieces included."""
+        opening = [s for s in self.segments if isinstance(s, LoopInPieces) and s.opened]
+        return len(self.segments) + len(opening)
 
     @property
     def loops(self) -> tuple[PythonLoop, ...]:
