@@ -240,7 +240,7 @@ class Model:
             dict.fromkeys(_in_words(one) for one in m.served[:_MOST_LISTED])
         )
         served += ", ..." * (len(m.served) > _MOST_LISTED)
-        room = "what has room in one of " if m.padded else "one of "
+        room = "shapes that fit into one of " if m.padded else "one of "
         got = f"shapes {_in_words(Served(shapes, {**integers, **sizes}))}"
         raise self._refused(got, f"{room}{served}", hint)
 

@@ -66,20 +66,19 @@ def function(
     >>> print(largest(np.array([3, -1, 4, 1], "float32"), 2))
     [4. 3.]
 
-    `inputs`: variables, `Input`s, or lists, tuples and dicts of variables, in a list or
-    a dict. `outputs`: a value, or a list, tuple or dict of values. `jit="auto"`
-    compiles all that can be, in segments that few sizes concern; "fewest" parts it for
-    none; True insists on one segment; False leaves jit to the caller. `check=True`
-    raises on wrong indices and singular matrices, "index" on no matrix; `rewrites`
-    simplify first. `dims`: a policy for all, or by size: `Specialize()`, `Pad()`,
-    `Bound()`, `Shard(axis)` over `mesh`; or "auto": padded from the second size on,
-    where all ops can be masked. `Budget(...)` keeps compilations within a
-    number. `tier` is the backend, or "auto": NumPy until compiling pays. `unused`: for
-    inputs that change no output, "warn", "ignore" or "error". `casting`: which
-    arguments of other dtypes are cast: "safe" those that lose nothing, "same_kind"
-    float64 for float32 too, "exact" none; by default as `config` says. `device`: a
-    platform as "cpu" or "gpu", or a `jax.Device`. `decisions`: files of
-    `f.decisions.save`. `donate`: inputs to be given away.
+    - `inputs`: variables, `Input`s, or structures of variables, in a list or a dict;
+      `outputs`: a value, or a list, tuple or dict of values.
+    - `dims`: a policy for all sizes, or by size: `Specialize()`, `Pad()`, `Bound()`, or
+      `Shard(axis)` over `mesh`; "auto" pads from the second size on, where all ops can
+      be masked; a `Budget(...)` limits compilations. `decisions`: files of these.
+    - `jit`: "auto" compiles in segments that few sizes concern; "fewest" splits for no
+      size; True insists on one segment; False leaves jit to the caller.
+    - `check`: True raises on wrong indices and singular matrices, "index" on indices.
+    - `tier`: the backend, or "auto": NumPy until compiling pays. `device`: a platform,
+      as "cpu", or a `jax.Device`. `rewrites`: the rules that simplify first.
+    - `casting`: "safe" casts arguments that lose nothing, "same_kind" float64 for
+      float32 too, "exact" none. `unused`: "warn", "ignore" or "error" for inputs that
+      change no output. `donate`: inputs to give away.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """

@@ -16,7 +16,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
-from graphc.ir.sizes.lines import untold
+from graphc.ir.sizes.lines import undetermined
 from graphc.ir.sizes.names import CAPACITY, distinct
 from graphc.ir.tracebacks import at_its_caller
 from graphc.ir.types import product
@@ -236,14 +236,14 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
                         op="function",
                         hint="use Pad()",
                     )
-                _require_told(symbol, policy, graph)
+                _require_determined(symbol, policy, graph)
                 chosen[symbol] = policy
     padded = {s: chosen[s] for s in symbols if s in chosen}
     return {s: p for s, p in padded.items() if not isinstance(p, Specialize)}
 
 
-def _require_told(symbol: Symbol, policy: Policy, graph: Graph) -> None:
-    if isinstance(policy, Specialize) or symbol not in untold(_axes(graph)):
+def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
+    if isinstance(policy, Specialize) or symbol not in undetermined(_axes(graph)):
         return
     names = names_of(graph)
     formulas = [n for n in _axes(graph) if isinstance(n, Dim) and len(n.symbols) > 1]
@@ -280,7 +280,7 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     Of a body, there are those of its own that differ from step to step, and those that
     it is given. Sizes that no axis of the inputs tells are specialized.
     """
-    unknown = untold(_axes(graph))
+    unknown = undetermined(_axes(graph))
     symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
     if not graph.nested:
         return [s for s in symbols if s not in unknown]

@@ -401,7 +401,7 @@ def jit(
     mesh: object = None,
     **of_jax: object,
 ) -> Any:
-    """`function`, written for JAX, compiled as by `jax.jit`, and for many sizes.
+    """Compile a function written for JAX: as `jax.jit` does, and for many sizes.
 
     >>> import jax.numpy as jnp, numpy as np, graphc
     >>> @graphc.jit
@@ -418,25 +418,25 @@ def jit(
     array([2., 3.])
 
     The first call is compiled for its sizes, as `jax.jit` does, with loops rewritten so
-    that they stack less. When an axis has a second size, the function is traced again
-    with a symbol for the size of that axis, and what comes out serves all sizes from
-    then on: what is done about them is said by `dims`, as in `graphc.function`.
+    that they stack less. When an axis takes a second size, the function is traced again
+    with a symbol for that size, and the new program serves all sizes from then on.
+    `dims` chooses the policy for them, as in `graphc.function`.
 
-    `shapes="n d, d -> n"` says so at once: which axes vary, by a name each, in the
-    order of the leaves of the arguments. Arrays of one element or none along such an
-    axis are compiled for themselves, which JAX traces otherwise.
+    `shapes="n d, d -> n"` says from the start which axes vary, by a name each, in the
+    order of the leaves of the arguments. JAX traces arrays of one element or none along
+    such an axis differently, so these are compiled by themselves.
 
     Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
-    `explain()` says why, and there is one `FallbackWarning`. Inside of transformations
-    of JAX it is `jax.jit` of the function. The other options are those of `jax.jit`,
-    `of_jax` among them: `donate_argnums` and `donate_argnames` (of calls compiled
-    exactly; one warning says where sizes vary), `inline` and `keep_unused`; with
-    `in_shardings`, `out_shardings`, `device` or `compiler_options` JAX compiles each.
+    `explain()` and one `FallbackWarning` say why. Inside transformations of JAX, the
+    function acts as `jax.jit` of itself. The other options are those of `jax.jit`:
+    `donate_argnums` and `donate_argnames` (of calls compiled exactly; a warning says
+    where sizes vary), `inline` and `keep_unused`; with `in_shardings`,
+    `out_shardings`, `device` or `compiler_options` JAX compiles each call.
 
-    `frontend="numpy"` is for a function written with the names of `numpy`: it is traced
+    `frontend="numpy"` is for a function written with the names of `numpy`. It is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
     `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
-    `f.decisions.save(path)` wrote: what varies is known then. `mesh`, or that of
+    `f.decisions.save(path)` wrote: they tell which sizes vary. `mesh`, or that of
     `jax.set_mesh`, is for `graphc.Shard` in `dims`, of axes that `shapes` names.
     """
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)

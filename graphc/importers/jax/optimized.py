@@ -71,7 +71,7 @@ def _as_array(leaf: object) -> Any:
 def optimize(
     function: Callable[..., object], *, rewrites: Rules = DEFAULT
 ) -> OptimizedFunction:
-    """`function`, written for JAX, rewritten: plain JAX, to jit or to transform.
+    """Rewrite a function of JAX: the result is plain JAX, to jit or to transform.
 
     >>> import jax, jax.numpy as jnp, numpy as np, graphc
     >>> def total(x):

@@ -18,13 +18,13 @@ def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
     return (slope, offset) if slope * symbol_dim(symbol) + offset is size else None
 
 
-def untold(sizes: Iterable[Size]) -> frozenset[Symbol]:
+def undetermined(sizes: Iterable[Size]) -> frozenset[Symbol]:
     """The symbols of axes that no axis tells, and those that stand beside them.
 
     An axis of `n` tells n, and so does one of `2*n + 1`; one of `n + m` tells neither.
     """
     formulas = [size for size in sizes if isinstance(size, Dim)]
-    told = {
+    determined = {
         size.symbols[0]
         for size in formulas
         if len(size.symbols) == 1 and line_of(size, size.symbols[0]) is not None
@@ -32,6 +32,6 @@ def untold(sizes: Iterable[Size]) -> frozenset[Symbol]:
     return frozenset(
         symbol
         for size in formulas
-        if any(s.origin is None and s not in told for s in size.symbols)
+        if any(s.origin is None and s not in determined for s in size.symbols)
         for symbol in size.symbols
     )

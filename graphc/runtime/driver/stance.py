@@ -106,7 +106,7 @@ def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
 
 @contextmanager
 def stance(stance: Stance, /, *functions: object) -> Iterator[None]:
-    """Within: what graphc does, in this thread, where a call would compile something.
+    """Say, for a block of this thread, how calls behave that need a compilation.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
     >>> x = gt.vector("x", shape=("n",))

@@ -127,7 +127,7 @@ def test_a_padded_function_serves_what_has_room(tmp_path):
         "input x has 1 along axis 0, where the model takes 2 or more\n"
         "  got: float32[1, 3]\n  expected: float32[n, 3]"
     )
-    with pytest.raises(graphc.ModelError, match=r"room in one of \(\(16, 3\), \(3,\)"):
+    with pytest.raises(graphc.ModelError, match=r"fit into one of \(\(16, 3\), \(3,\)"):
         m(rows(33), w)
     with pytest.raises(graphc.ModelError, match="graph=True. compiles for others"):
         m(rows(34), w)
