@@ -110,6 +110,12 @@ SAMPLES = [
     sample("sinc", *ONE, ulps=32),
     sample("i0", call(a(2, 3)), call(a()), call(a(0, 3)), dtypes=FLOATS[1:], ulps=64),
     sample("bitwise_count", *ONE),
+    sample(
+        "bits_as",
+        *(call(a(*shape), "int32") for shape in ((2, 3), (0, 2), ())),
+        numpy=lambda x, dtype: x.view(dtype),
+        dtypes=["float32", "uint32"],
+    ),
     sample("select", *ONE, ours=select(gt), numpy=select(np), dtypes=NUMBERS),
     sample("piecewise", *ONE, ours=piecewise(gt), numpy=piecewise(np), dtypes=NUMBERS),
     *interps(),

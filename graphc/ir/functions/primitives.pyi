@@ -27,6 +27,7 @@ class Primitives:
     betaincinv: graphc.ir.graph.op.Primitive
     betaln: graphc.ir.graph.op.Primitive
     bincount: graphc.ir.graph.op.Primitive
+    bits_as: graphc.ir.graph.op.Primitive
     bitwise_and: graphc.ir.graph.op.Primitive
     bitwise_count: graphc.ir.graph.op.Primitive
     bitwise_or: graphc.ir.graph.op.Primitive

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, size_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
@@ -17,6 +17,7 @@ from graphc.ir.types import (
     DType,
     NDArray,
     TensorType,
+    dtype_of,
     is_float,
     is_inexact,
     is_integer,
@@ -374,6 +375,30 @@ _bitwise_count.emit(
 _bitwise_count.elementwise = True
 ELEMENTS.define(_bitwise_count, np.bitwise_count)
 _bitwise_count.no_gradient("its result is of integers")
+
+
+@op()
+def _bits_as(x: Array, *, dtype: DType) -> TensorType:
+    """The same bits as elements of another dtype, which is as wide."""
+    if BOOL in (x.dtype, dtype) or x.dtype.itemsize != dtype.itemsize:
+        raise type_error(f"needs numbers as wide as {dtype.name}")
+    if "c" in (x.dtype.kind, dtype.kind):
+        raise type_error("needs real numbers")
+    return TensorType(dtype, x.type.shape)
+
+
+_bits_as.emit(
+    numpy="np.asarray({x}).view({dtype})",
+    jax="jax.lax.bitcast_convert_type({x}, {dtype})",
+)
+_bits_as.elementwise = True
+_bits_as.no_gradient("bits are no numbers")
+
+
+@public()
+def bits_as(x: ArrayLike, dtype: DTypeLike) -> Value:
+    """The same bits as numbers of another dtype, which must be as wide: `x.view`."""
+    return _bits_as(strong(as_value(x)), dtype=dtype_of(dtype))
 
 
 @public()

@@ -46,20 +46,21 @@ def products(x):
 
 def in_a_loop(x):
     def step(carry, v):
-        (found,) = lax.reduce((jnp.stack([carry, v]),), (0.0,), _hypotenuse, (0,))
-        return found, found + lax.bitcast_convert_type(v, jnp.int32)
+        found = rounded(jnp.hypot(carry, v))
+        return found, found + rounded(v / 3)
 
     return lax.scan(step, jnp.float32(0), x)
 
 
-def _hypotenuse(a, b):
-    return (jnp.hypot(a[0], b[0]),)
+def rounded(x):
+    """The numbers as of a dtype that graphs have not."""
+    return lax.reduce_precision(x, 5, 2)
 
 
 def several(x):
     """Two alike, of other sizes, one of them in a function of its own."""
-    bits = jax.jit(lambda v: lax.bitcast_convert_type(v[1:], jnp.int16))(x)
-    return bits, lax.bitcast_convert_type(x, jnp.int16)[:1]
+    few = jax.jit(lambda v: rounded(v[1:] / 7))(x)
+    return few, rounded(x)[:1]
 
 
 @pytest.mark.parametrize("function", [called_back, products, in_a_loop, several])
@@ -76,16 +77,16 @@ def test_gradients_are_those_of_jax(dims):
     assert reasons[0].startswith("ragged_dot_general: there is no op for it here")
 
 
-def trigamma(x):
-    return jax.scipy.special.polygamma(1, x)
+def rough(x):
+    return rounded(x / 7) * x
 
 
 def test_it_is_a_value_of_a_graph_like_any_other():
     x = gt.tensor("x", "float32", ("n",))
-    graph = graphc.from_jax(trigamma, x)
+    graph = graphc.from_jax(rough, x)
     found, inputs = graph.outputs[0], list(graph.inputs)
     outputs = [found, graphc.jacobian(found, x)]
-    wanted = [trigamma(vector(3)), jax.jacobian(trigamma)(vector(3))]
+    wanted = [rough(vector(3)), jax.jacobian(rough)(vector(3))]
     for backend in ("numpy", "jax"):
         run = graphc.function(inputs, outputs, backend=backend)
         for a, b in zip(run(vector(3)), wanted, strict=True):

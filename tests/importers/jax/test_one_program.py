@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax, random
-from jax.scipy import linalg
+from jax.scipy import linalg, special
 
 from tests.importers.jax.comparing import compare
 
@@ -87,6 +87,33 @@ def seeded(x):
     return jax.vmap(lambda seed: random.normal(random.key(seed)))(seeds)
 
 
+def bits(x):
+    words = lax.bitcast_convert_type(x, jnp.int32)
+    halves = lax.bitcast_convert_type(x, jnp.bfloat16)
+    bytes = lax.bitcast_convert_type(-x, jnp.int8)
+    return words, halves, bytes, lax.bitcast_convert_type(bytes, jnp.float32)
+
+
+def zeros_in_front(x):
+    n = (x * 50).astype(int) - 10
+    return lax.clz(n), lax.clz(n.astype("uint8")), jnp.frexp(x), jnp.ldexp(x, n)
+
+
+def largest(x):
+    two = jnp.concatenate([x, x + 3])
+    return lax.approx_max_k(two, 2), lax.approx_min_k(two, 2)
+
+
+def on_this_device(x):
+    (device,) = jax.devices()
+    place = jax.sharding.SingleDeviceSharding(device)
+    return jax.device_put(x * 2, device), lax.with_sharding_constraint(x, place)
+
+
+def half_precision(x):
+    return random.normal(KEY, x.shape, "bfloat16"), random.uniform(KEY, x.shape, "f2")
+
+
 def is_complex(x):
     return matrix(x)[:, :3] * (1 + 2j * x[:, None])
 
@@ -133,6 +160,12 @@ FUNCTIONS = {
     "gamma of keys": lambda x: jax.vmap(
         lambda key, a: random.loggamma(key, a + jnp.abs(x))
     )(keys(x)[:, 0], x**2),
+    "bits": bits,
+    "zeros in front": zeros_in_front,
+    "approximately the largest": largest,
+    "a composite": lambda x: lax.composite(lambda v: v * 2, "my.double")(x),
+    "polygamma": lambda x: special.polygamma(1, jnp.abs(x) + 0.5),
+    "draws of half precision": half_precision,
     "schur": lambda x: linalg.schur(matrix(x) + jnp.triu(matrix(x))),
 }
 
@@ -140,6 +173,12 @@ FUNCTIONS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_are_those_of_jax(name):
     stats = compare(FUNCTIONS[name], ["n"], SIZES, rtol=2e-4, dims="pad").stats()
+    assert stats.foreign == [] and stats.fallbacks == []
+
+
+@pytest.mark.skipif(jax.device_count() > 1, reason="there are several devices")
+def test_the_only_device_may_be_named():
+    stats = compare(on_this_device, ["n"], SIZES, dims="pad").stats()
     assert stats.foreign == [] and stats.fallbacks == []
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from jax.extend.core import primitives
 
+import graphc
+import graphc.tensor as gt
 from graphc.importers.jax.read.rules import PRIMITIVES, RulesByName
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -77,3 +79,14 @@ def test_the_order_of_special_floats_is_that_of_jax(graph_of):
     x = np.array([-np.inf, -1.0, -0.0, 0.0, 2.0, np.inf, np.nan], "float32")
     for found, wanted in zip(graph_of(ordered, x, x), ordered(x, x), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_function_that_finds_something_by_the_hash_of_a_size_is_read():
+    def function(x):
+        known = {x.shape: jnp.sin}
+        return known[x.shape](x)
+
+    graph = graphc.from_jax(function, gt.tensor("x", "float32", ("n",)))
+    run = graphc.function(list(graph.inputs), list(graph.outputs))
+    x = np.arange(3, dtype="float32")
+    np.testing.assert_allclose(run(x)[0], np.sin(x), rtol=1e-6)

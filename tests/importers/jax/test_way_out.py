@@ -1,6 +1,7 @@
 """Errors of JAX about sizes that depend on values name the way out."""
 
 import math
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,13 @@ from jax import lax
 
 import graphc
 import graphc.tensor as gt
-from graphc.importers.jax.call.way_out import CHOICE, NUMBER, SYMBOLIC, WAY_OUT
+from graphc.importers.jax.call.way_out import (
+    CHOICE,
+    NUMBER,
+    PLACE,
+    SYMBOLIC,
+    WAY_OUT,
+)
 
 X = np.array([1, -1, 2], "float32")
 
@@ -35,6 +42,7 @@ FUNCTIONS = {
         lambda x: jnp.linspace(0, 1, count(x)),
         lambda x: np.linspace(0, 1, count(x)),
     ),
+    "zeros of numpy": (lambda x: np.zeros(count(x)), lambda x: np.zeros(count(x))),
     "eye": (lambda x: jnp.eye(count(x)), lambda x: np.eye(count(x))),
     "tri": (lambda x: jnp.tri(count(x)), lambda x: np.tri(count(x))),
     "repeat": (lambda x: jnp.repeat(x, count(x)), lambda x: np.repeat(x, count(x))),
@@ -101,6 +109,14 @@ NUMBERS = {
     "and": lambda x: x.sum() > 0 and x,
 }
 CHOICES = "if", "while", "assert", "and"
+PLACES = {
+    "list": lambda x: [1, 2, 3][count(x)],
+    "text": lambda x: "abc"[count(x)],
+    "range": lambda x: sum(range(count(x))),
+    "index": lambda x: operator.index(count(x)),
+    "dict": lambda x: {0: 1.0, 2: 2.0}[count(x)],
+    "set": lambda x: count(x) in {1, 2},
+}
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -127,8 +143,20 @@ def test_what_to_write_instead_is_told_with_the_line(name):
         assert f"{begins}, at test_way_out.py:{line}" in told
 
 
+@pytest.mark.parametrize("name", PLACES)
+def test_lookups_of_python_are_told_how_to_be_written(name):
+    with pytest.raises(TypeError) as error:
+        graphc.jit(PLACES[name])(X)
+    begins, ends = PLACE.split("{place}")
+    line = PLACES[name].__code__.co_firstlineno
+    assert f"{begins}, at test_way_out.py:{line}{ends}" in str(error.value)
+    assert "frontend" not in str(error.value)
+
+
 def test_what_is_told_to_write_can_be_written():
     def function(x):
+        i = x.argmin()
+        x = jnp.array([1, 2, 3])[i] * jax.lax.switch(i, [jnp.sin, jnp.cos], x)
         test, n = x.sum() > 0, x.sum().astype(int)
         chosen = jnp.where(test, x, -x) + lax.cond(test, jnp.sin, jnp.cos, x)
         steps = lax.while_loop(lambda x: x.sum() < 9, lambda x: x * 2, chosen)

@@ -10,8 +10,8 @@ from graphc.importers.jax.read.unsupported import users_place
 OF_SIZES = (
     jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
-    jax.errors.TracerIntegerConversionError,
 )
+OF_PLACES = jax.errors.TracerIntegerConversionError  # of sizes, where a library asks
 OF_NUMBERS = jax.errors.ConcretizationTypeError  # of sizes, where code of JAX asks
 WORDS_OF_SIZES = (  # in errors that have no class of their own
     "Slice entries must be static integers",
@@ -19,7 +19,9 @@ WORDS_OF_SIZES = (  # in errors that have no class of their own
     "Shapes must be 1D sequences of concrete values",
     "must have __hash__ and __eq__ methods",
     "Non-hashable static arguments are not supported",
+    "expected a sequence of integers or a single integer",
 )
+WORDS_OF_KEYS = "unhashable type: 'DynamicJaxprTracer'"  # of a dict, a set, a cache
 METHODS = "core.py", "array_methods.py"  # of JAX's arrays
 WAY_OUT = """
 
@@ -40,6 +42,11 @@ NUMBER = """
 Python asks for the number that is in an array{place}. Leave it an array: x.astype(int)
 for int(x), jnp.sqrt(x) for math.sqrt(x), x for x.item() and x.tolist();
 jax.lax.fori_loop(0, n, lambda i, x: step(x), x) for a loop over range(n)."""
+PLACE = """
+
+Python looks something up by the value of an array{place}: jnp.array(xs)[i] takes one
+of the numbers in a list xs, jax.lax.switch(i, functions, x) calls one of several
+functions, jax.lax.fori_loop(0, n, lambda i, x: step(x), x) is a loop over range(n)."""
 
 
 def tell_way_out(error: Exception) -> None:
@@ -48,26 +55,32 @@ def tell_way_out(error: Exception) -> None:
     Sizes may depend on values with the names of numpy. A number that Python itself
     asks for, as `if x > 0` and `int(x)` do, is known in neither way.
     """
-    if _is_asked_by_graph(error):
-        line = users_place(error)
-        way = SYMBOLIC.format(place=f", at {line}" if line else "")
-    elif _is_of_sizes(error):
-        way = WAY_OUT
-    elif isinstance(error, OF_NUMBERS):
-        line = users_place(error)
-        place = f", at {line}" if line else ""
-        of_choices = isinstance(error, jax.errors.TracerBoolConversionError)
-        way = (CHOICE if of_choices else NUMBER).format(place=place)
-    else:
+    way = _way_for(error)
+    if way is None:
         return
-    if way not in str(error):
-        error.args = (f"{error}{way}", *error.args[1:])
+    line = users_place(error)
+    text = way.format(place=f", at {line}" if line else "")
+    if text not in str(error):
+        error.args = (f"{error}{text}", *error.args[1:])
+
+
+def _way_for(error: Exception) -> str | None:
+    if _is_asked_by_graph(error):
+        return SYMBOLIC
+    if _is_of_sizes(error):
+        return WAY_OUT
+    if isinstance(error, OF_PLACES) or WORDS_OF_KEYS in str(error):
+        return PLACE
+    if isinstance(error, OF_NUMBERS):
+        of_choices = isinstance(error, jax.errors.TracerBoolConversionError)
+        return CHOICE if of_choices else NUMBER
+    return None
 
 
 def _is_of_sizes(error: Exception) -> bool:
     if isinstance(error, OF_SIZES):
         return True
-    if isinstance(error, OF_NUMBERS):
+    if isinstance(error, (OF_NUMBERS, OF_PLACES)):
         return _is_asked_by_library(error)
     of_words = isinstance(error, (TypeError, IndexError, ValueError))
     text = str(error)

@@ -42,6 +42,15 @@ def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 PRIMITIVES.define("closed_call", "core_call", "eval_jaxpr")(called_of("call_jaxpr"))
+PRIMITIVES.define("composite")(called_of("jaxpr"))
+
+
+@PRIMITIVES.define("linear_call")
+def _linear_call(eqn: Equation, *inputs: Value) -> Sequence[Value]:
+    """A linear function, which is transposed by a rule of its own."""
+    if eqn.reader.keeps_rules:
+        raise Unsupported("linear_call: JAX knows its rule")
+    return with_own_rule(eqn, eqn.body(eqn.params["callee"], inputs), inputs)
 
 
 @PRIMITIVES.define("custom_jvp_call", "custom_vjp_call")
@@ -176,15 +185,33 @@ def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
 @PRIMITIVES.define("device_put")
 def _device_put(eqn: Equation, *inputs: Value) -> list[Value]:
     """The values, where they are already."""
-    if any(d is not None for d in eqn.params.get("devices", ())):
+    if not all(map(_is_here, eqn.params.get("devices", ()))):
         raise Unsupported("device_put: graphs name no devices")
     return list(inputs)
+
+
+@PRIMITIVES.define("sharding_constraint")
+def _sharding_constraint(eqn: Equation, x: Value) -> Value:
+    """The value, where there is one device."""
+    if not _is_here(eqn.params["sharding"]):
+        raise Unsupported(f"sharding_constraint: {ONE_DEVICE}")
+    return x
+
+
+def _is_here(place: Any) -> bool:
+    """Whether a device, or a sharding over some, names none but the only one."""
+    if place is None:
+        return True
+    if jax.device_count() > 1 or getattr(place, "memory_kind", None) == "pinned_host":
+        return False
+    (only,) = jax.devices()
+    return place == only or getattr(place, "device_set", ()) == {only}
 
 
 PRIMITIVES.refuse(
     ONE_DEVICE,
     *("all_gather", "all_to_all", "axis_index", "ppermute"),
-    *("ragged_all_to_all", "sharding_constraint", "reduce_scatter"),
+    *("ragged_all_to_all", "reduce_scatter"),
     *("shard_map", "xla_pmap", "pbroadcast", "pvary", "reshard"),
 )
 PRIMITIVES.refuse(

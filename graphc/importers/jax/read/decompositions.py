@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import jax
+
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
@@ -37,6 +39,19 @@ def _top_k(eqn: Equation, x: Value) -> list[Value]:
     count = F.size_value(eqn.size("k"))
     values, places = F.top_k(x, count, eqn.params["axis"])
     return [values, cast(places, eqn.results[1].dtype)]
+
+
+@PRIMITIVES.define("approx_top_k", sizes=("k",))
+def _approx_top_k(eqn: Equation, x: Value) -> list[Value]:
+    """The largest or smallest elements, all of them found, as JAX does on CPUs."""
+    eqn.require("reduction_input_size_override", -1)
+    eqn.require("aggregate_to_topk", True)
+    if jax.default_backend() == "tpu":
+        raise Unsupported("approx_top_k: there is no op for it here")
+    count, axis = F.size_value(eqn.size("k")), eqn.params["reduction_dimension"]
+    sign = number_constant(1 if eqn.params["is_max_k"] else -1, x.dtype)
+    values, places = F.top_k(sign * x, count, axis)
+    return [sign * values, cast(places, eqn.results[1].dtype)]
 
 
 _KINDS = {"FFT": "fftn", "IFFT": "ifftn", "RFFT": "rfftn", "IRFFT": "irfftn"}

@@ -73,7 +73,7 @@ for _name, _function in _ALIKE.items():
 
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("clz", "igamma_grad_a", "polygamma", "polynomial", "random_gamma_grad"),
+    *("igamma_grad_a", "polynomial", "random_gamma_grad"),
 )
 
 
@@ -325,6 +325,27 @@ def _as_kind(kind: str, x: Value) -> Value:
 def _population_count(_: Equation, x: Value) -> Value:
     """How many bits are set."""
     return cast(F.bitwise_count(_as_kind("u", x)), x.dtype)
+
+
+@PRIMITIVES.define("clz")
+def _clz(_: Equation, x: Value) -> Value:
+    """How many bits stand before the first one that is set."""
+    bits, width = _as_kind("u", x), 8 * x.dtype.itemsize
+    step = 1
+    while step < width:  # all bits after the first one are set
+        bits = F.bitwise_or(bits, F.right_shift(bits, _like(step, bits)))
+        step *= 2
+    return cast(F.bitwise_count(F.invert(bits)), x.dtype)
+
+
+@PRIMITIVES.define("polygamma")
+def _polygamma(_: Equation, order: Value, x: Value) -> Value:
+    """A derivative of the digamma function."""
+    orders = literal_of(order)
+    if orders is None or len(set(orders.flat)) != 1 or orders.flat[0] % 1:
+        raise Unsupported("polygamma: of an order that is not known there is no op")
+    derivative = F.special.polygamma(int(orders.flat[0]), x)
+    return cast(_stretched(derivative, order), x.dtype)
 
 
 @PRIMITIVES.define("stop_gradient")

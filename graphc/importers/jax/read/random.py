@@ -1,8 +1,8 @@
 """Rules of random numbers. A key is an array of two words, in its last axis.
 
 A draw of floats is made in JAX of random bits: put into the mantissa of a number
-between 1 and 2. Bits cannot be read as floats here, but this number is one more than
-what `gt.random.uniform` draws, exactly.
+between 1 and 2. This number is one more than what `gt.random.uniform` draws, exactly,
+and so it is read.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import TensorType, dtype_of
+from graphc.ir.types import DType, TensorType, dtype_of
 from graphc.ops.random.batching import from_keys
 from graphc.transform.derivatives.vectorize import vmap
 
@@ -113,17 +113,47 @@ def _random_gamma(eqn: Equation, key: Value, a: Value) -> Value:
 
 @PRIMITIVES.define("bitcast_convert_type")
 def _bitcast(eqn: Equation, x: Value) -> Value:
-    """Random bits with the exponent of 1, read as floats between 1 and 2."""
+    """The same bits as elements of another dtype.
+
+    Random bits with the exponent of 1 are floats between 1 and 2.
+    """
     dtype = eqn.result.dtype
     if {x.dtype.kind, dtype.kind} <= {"i", "u"} and x.dtype.itemsize == dtype.itemsize:
         return cast(x, dtype)
     bits = _mantissa(x, *_MANTISSAS.get(dtype.name, (0, 0)))
     if bits is None:
-        raise Unsupported("bitcast_convert_type: there is no op for it here")
+        return _same_bits(x, dtype)
     key, params = bits.node.inputs[0], bits.node.params
     shape = tuple(map(F.size_value, params["shape"]))
     drawn = _for_each(key, lambda one: F.random.uniform(one, shape, dtype=dtype))
     return drawn + number_constant(1, dtype)
+
+
+def _same_bits(x: Value, dtype: DType) -> Value:
+    """The bits of an array as another dtype.
+
+    An element that is taken apart has an axis of parts, the lowest bits first.
+    """
+    wide, narrow = _words_of(x.dtype), _words_of(dtype)
+    bits = x if x.dtype == wide else F.bits_as(x, wide)
+    step = 8 * min(wide.itemsize, narrow.itemsize)
+    count = max(wide.itemsize, narrow.itemsize) * 8 // step
+    if wide.itemsize > narrow.itemsize:
+        places = cast(F.arange(count) * step, wide)
+        bits = cast(F.right_shift(F.expand_dims(bits, -1), places), narrow)
+    elif wide.itemsize < narrow.itemsize:
+        places = cast(F.arange(count) * step, narrow)
+        parts = F.left_shift(cast(bits, narrow), places)
+        bits = F.sum(parts, axis=-1, dtype=narrow)
+    return bits if dtype == narrow else F.bits_as(bits, dtype)
+
+
+def _words_of(dtype: DType) -> DType:
+    """The unsigned integers that are as wide."""
+    if dtype.kind in "bc":
+        problem = f"of {dtype.name} there is no op for it here"
+        raise Unsupported(f"bitcast_convert_type: {problem}")
+    return dtype_of(f"uint{8 * dtype.itemsize}")
 
 
 def _mantissa(x: Value, shift: int, exponent: int) -> Value | None:

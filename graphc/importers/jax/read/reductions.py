@@ -290,5 +290,5 @@ def _every(
 
 PRIMITIVES.refuse(
     "there is no op for it here",
-    *("select_and_scatter", "approx_top_k"),
+    "select_and_scatter",
 )

@@ -141,7 +141,9 @@ class NoNumbers(Recorder):
     def differ(self, left: object, right: object) -> None:
         """Do nothing: no number is known."""
 
-    def observe(self, place: Callable[[], SourceLocation] = user_place) -> None:
+    def observe(
+        self, place: Callable[[], SourceLocation] = user_place, tells: bool = True
+    ) -> None:
         """Do nothing: there is one trace, with nothing to compare it with."""
 
 
