@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from functools import update_wrapper
+from inspect import signature
 from typing import Any
 
 Run = Callable[..., Any]
@@ -87,6 +88,20 @@ def trace_context(jax: Any) -> Callable[[], Hashable] | None:
     """
     context = getattr(jax._src.config, "trace_context", None)
     return context if callable(context) else None
+
+
+def discharge_state() -> Run | None:
+    """The function that puts arrays in the place of references in a jaxpr.
+
+    Where it is gone: functions that make references are compiled for each size.
+    """
+    try:
+        module = importlib.import_module("jax._src.state.discharge")
+        discharge: Run = module.discharge_state
+        first = next(iter(signature(discharge).parameters))
+    except (AttributeError, ImportError, StopIteration):
+        return None
+    return discharge if first == "closed_jaxpr" else None
 
 
 def options(jax: Any) -> Mapping[str, Any]:

@@ -44,6 +44,7 @@ def test_they_are_what_they_were():
     inside = []
     jax.make_jaxpr(lambda x: inside.append(tells()) or x)(1.0)
     assert inside == [False]
+    assert private_jax.discharge_state() is not None
     assert "jax_compilation_cache_dir" in private_jax.options(jax)
     context = private_jax.trace_context(jax)
     outside = context()
@@ -60,6 +61,7 @@ def without(monkeypatch):
         "device_put": None,
         "switch_of_x64": None,
         "cache_miss": None,
+        "discharge_state": None,
         "dispatched": None,
         "options": {},
         "trace_context": None,

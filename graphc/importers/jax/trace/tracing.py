@@ -32,6 +32,7 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.associative import for_many_sizes
 from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
+from graphc.importers.jax.trace.references import without_references
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.namespace import F
@@ -139,7 +140,7 @@ def traced(
         return results
 
     with watch:
-        jaxpr = jax.make_jaxpr(recorded)(*structs)
+        jaxpr = without_references(jax.make_jaxpr(recorded)(*structs))
     again = retracing(partial(traced, function), specs)
     return TracedFunction(jaxpr, trees[-1], again)
 
@@ -220,6 +221,8 @@ def imported(
         reader.fed[id(item)] = variable(f"number_{i}", reader.type_of(aval))
     consts, variables, arrays = [], [], []
     for i, array in enumerate(function.consts):
+        if not is_array_type(jax.typeof(array)):
+            raise Unsupported(f"it captures what is no array: {jax.typeof(array)}")
         value = reader.constant(array)
         if id(array) not in reader.fed and np.size(array) > most:
             value = variable(f"captured_{i}", value.type)
