@@ -1,7 +1,7 @@
 """Carries: values that keep their structure and types from step to step."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,28 @@ def value_of(x: object) -> Value:
 def fresh(value: Value) -> Value:
     """A new variable of the type of a value."""
     return body_input(value.name or "value", value.type)
+
+
+def equal_carries(
+    first: Iterable[Hashable], after: Callable[[list[int]], Iterable[Hashable]]
+) -> list[int]:
+    """For each carry the first one that is equal to it in all steps.
+
+    Carries with the same init are taken to be equal until a step gives different values
+    for them: `after` gives the carries after a step, where these are equal before it.
+    """
+    same = _firsts_alike(first)
+    while True:
+        finer = _firsts_alike(zip(same, after(same), strict=True))
+        if finer == same:
+            return same
+        same = finer
+
+
+def _firsts_alike(keys: Iterable[Hashable]) -> list[int]:
+    """For each key the place of the first one that is equal to it."""
+    places: dict[Hashable, int] = {}
+    return [places.setdefault(key, i) for i, key in enumerate(keys)]
 
 
 def carried_views(

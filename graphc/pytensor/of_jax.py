@@ -11,7 +11,7 @@ from graphc.control.carries import fresh
 from graphc.errors import GraphError, graph_error
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.replay import rebuilt
 
 if TYPE_CHECKING:
     from pytensor.graph.basic import Apply
@@ -39,7 +39,7 @@ def of_jax(function: Callable[..., object], inputs: Sequence[Value]) -> list[Val
         problem = f"JAX cannot trace it for all sizes: {type(error).__name__}: {error}"
         raise graph_error(problem, op="JAXOp") from error
     places = dict(zip(variables, inputs, strict=True))
-    return replayed(outputs, places, region_between(outputs, variables))
+    return rebuilt(outputs, places)
 
 
 def has_function(op: object) -> bool:

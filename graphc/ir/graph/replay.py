@@ -57,6 +57,11 @@ def replayed(
     return [replacements.get(v, v) for v in outputs]
 
 
+def rebuilt(outputs: Sequence[Value], new: Mapping[Value, Value]) -> list[Value]:
+    """Rebuild `outputs` on the values of `new`, each in place of its key."""
+    return replayed(outputs, new, region_between(outputs, new))
+
+
 def substituted(
     outputs: Sequence[Value], new: Mapping[Value, Value], sizes: Mapping[Symbol, Size]
 ) -> list[Value]:

@@ -12,7 +12,7 @@ from graphc.control.pytree import flatten, unflatten
 from graphc.ir.graph.build import CONSTANT, as_value, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, op
-from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.replay import rebuilt, region_between
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_inexact
@@ -42,7 +42,7 @@ def _(
     after = [c for c in cotangents if c is not None]
     again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in saved]
     new = dict(zip(saved, again, strict=True))
-    recomputed = replayed(outputs, new, region_between(outputs, saved))
+    recomputed = rebuilt(outputs, new)
     return (*[None] * count, *pull(recomputed, cotangents, again))
 
 

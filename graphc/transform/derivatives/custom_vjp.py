@@ -194,10 +194,9 @@ def _of_type(d: object, value: Value) -> Value | None:
 
 def _need_all_arguments(outputs: list[Value], arguments: list[Value]) -> None:
     """A variable from outside would have no gradient, without a word."""
-    inside = {node for v in arguments for node in [v.node]}
-    before = {node for node in ancestors(arguments)}
+    known = set(ancestors(arguments))
     for node in ancestors(outputs):
-        if node.primitive is INPUT and node not in inside and node not in before:
+        if node.primitive is INPUT and node not in known:
             name = node.outputs[0].name
             raise graph_error(
                 f"the function uses {name}, which is no argument of it",

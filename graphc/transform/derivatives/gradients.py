@@ -13,7 +13,7 @@ from graphc.errors import graph_error
 from graphc.ir.garbage import young_garbage
 from graphc.ir.graph.build import as_value, cast, variable
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import region_between, renewed
+from graphc.ir.graph.replay import follow, region_between
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.namespace import F
 from graphc.ir.types import is_float, is_inexact
@@ -185,8 +185,7 @@ def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
                 replacements.get(node.inputs[0], node.inputs[0])
             )
         else:
-            again = renewed(node, replacements, node.place.plain)
-            replacements.update(zip(node.outputs, again.outputs, strict=True))
+            follow(node, replacements, node.place.plain)
     return [replacements.get(v, v) for v in results]
 
 

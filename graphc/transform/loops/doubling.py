@@ -14,11 +14,11 @@ apart.
 """
 
 import operator
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from graphc.control.carries import fresh
+from graphc.control.carries import equal_carries, fresh
 from graphc.control.loop_cse import ordered, together
 from graphc.control.print_loops import rows_of, rows_on_device
 from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
@@ -281,21 +281,16 @@ def _not(flag: Value) -> Value:
 
 
 def _alike(members: Sequence[_Member]) -> list[int]:
-    """The number of the group of each carry; those of a group are always the same.
-
-    Carries with the same init are taken to be the same, until a step is seen to give
-    different values for them.
-    """
+    """The number of the group of each carry; those of a group are always the same."""
     first = [v for m in members for v in m.first]
-    groups = _numbered(map(id, first))
-    while True:
-        variables = list(map(fresh, _by_group(groups, first)))
-        stepped = _stepped(members, [variables[g] for g in groups])
-        ends = map(id, _ends(members, stepped))
-        finer = _numbered(zip(groups, ends, strict=True))
-        if finer == groups:
-            return groups
-        groups = finer
+
+    def after(same: list[int]) -> list[Value]:
+        variables = {i: fresh(first[i]) for i in same}
+        return _ends(members, _stepped(members, [variables[i] for i in same]))
+
+    same = equal_carries(first, after)
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(same))}
+    return [numbers[place] for place in same]
 
 
 def _stepped(members: Sequence[_Member], carry: Sequence[Value]) -> list[list[Value]]:
@@ -311,11 +306,6 @@ def _ends(members: Sequence[_Member], stepped: Iterable[list[Value]]) -> list[Va
     """The carries after a step, of all members."""
     pairs = zip(members, stepped, strict=True)
     return [v for member, outputs in pairs for v in outputs[: len(member.first)]]
-
-
-def _numbered(keys: Iterable[Hashable]) -> list[int]:
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
 def _by_group(groups: Sequence[int], values: Sequence[Value]) -> list[Value]:

@@ -33,7 +33,7 @@ from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Node, Params, Value, origins
 from graphc.ir.graph.op import Opaque
-from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.replay import rebuilt, region_between
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
@@ -113,8 +113,8 @@ def _of_arguments(
 ) -> list[Value | None]:
     """Rebuild values on `arguments` in place of the `inner` variables of a rule."""
     new = dict(zip(inner, arguments, strict=True))
-    rebuilt = iter(_again([v for v in values if v is not None], new))
-    return [None if v is None else next(rebuilt) for v in values]
+    answers = iter(rebuilt([v for v in values if v is not None], new))
+    return [None if v is None else next(answers) for v in values]
 
 
 class _Backward:
@@ -208,7 +208,7 @@ class _Backward:
             if inverse is not None:
                 self.undone[i] = inverse
         states = {k: v for u in self.undone.values() for k, v in u.states.items()}
-        self.gradients = _again(self.gradients, states)
+        self.gradients = rebuilt(self.gradients, states)
         firsts = [u.first for u in self.undone.values()]
         self.gradients[self.carried : self.carried] = firsts
 
@@ -235,7 +235,7 @@ class _Backward:
             new = self._behind(carry[size:]) | self._captures()
             new |= dict(zip(variables, carry[:size], strict=True))
             new |= dict(zip(known, [*taken, *row], strict=True))
-            outputs = _again(self.gradients, new)
+            outputs = rebuilt(self.gradients, new)
             return [*outputs[:size], *state], outputs[size:]
 
         extent = self._rows_back(), not self.params["reverse"]
@@ -344,7 +344,7 @@ class _Backward:
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
             new = self._captures() | dict(zip(args, [*carry, *row], strict=True))
-            results = _again(requested, new)
+            results = rebuilt(requested, new)
             return results[: len(needed)], results[len(needed) :]
 
         first = [self.parts.first[i] for i in needed]
@@ -367,7 +367,7 @@ class _Backward:
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:
             new = self._captures() | dict(zip(inputs, [*carry, *row], strict=True))
-            results = _again([*self.outputs[:front], *ys], new)
+            results = rebuilt([*self.outputs[:front], *ys], new)
             return results[:size], results[size:]
 
         _, stacked = run_scan(
@@ -417,7 +417,7 @@ class _Few(_Backward):
         def step(carry: list[Value], row: list[Value]) -> StepResult:
             before, state = carry[: self.carries], carry[self.carries :]
             new = self._captures() | dict(zip(inputs, [*before, *row], strict=True))
-            results = _again(self.outputs, new)
+            results = rebuilt(self.outputs, new)
             after = store.keep(state, [before[i] for i in self.needed])
             return [*results[: self.carries], *after], results[self.carries :]
 
@@ -457,7 +457,7 @@ class _Few(_Backward):
             place = count - 1 - number if self.params["reverse"] else number
             rows = [read(v, place) for v in sequences]
             new = self._captures() | dict(zip(row_inputs, rows, strict=True))
-            return _again(carries_after, new | dict(zip(changing, carry, strict=True)))
+            return rebuilt(carries_after, new | dict(zip(changing, carry, strict=True)))
 
         return self._store().back(state, len(changing), advance)
 
@@ -465,10 +465,6 @@ class _Few(_Backward):
         ends = [self.outputs[i] for i in self.needed]
         pairs = zip(ends, state[len(state) - len(ends) :], strict=True)
         return {v: known for v, known in pairs if v not in set(self.inputs)}
-
-
-def _again(outputs: Sequence[Value], new: dict[Value, Value]) -> list[Value]:
-    return replayed(outputs, new, region_between(outputs, new))
 
 
 def _reads(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from graphc.control.carries import fresh
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.replay import rebuilt
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.transform.derivatives.autodiff import pull
@@ -28,9 +28,8 @@ def pulled(
     outputs = body.call(arguments, size_args)
     gradients = pull(outputs, cotangents, list(variables.values()))
     slopes = [d for d in gradients if d is not None]
-    region = region_between(slopes, list(variables.values()))
     back = {variable: values[i] for i, variable in variables.items()}
-    replayed_slopes = iter(replayed(slopes, back, region))
+    replayed_slopes = iter(rebuilt(slopes, back))
     pairs = zip(gradients, wrt, strict=True)
     return [
         F.zeros_like(values[i]) if d is None else next(replayed_slopes)

@@ -24,7 +24,7 @@ from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.replay import exchange, region_between, replayed
+from graphc.ir.graph.replay import exchange, rebuilt, region_between
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
@@ -176,9 +176,7 @@ class _Delayed:
         requested_outputs = [*outputs[:carries], *pending, *outputs[carries:]]
         arguments = [*self._finished(carry), *row, *self._captures]
         new = dict(zip(body.inputs, arguments, strict=True))
-        results = replayed(
-            requested_outputs, new, region_between(requested_outputs, body.inputs)
-        )
+        results = rebuilt(requested_outputs, new)
         return results[: len(carry)], results[len(carry) :]
 
     def _writes(self) -> list[Node]:
@@ -199,7 +197,7 @@ class _Delayed:
             zip(self._body.inputs[self._split :], self._captures, strict=True)
         )
         indices = write.inputs[2:]
-        fixed = iter(replayed(indices, captures, region_between(indices, captures)))
+        fixed = iter(rebuilt(indices, captures))
         pairs = [(next(fixed), i) for i in indices]
         return [next(remaining) if i in self._changing else v for v, i in pairs]
 

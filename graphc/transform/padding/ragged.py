@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from graphc.errors import graph_error, standing_at
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.replay import rebuilt
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Symbol
@@ -57,11 +57,10 @@ def batched(
         )
     ]
     axes = [0 if m else None for m in _which(mapped, len(inputs))]
-    region = region_between(one.graph.outputs, one.graph.inputs)
 
     def example(*values: Value) -> list[Value]:
         new = dict(zip(one.graph.inputs, values, strict=True))
-        return replayed(one.graph.outputs, new, region)
+        return rebuilt(one.graph.outputs, new)
 
     outputs = list(vmap(example, in_axes=axes)(*inputs))
     if total:

@@ -6,10 +6,11 @@ for each sum of exponentials.
 
 from collections.abc import Sequence
 
+from graphc.control.carries import equal_carries
 from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Opaque, rebuild
-from graphc.ir.graph.replay import region_between, replayed
+from graphc.ir.graph.replay import rebuilt
 
 
 def without_equal_carries(node: Node) -> list[Value]:
@@ -19,10 +20,12 @@ def without_equal_carries(node: Node) -> list[Value]:
         node.params["body"].content,
         node.params["carries"],
     )
-    same, outputs = _classes(body, node.inputs[:count])
+    first = node.inputs[:count]
+    same = equal_carries(first, lambda same: _outputs_of_equal(body, same)[:count])
     places = [i for i in range(count) if same[i] == i]
     if len(places) == count:
         return list(node.outputs)
+    outputs = _outputs_of_equal(body, same)
     smaller = Body(
         _chosen(body.inputs, places, count),
         body.size_params,
@@ -41,20 +44,8 @@ def _chosen(
     return (*(values[i] for i in places), *values[count:])
 
 
-def _classes(body: Body, first: Sequence[Value]) -> tuple[list[int], list[Value]]:
-    """For each carry the first one that equals it, and the outputs in terms of these.
-
-    Carries with one init are taken for equal until their steps differ.
-    """
-    known: dict[Value, int] = {}
-    same = [known.setdefault(v, i) for i, v in enumerate(first)]
-    while True:
-        pairs = enumerate(same)
-        new = {body.inputs[i]: body.inputs[j] for i, j in pairs if i != j}
-        region = region_between(body.outputs, new)
-        outputs = replayed(body.outputs, new, region)
-        groups: dict[tuple[int, Value], int] = {}
-        now = [groups.setdefault((j, outputs[i]), i) for i, j in enumerate(same)]
-        if now == same:
-            return same, outputs
-        same = now
+def _outputs_of_equal(body: Body, same: Sequence[int]) -> list[Value]:
+    """The outputs, where each carry is the one that it is equal to."""
+    pairs = enumerate(same)
+    new = {body.inputs[i]: body.inputs[j] for i, j in pairs if i != j}
+    return rebuilt(body.outputs, new)

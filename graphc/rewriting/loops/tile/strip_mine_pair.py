@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import for_sizes, region_between, replayed
+from graphc.ir.graph.replay import for_sizes, rebuilt
 from graphc.ir.graph.walk import operands
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
@@ -172,7 +172,7 @@ class Both:
         back = self._back
         values = [*back.first, *back.rest, *self._rows, *back.node.demands]
         values += self._second.producers.outside()
-        new = replayed(values, first, region_between(values, first))
+        new = rebuilt(values, first)
         known = dict(zip(values, new, strict=True))
         return lambda v: known.get(v, v)
 
