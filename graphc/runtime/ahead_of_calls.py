@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +28,14 @@ from graphc.runtime.save.lowering import Lowering, executables_of
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.foreseen import foreseen_bytes
 from graphc.transform.planning.plan import Plan
+from graphc.transform.policies import Pad
 from graphc_serving.packages import needed
 
 if TYPE_CHECKING:
     from jax.stages import Lowered
+
+
+FEW = 4  # sizes of each range by which a program is chosen
 
 
 class AheadOfCalls:
@@ -81,7 +86,8 @@ class AheadOfCalls:
         `sizes` are given as to `plan.forecast`, and with them those that depend on
         data, by the names in `plan`: what depends on others is left for the first call,
         with an AheadWarning. With `dims="auto"`, a `range` says that a size varies, so
-        that it is padded where it can be, and a list that there are few. Arguments
+        that it is padded where it can be, and a list that there are few; ranges of
+        different lengths are taken together in all ways, up to capacities. Arguments
         without axes are taken to be `numbers` of Python, or else arrays. XLA compiles
         on `threads`, by default as many as there are processors. Returns what was
         compiled, as in `stats()`.
@@ -91,7 +97,11 @@ class AheadOfCalls:
             raise graph_error(problem, op="compile", got=f"threads={threads}")
         listed = sizes.items() if isinstance(sizes, Mapping) else ()
         ranges = {name: n for name, n in listed if isinstance(n, range)}
-        if ranges:
+        if len(set(map(len, ranges.values()))) > 1:
+            few = {k: n[:: max(len(n) // FEW, 1)] for k, n in ranges.items()}
+            self.vary(_in_all_ways(few))
+            sizes = {**sizes, **_in_all_ways(self._of_capacities(ranges))}
+        elif ranges:
             self.vary(ranges)
         newest = self._programs.newest
         done, module = newest.log.done, newest.loaded.module
@@ -101,6 +111,20 @@ class AheadOfCalls:
             self._made([*lowering.lowered.values()], threads, calls)
         lowering.tell()
         return done[before:]
+
+    def _of_capacities(self, ranges: Mapping[str, range]) -> dict[str, Sequence[int]]:
+        """Sizes in ranges: of those that are padded, one for each capacity."""
+        padded = self.plan.padded
+        policies = {} if padded is None else padded.policies
+        by_name = {symbol.name: policy for symbol, policy in policies.items()}
+        sizes: dict[str, Sequence[int]] = {}
+        for name, numbers in ranges.items():
+            policy = by_name.get(name)
+            if isinstance(policy, Pad):
+                sizes[name] = [*{policy.capacity(n): n for n in numbers}.values()]
+            else:
+                sizes[name] = numbers
+        return sizes
 
     def lower(self, sizes: Mapping[str, SizesGiven]) -> "list[Lowered]":
         """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
@@ -274,6 +298,12 @@ class AheadOfCalls:
                 raise
             failure = self._failure(error, args)
             raise failure from failure.__cause__
+
+
+def _in_all_ways(sizes: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    """The sizes of calls that have those of each name in all ways."""
+    calls = [*product(*sizes.values())]
+    return {name: [call[i] for call in calls] for i, name in enumerate(sizes)}
 
 
 def _collectives(

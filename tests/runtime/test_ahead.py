@@ -137,3 +137,58 @@ def test_sizes_that_do_not_fit_are_refused():
             ask()
         assert str(caught.value).startswith(text), str(caught.value)
     assert f.stats().compilations == []
+
+
+def random_sizes(most, count=60):
+    return np.random.default_rng(3).integers(1, most, count).tolist()
+
+
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_ranges_of_several_lengths_are_compiled_for_in_all_ways(dims):
+    x, y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
+    f = graphc.function([x, y], gt.exp(x[:, None] - y).sum(1), dims=dims)
+    known = len(f.compile({"n": range(1, 90), "m": range(1, 41)}))
+    for n, m in zip(random_sizes(90), random_sizes(41), strict=True):
+        result = f(np.zeros(n, "float32"), np.ones(m, "float32"))
+        np.testing.assert_allclose(result, np.full(n, m / np.e), rtol=1e-5)
+    assert len(f.stats().compilations) == known
+
+
+def kept(x):
+    return gt.exp(x[x > 0])
+
+
+def distinct_of(x):
+    return gt.unique(gt.floor(x * 3))
+
+
+def sorted_halves(x):
+    return gt.sort(x[x > 0]), gt.sort(x[x <= 0])
+
+
+@pytest.mark.parametrize("graph", [kept, distinct_of, sorted_halves])
+def test_what_is_read_from_data_is_stored_at_capacities_where_a_range_is_told(graph):
+    x = gt.vector("x", shape=("n",))
+    f = graphc.function([x], graph(x))
+    exact = graphc.function([x], graph(x), backend="numpy")
+    known = len(f.compile({"n": range(1, 100)}))
+    assert known
+    for n in random_sizes(100):
+        numbers = np.random.default_rng(n).normal(size=n).astype("float32")
+        for a, b in zip(f(numbers), exact(numbers), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert len(f.stats().compilations) == known
+
+
+def test_nothing_is_compiled_to_place_an_integer():
+    """JAX compiles for the first number of each dtype that `jnp.asarray` is given."""
+    x = gt.vector("x", shape=("n",))
+    f = graphc.function([x], gt.nn.softmax(x), dims="pad")
+    jax.clear_caches()
+    f.compile({"n": range(1, 60)})
+    compiled = []
+    listen = lambda event, seconds, **_: compiled.append(event)  # noqa: E731
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    for n in (3, 3, 50, 50, 3):
+        f(np.zeros(n, "float32"))
+    assert not [event for event in compiled if "backend_compile" in event]

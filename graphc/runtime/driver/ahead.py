@@ -35,9 +35,12 @@ class OnlySegment:
             return [self.jitted.lower(*args) for args in calls]
 
     def placed(self, jax: ModuleType, integer: int) -> object:
-        """An integer as an array, which JAX need not make at each call."""
+        """An integer as an array, which JAX need not make at each call.
+
+        `jnp.asarray` would compile a program for the first of a dtype.
+        """
         with self.settings(jax):
-            return jax.numpy.asarray(integer)
+            return jax.device_put(integer)
 
 
 def structs_of(

@@ -16,7 +16,7 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
-from graphc.transform.planning.plan import Plan, Segment
+from graphc.transform.planning.plan import Plan, Read, Segment
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
@@ -216,7 +216,8 @@ class Adapter:
             tries.insert(1, [*symbols, *beside])
         if most > 1:  # what follows a read varies with what it is read from
             taken = {*self._policies, *symbols}
-            read = [s for s in self._seen.sizes if _is_count(s) and s not in taken]
+            known = dict.fromkeys([*self._seen.sizes, *self._read_sizes()])
+            read = [s for s in known if _is_count(s) and s not in taken]
             tries[:0] = [[*symbols, *read]] if read else []
         for some in tries if symbols else ():
             program = self._takes(self._choices(some, symbols), most)
@@ -224,6 +225,12 @@ class Adapter:
                 return some, *program
         self._refused.update((s, most) for s in symbols)
         return None
+
+    def _read_sizes(self) -> list[Symbol]:
+        """The sizes that the program reads, whether any was seen or not."""
+        steps = () if self._plan is None else self._plan.steps
+        symbols = [step.value.symbol for step in steps if isinstance(step, Read)]
+        return [self._originals.get(s, s) for s in symbols]
 
     def _takes(
         self, chosen: dict[Symbol, Policy], most: int
@@ -299,7 +306,7 @@ class Adapter:
             return Pad(minimum=self._seen.first(symbol) if varies else 1)
         capacities = Pad() if varies else Pad(minimum=1)
         if symbol.upper is None or not seen:
-            return capacities
+            return capacities if symbol.upper is None else Bound()
         try:
             most = evaluate(symbol.upper, self._seen.last)
         except GraphError:  # the size of a value outside of all segments
