@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
@@ -59,7 +59,7 @@ class MeshLayout:
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
         """The stored sizes of the part that one device has of a value that lies so."""
         sizes = zip(value.type.shape, axes, strict=True)
-        return [n if a is None else n // self.mesh.size(a) for n, a in sizes]
+        return [n if a is None else ceil_div(n, self.mesh.size(a)) for n, a in sizes]
 
     def is_spread(self, value: Value) -> bool:
         """Whether elements along one of the axes may be spread by a size."""
