@@ -43,6 +43,7 @@ from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
 from graphc.transform.printed_sizes import printed
+from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower, Messages
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
@@ -141,6 +142,8 @@ def _segment(
     _derive(body, segment)
     layout = plan.layout
     _print_nodes(body, plan, segment)
+    if layout is not None:
+        _print_room(body, layout, plan, segment)
     if outputs is not None:
         print_return(body, plan, outputs)
     else:
@@ -154,10 +157,10 @@ def _segment(
     options += [f"donate_argnums=({donated.rstrip()})"] if donated else []
     if layout is not None:
         results = segment.outputs if outputs is None else plan.graph.outputs
-        options.append(in_shardings(layout, inputs))
+        options.append(in_shardings(map(layout.of, inputs)))
         if not misfits:  # else it may give flags too, and JAX decides
-            values = list(map(plan.resolve, results))
-            options.append(out_shardings(layout, values, direct=outputs is not None))
+            places = map(plan.place, map(plan.resolve, results))
+            options.append(out_shardings(places, direct=outputs is not None))
     name_and_count = f"{name}, {count}" if numbered else name
     function = f"{module.helper(telling)}({name_and_count})" if misfits else name
     return [
@@ -182,6 +185,22 @@ def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:
         if not print_on_parts(body, follower, node):
             body.node(node)
         follower.follow(node, Messages())
+
+
+def _print_room(
+    body: PrintedBody, layout: MeshLayout, plan: Plan, segment: Segment
+) -> None:
+    """Room behind results, so that all devices have as many rows; it is cut later."""
+    for value in dict.fromkeys(map(plan.resolve, segment.outputs)):
+        place = plan.place(value)
+        if place is None or layout.of(value) is not None:
+            continue
+        name = body.value(value)
+        counts = [1 if axis is None else layout.mesh.size(axis) for axis in place]
+        room = [f"-{name}.shape[{i}] % {n}" for i, n in enumerate(counts)]
+        pairs = zip(room, counts, strict=True)
+        widths = ", ".join(["(0, 0)" if n == 1 else f"(0, {r})" for r, n in pairs])
+        body.line(f"{name} = jnp.pad({name}, [{widths}])")
 
 
 def _jitted(name: str, function: str, options: list[str]) -> list[str]:

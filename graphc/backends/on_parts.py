@@ -19,6 +19,7 @@ from graphc.backends.sharding.combined import (
     sorted_over_parts,
     top_of_parts,
 )
+from graphc.backends.sharding.neighbours import rows_joined, rows_written
 from graphc.backends.sharding.text import constrained, specs_text
 from graphc.backends.source import PrintedBody
 from graphc.control.scan import SCAN
@@ -29,12 +30,24 @@ from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined
+from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower
+from graphc.transform.sharding.neighbours import shift_of, written_slice
 from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
 
 COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(
     "text of what devices do on their parts, and how they combine"
 )
+NEIGHBOURS: RuleTable[Callable[[Printing], str]] = RuleTable(
+    "text of rows between others, of which devices send few"
+)
+_MERGES = {
+    "set": "lambda x, rows: rows",
+    "add": "jnp.add",
+    "multiply": "jnp.multiply",
+    "min": "jnp.minimum",
+    "max": "jnp.maximum",
+}
 _JOINS = {
     OP.cumsum: "jnp.add",
     OP.cumprod: "jnp.multiply",
@@ -60,6 +73,9 @@ def print_on_parts(body: PrintedBody, follower: Follower, node: Node) -> bool:
     if node.primitive in EXTREMES and layout.of(node.inputs[0]) is not None:
         body.node(node, _on_part)  # of what each device has whole
         return True
+    if _is_spread_along_shift(layout, node):
+        body.node(node, NEIGHBOURS.rules[node.primitive])
+        return True
     needs = gathered(layout, node)
     operands = whole_operands(layout, node)
     if needs is not None:
@@ -71,6 +87,35 @@ def print_on_parts(body: PrintedBody, follower: Follower, node: Node) -> bool:
             places = {v: layout.of(v) for v in node.outputs}
             _lay(body, {v: axes for v, axes in places.items() if axes and any(axes)})
     return needs is not None or bool(operands)
+
+
+def _is_spread_along_shift(layout: MeshLayout, node: Node) -> bool:
+    """Whether a node puts rows between others along an axis that is spread."""
+    if node.primitive not in NEIGHBOURS:
+        return False
+    ranks = range(node.outputs[0].type.rank)
+    for axis, shift in ((a, shift_of(layout, node, a)) for a in ranks):
+        if shift is not None:
+            operands = zip(node.inputs, shift.axes, strict=True)
+            places = [layout.of(v) for v, along in operands if along is not None]
+            return any(place and place[axis] for place in places)
+    return False
+
+
+@NEIGHBOURS.of(OP.concatenate)
+def _joined_text(p: Printing) -> str:
+    arrays = ", ".join(p.inputs)
+    return f"{p.helper(rows_joined)}(jnp, [{arrays}], {p.node.params['axis']})"
+
+
+@NEIGHBOURS.of(OP.slice_update)
+def _written_text(p: Printing) -> str:
+    written = written_slice(p.node)
+    assert written is not None
+    axis, start = written
+    merge = _MERGES[p.node.params["how"]]
+    options = f"{', '.join(p.inputs)}, {start}, {axis}, {merge}"
+    return f"{p.helper(rows_written)}(jnp, {options})"
 
 
 def _print_gathered(body: PrintedBody, follower: Follower, needs: Gathered) -> None:
@@ -106,7 +151,8 @@ def _whole(
             copy = body.module.names.unique(f"{name}_whole")
             body.copies[value, after] = copy
             pinned = name
-            if before != after and value.node.primitive is not INPUT:
+            decided = follower.layout.of(value) is not None
+            if decided and before != after and value.node.primitive is not INPUT:
                 pinned = constrained(name, before)
             body.line(f"{copy} = {constrained(pinned, after)}")
         body.bind(value, copy)

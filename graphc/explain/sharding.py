@@ -8,7 +8,6 @@ from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.foreseen import foreseen
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
-from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Gathering, Messages
 
 
@@ -17,20 +16,17 @@ def sharding_lines(plan: Plan) -> dict[int, list[str]]:
 
     Lines for each segment, by its index; nothing where there is no mesh.
     """
-    layout = plan.layout
-    if layout is None:
+    if plan.layout is None:
         return {}
     messages = foreseen(plan)
     steps = [step for step in plan.steps if isinstance(step, Segment)]
-    return {s.index: _lines(plan, layout, s, messages[s.index]) for s in steps}
+    return {s.index: _lines(plan, s, messages[s.index]) for s in steps}
 
 
-def _lines(
-    plan: Plan, layout: MeshLayout, segment: Segment, messages: Messages
-) -> list[str]:
+def _lines(plan: Plan, segment: Segment, messages: Messages) -> list[str]:
     lines: list[str] = []
     for what, values in ("takes", segment.inputs), ("gives", segment.outputs):
-        lines += _places(layout, what, list(dict.fromkeys(map(plan.resolve, values))))
+        lines += _places(plan, what, list(dict.fromkeys(map(plan.resolve, values))))
     lines.append(f"    holds on each device: {plan.bytes_held(segment)} bytes")
     lines += dict.fromkeys(_by_hand(segment))
     return [*lines, *_messages(messages)]
@@ -73,11 +69,11 @@ def _by_hand(segment: Segment) -> Iterable[str]:
         yield f"    lays {place} by hand: {node.outputs[0].type} at {node.place}"
 
 
-def _places(layout: MeshLayout, what: str, values: list[Value]) -> Iterable[str]:
+def _places(plan: Plan, what: str, values: list[Value]) -> Iterable[str]:
     """A line for each way in which some of the values lie."""
     places: dict[str, list[str]] = {}
     for value in values:
-        axes = layout.of(value)
+        axes = plan.place(value)
         if axes is None:
             places.setdefault("as JAX decides", []).append(_name(value))
         elif any(axes):

@@ -12,9 +12,8 @@
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from graphc.ir.graph.nodes import Value
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout, without_last_whole
+from graphc.transform.sharding.layout import without_last_whole
 from graphc.transform.sharding.meshes import DeviceMesh
 
 
@@ -60,17 +59,17 @@ def constrained(name: str, axes: MeshAxes) -> str:
     return f"jax.lax.with_sharding_constraint({name}, {sharding_text(axes)})"
 
 
-def in_shardings(layout: MeshLayout, inputs: Sequence[Value]) -> str:
+def in_shardings(places: Iterable[MeshAxes | None]) -> str:
     """The option of `jax.jit` that says where the arguments of a segment lie."""
-    return f"in_shardings={_tuple([sharding_text(layout.of(v)) for v in inputs])}"
+    return f"in_shardings={_tuple(list(map(sharding_text, places)))}"
 
 
-def out_shardings(layout: MeshLayout, outputs: Sequence[Value], direct: bool) -> str:
+def out_shardings(places: Iterable[MeshAxes | None], direct: bool) -> str:
     """The option of `jax.jit` that says where the results of a segment lie.
 
     One that is the whole program returns a tuple, others an array alone as such.
     """
-    texts = [sharding_text(layout.of(v)) for v in outputs]
+    texts = list(map(sharding_text, places))
     alone = len(texts) == 1 and not direct
     return f"out_shardings={texts[0] if alone else _tuple(texts)}"
 

@@ -204,6 +204,9 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> 
         if all(map(dims.equal, stored, map(pad.stored, region.shape))):
             return SLICE_UPDATE(x.value, v.value, how=how, **_items(items))
         return _written_by_mask(pad, x, v, region.shape, how)
+    longer = _with_padding_added(pad, x, v, region.shape, how)
+    if longer is not None:
+        return SLICE_UPDATE(x.value, pad.filled(v, v.axes, 0), how=how, **longer)
     if _is_kept_front(pad, x, region.shape):
         return _written_to_front(pad, x, v, region.shape, how)
     if len(special) > 1 or any(item != FULL_ITEM for item in items):
@@ -223,6 +226,31 @@ def _(pad: Padding, x: PaddedValue, v: PaddedValue, *, how: str, **_: Param) -> 
     return SCATTER(
         x.value, v.value, places, axes=(part.axis,), how=how, inside=(False,)
     )
+
+
+def _with_padding_added(
+    pad: Padding, x: PaddedValue, v: PaddedValue, region: Sequence[Size], how: str
+) -> dict[str, object] | None:
+    """The items of a slice that takes the padding of an update too, where it is added.
+
+    None where it is not, or where the slice goes backwards or beyond what is stored.
+    """
+    items = _true_items(pad)
+    if how != "add" or v.type.rank != len(region) or {i[0] for i in items} != {"s"}:
+        return None
+    items += [FULL_ITEM] * (len(region) - len(items))
+    longer: list[BasicItem] = []
+    pairs = zip(items, region, v.type.shape, x.value.type.shape, strict=True)
+    for (_, start, _, step), length, size, stored in pairs:
+        first = 0 if start is None else start
+        forwards = isinstance(first, int) and first >= 0 and step is None
+        if not forwards or not same_size(length, size):
+            return None
+        stop = first + pad.stored(length)
+        if not dims.less_equal(stop, stored):
+            return None
+        longer.append(("s", start, stop, None))
+    return _items(longer)
 
 
 def _is_repeated(v: PaddedValue, axis: int) -> bool:

@@ -21,7 +21,7 @@ from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.common.known import KnownSizes, is_symbolic, written
-from graphc.ops.common.spread import keeping_nan
+from graphc.ops.common.spread import apart, keeping_nan
 from graphc.ops.indexing.basic import (
     BASIC_INDEX,
     behind_batch,
@@ -115,11 +115,12 @@ def _print_scatter_jax(p: Printing) -> str:
 
 def _row_written(p: Printing) -> str:
     (axis,) = p.node.params["axes"]
-    return f"jax.lax.dynamic_update_index_in_dim({', '.join(p.inputs)}, {axis})"
+    inputs = apart(p), *p.inputs[1:]
+    return f"jax.lax.dynamic_update_index_in_dim({', '.join(inputs)}, {axis})"
 
 
 def _written_at(p: Printing) -> str:
-    x, v = p.inputs[:2]
+    x, v = apart(p), p.inputs[1]
     mode = "promise_in_bounds" if all(p.node.params["inside"]) else "drop"
     items = advanced_items(p, clamped(p, 2, beyond=True))
     how = p.node.params["how"]
@@ -373,9 +374,9 @@ def _print_slice_update_jax(p: Printing) -> str:
     assert isinstance(region, TensorType)
     partial = equal(product(region.shape), product(x.type.shape)) is False
     if partial or (x.node.primitive is INPUT and not is_body_input(x.node)):
-        return f"{p.inputs[0]}.at[{items}].{how}({p.inputs[1]})"
-    name = p.helper(slice_update_jax)
-    return f"{name}(jnp, {', '.join(p.inputs)}, np.s_[{items}], {how!r})"
+        return f"{apart(p)}.at[{items}].{how}({p.inputs[1]})"
+    name, arguments = p.helper(slice_update_jax), f"{apart(p)}, {p.inputs[1]}"
+    return f"{name}(jnp, {arguments}, np.s_[{items}], {how!r})"
 
 
 _ITEMS = ("kinds", "starts", "stops", "steps")

@@ -5,6 +5,7 @@ from math import prod
 
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Size
+from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
 
 
@@ -13,6 +14,7 @@ def bytes_held(
     outputs: Iterable[Value],
     resolve: Callable[[Value], Value],
     layout: MeshLayout | None,
+    place: Callable[[Value], MeshAxes | None],
 ) -> Size:
     """The bytes on each device, in terms of stored sizes.
 
@@ -20,11 +22,13 @@ def bytes_held(
     on top: only its compiler knows them.
     """
     arguments, results = (dict.fromkeys(map(resolve, vs)) for vs in (inputs, outputs))
-    return sum(_bytes(v, layout) for values in (arguments, results) for v in values)
+    values = [*arguments, *results]
+    if layout is None:
+        return sum(v.type.size * v.dtype.itemsize for v in values)
+    return sum(_bytes(v, layout, place(v)) for v in values)
 
 
-def _bytes(value: Value, layout: MeshLayout | None) -> Size:
-    axes = None if layout is None else layout.of(value)
-    if layout is None or axes is None:
+def _bytes(value: Value, layout: MeshLayout, axes: MeshAxes | None) -> Size:
+    if axes is None:
         return value.type.size * value.dtype.itemsize
     return prod(layout.local_shape(value, axes)) * value.dtype.itemsize

@@ -23,6 +23,7 @@ from graphc.transform.planning.forecast import (
 )
 from graphc.transform.planning.grouping import varying
 from graphc.transform.printed_sizes import printed
+from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout, layout_of
 from graphc.transform.sharding.meshes import DeviceMesh
 
@@ -208,6 +209,16 @@ class Plan:
         sizes = ({}, {}) if pad is None else (pad.policies, pad.capacities)
         return layout_of(self.mesh, *sizes, self.graph.nodes)
 
+    def place(self, value: Value) -> MeshAxes | None:
+        """Where an argument or a result of a segment lies; None where JAX decides that.
+
+        A result that is cut afterwards is stored with room, and so is spread evenly.
+        """
+        assert self.layout is not None
+        place = self.layout.of(value)
+        alone = self.padded is not None and len(self.steps) == 1
+        return self.layout.with_room(value) if place is None and alone else place
+
     @property
     def called(self) -> Graph:
         """The graph as it is called: where it is padded, that of the true sizes."""
@@ -272,7 +283,7 @@ class Plan:
     def bytes_held(self, segment: Segment) -> Size:
         """The bytes of arguments and results of a segment on each device."""
         given = segment.inputs, segment.outputs
-        return bytes_held(*given, self.resolve, self.layout)
+        return bytes_held(*given, self.resolve, self.layout, self.place)
 
     @property
     def reads(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
@@ -56,10 +56,32 @@ class MeshLayout:
                 decided = decided and self.axes.keys().isdisjoint(size.symbols)
         return tuple(axes) if decided or any(axes) else None
 
+    def with_room(self, value: Value) -> MeshAxes | None:
+        """Where a result lies that is stored with room for as many rows on each device.
+
+        That is of sizes such as `capacity - 1`; None where there are no such.
+        """
+        is_decided = value in self.chosen or value in self.open
+        if value.node.primitive is INPUT or is_decided or self._of_sizes(value):
+            return None
+        places = list(map(self._nearly, value.type.shape))
+        names = [name for name in places if name is not None]
+        return tuple(places) if len(names) == len(set(names)) > 0 else None
+
+    def _nearly(self, size: Size) -> str | None:
+        """The mesh axis of a size that is a capacity and a number."""
+        if not isinstance(size, Dim):
+            return None
+        terms = dict(polynomial(size).items())
+        varying = [monomial for monomial in terms if monomial]
+        if len(varying) != 1 or len(varying[0]) != 1 or terms[varying[0]] != 1:
+            return None
+        return next((a for s, a in self.axes.items() if s in varying[0]), None)
+
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
         """The stored sizes of the part that one device has of a value that lies so."""
         sizes = zip(value.type.shape, axes, strict=True)
-        return [n if a is None else n // self.mesh.size(a) for n, a in sizes]
+        return [n if a is None else ceil_div(n, self.mesh.size(a)) for n, a in sizes]
 
     def is_spread(self, value: Value) -> bool:
         """Whether elements along one of the axes may be spread by a size."""

@@ -17,11 +17,13 @@ from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.types import same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import Combined, combined
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
@@ -278,8 +280,12 @@ class Follower:
     def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
         taken: list[set[int]] = [set() for _ in node.inputs]
         axes: list[str | None] = []
+        shifts: dict[int, Shift] = {}
         for axis in range(result.type.rank):
             of_operands = parted_axes(node, axis, result) or []
+            shift = None if of_operands else shift_of(self.layout, node, axis)
+            if shift is not None:
+                of_operands, shifts[axis] = shift.axes, shift
             axes.append(self._shared(node, of_operands))
             for places, operand_axis in zip(taken, of_operands, strict=False):
                 places.update([] if operand_axis is None else [operand_axis])
@@ -287,8 +293,28 @@ class Follower:
         if len({*filter(None, axes)} | joined) < len([*filter(None, axes), *joined]):
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
+        for axis, shift in shifts.items():
+            self._count_shift(node, axis, shift, messages)
         if joined:
             messages.add("all-reduce", self._local_bytes(result, axes))
+
+    def _count_shift(
+        self, node: Node, axis: int, shift: Shift, messages: Messages
+    ) -> None:
+        """Count the rows of neighbours that devices take for a result."""
+        operand = node.inputs[shift.operand]
+        operand_axis, places = shift.axes[shift.operand], self.place(operand)
+        if operand_axis is None or places[operand_axis] is None:
+            return
+        name = places[operand_axis]
+        after = node.outputs[0].type.shape[axis]
+        both = operand.type.shape[operand_axis], after
+        rows = rows_sent(self.layout, name, both, shift.start)
+        sizes = self.layout.local_shape(operand, places)
+        others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
+        if not same_size(rows, 0):
+            size = rows * others * operand.dtype.itemsize
+            messages.add("collective-permute", size)
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
         """The axis of the mesh along which the operands of an axis lie."""

@@ -16,6 +16,7 @@ from graphc.ir.sizes.dims import Dim
 from graphc.ops.indexing.counted import of_gathered
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.neighbours import shift_of
 
 # The axes, of the inputs and the results alike, that are to be whole.
 WHOLE: RuleTable[Callable[[Node], Iterable[int]]] = RuleTable("axes that stay whole")
@@ -44,7 +45,11 @@ def _of_first(layout: MeshLayout, node: Node) -> WholeAxes:
 
 @OPERANDS.of(OP.concatenate)
 def _of_concatenate(layout: MeshLayout, node: Node) -> WholeAxes:
-    return [[node.params["axis"]] for _ in node.inputs]
+    """Of several arrays that are spread; few rows around one are sent as such."""
+    axis = node.params["axis"]
+    if shift_of(layout, node, axis) is not None:
+        return []
+    return [[axis] for _ in node.inputs]
 
 
 @OPERANDS.of(SCAN)
@@ -123,6 +128,23 @@ def _without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
     return tuple([None if a in axes else name for a, name in enumerate(before)])
 
 
+def uneven_operands(layout: MeshLayout, node: Node) -> list[Value]:
+    """Rows to be added up, of which devices do not surely have as many each.
+
+    Along one of several axes of a mesh, XLA adds some of these up more than once.
+    """
+    several = len([n for n in layout.mesh.sizes if n > 1]) > 1
+    if not several or node.primitive not in (OP.scatter, OP.segment):
+        return []
+    rows = node.inputs if node.primitive is OP.segment else node.inputs[1:]
+    return [v for v in rows if v.node.inputs and v.type.rank and _is_uneven(layout, v)]
+
+
+def _is_uneven(layout: MeshLayout, value: Value) -> bool:
+    """Whether XLA may spread an array that it cannot share evenly."""
+    return not any(layout.of(value) or ())
+
+
 def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
     """Inputs that have axes spread which the node needs whole, and how they lie then.
 
@@ -130,7 +152,7 @@ def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:
     """
     rule = OPERANDS.find(node.primitive)
     if rule is None:
-        return {}
+        return {v: (None,) * v.type.rank for v in uneven_operands(layout, node)}
     places: dict[Value, MeshAxes] = {}
     for value, axes in zip(node.inputs, rule(layout, node), strict=False):
         before = layout.of(value)

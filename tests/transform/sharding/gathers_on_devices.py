@@ -47,11 +47,20 @@ def test_an_op_that_gathers_is_refused():
 def test_an_op_without_a_rule_is_refused():
     x = rows()
     with pytest.raises(graphc.GraphError) as caught:
-        planned([x], x[1:] * 2).plan  # noqa: B018
+        planned([x], gt.lexsort([x[:, 0], x[:, 1]])).plan  # noqa: B018
     assert str(caught.value).splitlines()[0] == (
-        "index: may need all elements along 'data' on each device: this gathers "
+        "lexsort: may need all elements along 'data' on each device: this gathers "
         "12*batch_capacity bytes"
     )
+
+
+def test_rows_of_neighbours_are_no_gather():
+    x = rows()
+    before = gt.concatenate([gt.zeros((2, 3), "float32"), x])
+    y = gt.sum(gt.diff(x, axis=0) ** 2) + gt.sum(gt.pad(before, ((1, 0), (0, 0)))[:-2])
+    f = planned([x], [y, graphc.grad(y, x)])
+    (line,) = [x for x in f.explain().splitlines() if "sends, by rule" in x]
+    assert "collective-permute" in line and "all-gather" not in line
 
 
 def test_a_loop_over_rows_is_refused_and_one_over_columns_is_not():

@@ -173,9 +173,35 @@ def holes():
     return [x], [in_loop[1], in_map, either, *parts, written, by_hand]
 
 
+def written_twice():
+    """An element written into sums over devices: XLA may lose one of other parts."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    places = gt.argsort(x[:, 0]) // 2
+    added = x.at[places].add(x)
+    last = gt.argmax(gt.concatenate([x[:, 1], gt.zeros((1,), "float32")]))
+    results = [added.at[last].set(7.0), added.at[gt.stack([last])].add(x[:1] * 0 + 2)]
+    results += [gt.segment_sum(x, places, x.shape[0]).at[last // 2].max(x[0:1].sum(0))]
+    return [x], [*results, graphc.grad(sum(gt.sum(r**2) for r in results[::2]), x)]
+
+
+def neighbours():
+    """Rows beside others: slices, differences, padding, arrays put together."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    steps = gt.diff(x, axis=0)
+    before = gt.concatenate([gt.zeros((2, 3), "float32"), x])
+    curved = before[2:] - 2 * before[1:-1] + before[:-2]
+    wider = gt.pad(x, ((1, 2), (0, 0)))
+    product = gt.sum(x[1:, 0] * x[:-1, 0])
+    written = x.at[1:].add(steps)
+    loss = product + sum(gt.sum(gt.sin(y)) for y in (steps, curved, wider, written))
+    results = [steps, before, curved, wider, x[1:] * 2, x[:-1], written, product]
+    return [x], [*results, graphc.grad(loss, x), gt.sum(wider, axis=0)]
+
+
 PROGRAMS = (
     *(regression, statistics, recurrence, transforms, branches, of_data, draws),
     *(row_by_row, along_rows, along_rows_gradients, picking, holes),
+    *(written_twice, neighbours),
 )
 
 

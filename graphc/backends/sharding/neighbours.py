@@ -1,0 +1,45 @@
+"""Rows put between others, as texts of which XLA sees that devices send few rows."""
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+from graphc.ir.types import JaxArray
+
+
+def rows_joined(jnp: ModuleType, arrays: Sequence[JaxArray], axis: int) -> JaxArray:
+    """Printed into programs: arrays one after the other, of which few rows are moved.
+
+    Of several arrays side by side XLA gathers all; each of them with room around it is
+    sent from neighbour to neighbour.
+    """
+    count = sum(x.shape[axis] for x in arrays)
+    places = jnp.arange(count).reshape([-1] + [1] * (arrays[0].ndim - axis - 1))
+    joined, start = None, 0
+    for x in arrays:
+        stop = start + x.shape[axis]
+        widths = [(0, 0)] * x.ndim
+        widths[axis] = (start, count - stop)
+        moved = jnp.pad(x, widths)
+        joined = moved if joined is None else jnp.where(places < start, joined, moved)
+        start = stop
+    return joined
+
+
+def rows_written(
+    jnp: ModuleType,
+    x: JaxArray,
+    rows: JaxArray,
+    start: int,
+    axis: int,
+    merge: Callable[[JaxArray, JaxArray], JaxArray],
+) -> JaxArray:
+    """Printed into programs: the array with these rows merged into it from `start` on.
+
+    For a slice that is written to, XLA gathers both.
+    """
+    stop = start + rows.shape[axis]
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (start, x.shape[axis] - stop)
+    places = jnp.arange(x.shape[axis]).reshape([-1] + [1] * (x.ndim - axis - 1))
+    inside = (places >= start) & (places < stop)
+    return jnp.where(inside, merge(x, jnp.pad(rows, widths).astype(x.dtype)), x)
