@@ -5,6 +5,8 @@ import sys
 from functools import cache
 from types import FrameType
 
+from graphc.errors import is_user_file
+
 _PACKAGES = {"graphc", "jax", "jaxlib", "opt_einsum"}  # not the user's code
 _FOR_ALL = "jax._src.tree", "jax._src.tree_util"  # which call functions of any code
 _OF_PYTHON = os.path.dirname(os.__file__) + os.sep, "<frozen "
@@ -19,6 +21,17 @@ def is_users(frame: FrameType | None) -> bool:
             return answer
         frame = frame.f_back
     return False
+
+
+def is_in_file_of_user(frame: FrameType | None) -> bool:
+    """Whether a question comes from the user's own code, from no library at all."""
+    while frame is not None and _is_of_python(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and is_user_file(frame.f_code.co_filename)
+
+
+def _is_of_python(file: str) -> bool:
+    return file.startswith(_OF_PYTHON) and "-packages" not in file
 
 
 @cache

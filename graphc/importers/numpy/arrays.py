@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.asking import is_users
-from graphc.importers.numpy.asked import is_number, is_size, number_by, refuse_number
+from graphc.importers.asking import is_in_file_of_user
+from graphc.importers.numpy.asked import (
+    is_number,
+    number_by,
+    number_class,
+    refuse_number,
+)
 from graphc.importers.numpy.memory import (
     Content,
     Memory,
@@ -67,8 +72,13 @@ class TracedArray:
 
         @property
         def __class__(self) -> type:  # which `isinstance` asks for
-            asks_for_int = is_users(sys._getframe(1)) and is_size(self.content)
-            return int if asks_for_int else TracedArray
+            if not is_in_file_of_user(sys._getframe(1)):
+                return TracedArray
+            return number_class(self.content) if self._is_number else np.ndarray
+
+    @property
+    def _is_number(self) -> bool:
+        return self.memory.fixed == NUMBER
 
     def __hash__(self) -> int:
         if is_number(self.content):
@@ -105,7 +115,7 @@ class TracedArray:
     @shape.setter
     def shape(self, sizes: ShapeLike) -> None:
         shaped = self.reshape(sizes)
-        if not (self.memory.fixed == NUMBER or self.memory.is_base_of(shaped.memory)):
+        if not (self._is_number or self.memory.is_base_of(shaped.memory)):
             hint = "write y = y.reshape(shape), which gives an array that may be a copy"
             problem = "whether the array can have a shape depends on its layout"
             raise graph_error(problem, op="shape", got=str(sizes), hint=hint)
@@ -143,11 +153,9 @@ class TracedArray:
 
     def copy(self, order: str = "C") -> "TracedArray":
         """An array of its own with these elements; of a number, itself."""
-        if self.memory.fixed == NUMBER:
+        if self._is_number:
             return self
         return TracedArray(Memory(self.content, ordered=order == "C"))
-
-    __copy__ = copy
 
     def __deepcopy__(self, _: object) -> "TracedArray":
         return self.copy()
@@ -156,14 +164,14 @@ class TracedArray:
         """The array in a dtype: itself where it has that and need not be copied."""
         if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
             result = _method(self, "astype", dtype, *args, **options)
-            return result if self.memory.fixed == NUMBER else as_array(result)
+            return result if self._is_number else as_array(result)
         return self
 
-    def conj(self) -> "TracedArray":
+    def conjugate(self) -> "TracedArray":
         """The conjugate elements: of real ones, the array itself."""
         return self if self.dtype.kind != "c" else _method(self, "conj")
 
-    conjugate = conj
+    conj, __copy__ = conjugate, copy
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -227,7 +235,7 @@ class TracedArray:
         """The view that a function of this name gives, read by a rearrangement."""
         if name == "real" and self.dtype.kind != "c":
             return self
-        if self.memory.fixed == NUMBER:
+        if self._is_number:
             result = wrapped(read(self.content))
             return as_array(result) if name in OF_NO_AXES else result
         if name in RESHAPING:
@@ -240,7 +248,7 @@ class TracedArray:
         index = content_of(index)
         part = indexed(self.content, index)
         is_view = takes_view(index) and (part.ndim or has_ellipsis(index))
-        if self.memory.fixed == NUMBER:
+        if self._is_number:
             return as_array(wrapped(part)) if is_view else wrapped(part)
         return TracedArray(self.memory.part(index)) if is_view else wrapped(part)
 
@@ -255,14 +263,6 @@ class TracedArray:
 
     def __len__(self) -> int:
         return int(number_by(len, self.content))
-
-    def __repr__(self) -> str:
-        if is_number(self.content):
-            refuse_number(self.content, "str")
-        return repr(self.content)
-
-    def __format__(self, spec: str) -> str:
-        return str(number_by(lambda content: format(content, spec), self.content))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Content:
         content = self.content
@@ -281,7 +281,7 @@ class TracedArray:
 
     def updated(self, result: object, casting: Any = "same_kind") -> object:
         """The result of an operation in place; numbers are replaced, not changed."""
-        if self.memory.fixed == NUMBER:
+        if self._is_number:
             return result
         dtype = content_of(result).dtype
         if not np.can_cast(dtype, self.content.dtype, casting):
@@ -326,7 +326,7 @@ def wrapped(results: object) -> Wrapped:
     return results
 
 
-def as_array(result: TracedArray) -> TracedArray:
+def as_array(result: Wrapped) -> TracedArray:
     """A result as an array, which is written, also where it has no axes."""
     if isinstance(result, TracedArray) and result.memory.fixed == NUMBER:
         return TracedArray(Memory(result.content))
@@ -377,7 +377,7 @@ def _require_written(name: str, array: object) -> None:
 
 
 def _write_numbers(
-    function: Callee, array: TracedArray, args: Args, options: Kwargs
+    function: Callee, array: Wrapped, args: Args, options: Kwargs
 ) -> None:
     """Write by a function of NumPy, into an array whose numbers are known."""
     changed = array.content.copy()
@@ -404,8 +404,8 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
 def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
     out, name = options.pop("out", None), function.__name__
-    rank, place = 0, place_of_out(function)
-    if 0 <= place < len(args):
+    rank: Any = 0
+    if 0 <= (place := place_of_out(function)) < len(args):
         out, args = args[place], (*args[:place], *args[place + 1 :])
     if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
         options.pop("order", None)
@@ -424,10 +424,12 @@ def note_sharing(results: object, args: Iterable[object], perhaps: bool) -> None
         for result in results:
             note_sharing(result, args, perhaps)
     elif isinstance(results, TracedArray) and results.memory.fixed != NUMBER:
-        for array in filter(holds_arrays, args):
+        for array in args:
             if isinstance(array, (list, tuple)):
                 note_sharing(results, array, perhaps)
-            elif perhaps or overlap(results.content, array.content):
+            elif isinstance(array, TracedArray) and (
+                perhaps or overlap(results.content, array.content)
+            ):
                 results.memory.may_share(array.memory)
 
 

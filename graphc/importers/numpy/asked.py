@@ -78,6 +78,13 @@ def is_number(content: object) -> bool:
     return isinstance(content, Value) and not content.type.rank
 
 
+def number_class(value: Value) -> type:
+    """The class of a number, to code of the user: Python's own is weak here."""
+    if value.type.weak:
+        return {"b": bool, "i": int, "f": float}.get(value.dtype.kind, complex)
+    return value.dtype.type
+
+
 def is_size(content: Any) -> bool:
     """Whether content is a size, which is an int in NumPy."""
     return is_number(content) and known_sizes(content) is not None

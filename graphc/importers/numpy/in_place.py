@@ -1,4 +1,4 @@
-"""Methods of traced arrays that write, and `x.flat`, the elements one after the other.
+"""Methods of traced arrays that write or sort, and `x.flat`, the elements in turn.
 
 As in NumPy, parts of `x.flat` are copies, and what is written through it repeats until
 there is enough.
@@ -85,6 +85,10 @@ def _sort(array: TracedArray, axis: int = -1, **options: object) -> None:
     array.memory.write(..., content_of(called(np.sort, (array, axis), options)))
 
 
+def _argsort(array: TracedArray, axis: int = -1, **options: object) -> object:
+    return called(np.argsort, (array, axis), options)
+
+
 def _partition(
     array: TracedArray, kth: object, axis: int = -1, **options: object
 ) -> None:
@@ -97,6 +101,7 @@ def _fill(array: TracedArray, value: object) -> None:
 
 
 _METHODS: dict[str, object] = {
+    "argsort": _argsort,
     "fill": _fill,
     "flat": property(_flat, _write_flat),
     "partition": _partition,

@@ -32,7 +32,7 @@ def explaining_libraries() -> Iterator[None]:
     except GraphError:
         raise
     except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
-        text = str(error)
+        text = "\n".join(map(str, _with_causes(error)))
         if isinstance(error.__cause__, GraphError) and _WRITING in text:
             place, _ = _blamed(error.__traceback__)
             with standing_at(place):
@@ -49,11 +49,19 @@ def explaining_libraries() -> Iterator[None]:
             raise graph_error(problem, op="numpy", hint=_HINT) from error
 
 
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those that it was raised for."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 def _blamed(trace: TracebackType | None) -> tuple[SourceLocation, str]:
     """The user's innermost line, and the function of a library that it called."""
     place, library = SourceLocation("<unknown>", 0), ""
     for frame, line in walk_tb(trace):
-        if is_user_file(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        if is_user_file(file) and not file.endswith(".pyx"):
             place, library = SourceLocation(frame.f_code.co_filename, line), ""
         elif not library:
             module = str(frame.f_globals.get("__name__", ""))

@@ -12,7 +12,8 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from graphc.errors import graph_error, is_user_file
+from graphc.errors import graph_error
+from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.numpy.lookups import looks_up
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
@@ -47,11 +48,11 @@ def lack_of(name: str, asking: FrameType) -> Exception:
     To the user it is no AttributeError: `hasattr` would say that NumPy has it not.
     """
     of_c = name in OF_C and not looks_up(asking, name)
-    if of_c or not is_user_file(asking.f_code.co_filename):
-        return AttributeError(f"a symbolic value has no attribute {name!r}")
+    if of_c or not is_in_file_of_user(asking):
+        return AttributeError(f"a TracedArray has no attribute {name!r}")
     if name in OF_NUMBERS:
         problem = f"a symbolic value has no {name} while a function is traced"
-        hint = f"call .{name}() of what it returns"
+        hint = f"y[0] is a number; call .{name}() of what the function returns"
         return graph_error(problem, op=name, hint=hint)
     problem = f"an array that is traced has no {name}: it is not in memory"
     return graph_error(problem, op=name, hint=OF_MEMORY[name])

@@ -4,7 +4,13 @@ import operator
 from collections.abc import Callable
 
 from graphc.importers.numpy.arrays import TracedArray, content_of, wrapped
-from graphc.importers.numpy.asked import is_size, number_by, refuse_repeating
+from graphc.importers.numpy.asked import (
+    is_number,
+    is_size,
+    number_by,
+    refuse_number,
+    refuse_repeating,
+)
 from graphc.ir.graph.repeating import SEQUENCES
 
 
@@ -25,6 +31,8 @@ def _define_operators() -> None:
     mul = operator.mul
     setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
     setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
+    setattr(TracedArray, "__repr__", _text)  # noqa: B010
+    setattr(TracedArray, "__format__", _formatted)  # noqa: B010
     for computes in (bool, int, float, complex, operator.index):
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
 
@@ -38,6 +46,16 @@ def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
         return computes(self, other)
 
     return times
+
+
+def _text(self: TracedArray) -> str:
+    if is_number(self.content):
+        refuse_number(self.content, "str")
+    return repr(self.content)
+
+
+def _formatted(self: TracedArray, spec: str) -> str:
+    return str(number_by(lambda content: format(content, spec), self.content))
 
 
 def _unary(computes: Callable[..., object]) -> Callable[[TracedArray], object]:

@@ -170,7 +170,7 @@ def _nan_to_num(
 
 def _diag_indices(n: object, ndim: int = 2) -> object:
     """The same indices for each axis, in one array."""
-    return (np.arange(content_of(n)),) * ndim  # type: ignore[call-overload]
+    return (np.arange(content_of(n)),) * ndim
 
 
 def _diag_indices_from(array: TracedArray) -> object:

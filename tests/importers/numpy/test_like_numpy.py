@@ -123,8 +123,21 @@ def positions(x):
     return y, z
 
 
+def classes(x):
+    number, n, y = x.sum(), x.shape[0], np.zeros(3)
+    asked = [isinstance(a, np.ndarray) for a in (x, y, number, n, np.array(number))]
+    asked += [isinstance(number, kind) for kind in (float, np.floating, int)]
+    asked += [isinstance(x.argmax(), kind) for kind in (int, np.integer)]
+    asked += [isinstance(n, int), isinstance(x, (list, float))]
+    return [x[:1] * answer for answer in asked]
+
+
+def by_kind(x):
+    return x.argsort(kind="stable"), x[x.argsort(0)]
+
+
 FUNCTIONS = [flat_elements, repeated_numbers, diagonals, grids, numbers_and_arrays]
-FUNCTIONS += [layouts, other_shapes, by_methods, positions]
+FUNCTIONS += [layouts, other_shapes, by_methods, positions, classes, by_kind]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
