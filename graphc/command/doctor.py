@@ -21,14 +21,14 @@ PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "pytensor", "pymc", "safetensors"
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: a subject, whether it is well, and what is told of it."""
+    """One line of the report: a subject, whether all is well with it, and a remark."""
 
     subject: str
-    well: bool
-    told: str
+    ok: bool
+    remark: str
 
     def __str__(self) -> str:
-        return f"{'ok' if self.well else 'FAULT':6}{self.subject}: {self.told}"
+        return f"{'ok' if self.ok else 'FAULT':6}{self.subject}: {self.remark}"
 
 
 def examined() -> Iterator[Finding]:
@@ -53,8 +53,8 @@ def _version(package: str) -> str:
 def _cache() -> Finding:
     path = graphc.config.cache_dir
     if path is None:
-        told = "none: set GRAPHC_CACHE_DIR to keep programs for the next process"
-        return Finding("cache", True, told)
+        remark = "none: set GRAPHC_CACHE_DIR to keep programs for the next process"
+        return Finding("cache", True, remark)
     folder = Path(path)
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):

@@ -19,5 +19,7 @@ class TargetError(CommandError):
 
 
 def without_place(error: Exception) -> str:
-    """The message of an error of graphc whose line is none of the user's."""
+    """The message of an error whose line is none of the user's, or of a file."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
     return str(error.args[0]).split("\n  at ")[0]

@@ -32,7 +32,7 @@ EXAMPLES = """examples:
 exit codes:
   0  done
   1  a check failed: results of bench differ, doctor found a fault
-  2  the command line cannot be understood, or names nothing
+  2  the command line cannot be understood, or names what is not there
   3  the code of the target raised an error, or graphc refused its program
 """
 TARGET = "FILE.py:NAME or MODULE:NAME; NAME is a function, of graphc or plain Python"
@@ -194,7 +194,7 @@ def _doctor(typed: argparse.Namespace) -> int:
             print(finding, flush=True)
     if typed.json:
         print(json.dumps([asdict(f) for f in findings], indent=2))
-    return DONE if all(finding.well for finding in findings) else FAILED
+    return DONE if all(finding.ok for finding in findings) else FAILED
 
 
 def _calibrate(typed: argparse.Namespace) -> int:

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 
 import graphc
-from graphc.command.errors import CommandError
+from graphc.command.errors import CommandError, without_place
 from graphc.command.sizes import ArraySpec, drawn
 from graphc.command.target import user_code
+from graphc.errors import GraphError
 from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
 from graphc.ir.graph.nodes import Value
@@ -95,8 +96,10 @@ def subject_of(
     if isinstance(target, Decorated):
         _refuse(name, options, ())
     else:
-        with user_code(f"graphc.jit refuses {name}"):
+        try:
             compiled = graphc.jit(target, **options)
+        except GraphError as error:
+            raise CommandError(without_place(error)) from None
     of_numpy = options.get("frontend") == "numpy" or not hasattr(compiled, "lower")
     plain = None if of_numpy else getattr(target, "__wrapped__", target)
 

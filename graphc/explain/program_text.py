@@ -1,6 +1,7 @@
 """The texts of programs, and the part of them that people read."""
 
 from collections.abc import Iterable
+from html import escape
 
 # Behind the functions of the model stand those that check its calls, and helpers.
 _BEHIND = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
@@ -23,6 +24,9 @@ class ProgramText(str):
         source = super().__new__(cls, text)
         source.model = model
         return source
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
 
     @classmethod
     def of(cls, text: str) -> "ProgramText":

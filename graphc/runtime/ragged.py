@@ -196,6 +196,12 @@ class Ragged:
         self._example = stacked.one.original
         self._sources = _sources(self._example, stacked)
 
+    def __repr__(self) -> str:
+        example = self._example
+        inputs = ", ".join(str(v.type) for v in example.inputs)
+        outputs = ", ".join(str(v.type) for v in example.outputs)
+        return f"<graphc.ragged ({inputs}) -> ({outputs}) on {self.function.backend}>"
+
     def __copy__(self) -> "Ragged":
         return self._again()
 

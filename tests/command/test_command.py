@@ -151,6 +151,8 @@ MISUSES = [
         "is called without x, w: add --args 'float32[n]' for each, and --sizes n=8",
     ),
     ("show {}:loss --out plan.txt", "a path that ends in .html, .svg or .json"),
+    ("show {}:loss --out /absent/plan.html", "/absent/plan.html: No such file"),
+    ("explain {}:plain --dims padd", "no policy for sizes; did you mean 'pad'?"),
 ]
 
 
@@ -179,7 +181,7 @@ def test_a_size_that_is_an_argument_is_drawn_from_the_sizes(capsys, model):
 def test_options_that_are_refused_name_no_line(capsys, model):
     more = ["--dims", "padd", "--args", "float32[n]", "--sizes", "n=3"]
     code, _, err = run(capsys, "explain", f"{model}:plain", *more)
-    assert code == 3 and "did you mean 'pad'?" in err and "  at " not in err
+    assert code == 2 and "did you mean 'pad'?" in err and "  at " not in err
 
 
 def test_doctor_finds_this_installation_well(capsys):
@@ -194,10 +196,10 @@ def test_doctor_tells_a_fault(capsys, monkeypatch):
 
     monkeypatch.setattr("graphc.command.doctor.TESTS", {"a program": broken})
     code, out, _ = run(capsys, "doctor", "--json")
-    faults = [f for f in json.loads(out) if not f["well"]]
+    faults = [f for f in json.loads(out) if not f["ok"]]
     assert code == 1
     assert faults == [
-        {"subject": "a program", "well": False, "told": "RuntimeError: no such op"}
+        {"subject": "a program", "ok": False, "remark": "RuntimeError: no such op"}
     ]
 
 

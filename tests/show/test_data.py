@@ -243,3 +243,15 @@ def test_what_a_person_meets_first_is_short():
     assert repr(y) == "<y = tanh: float32[n, 3]>"
     assert repr(y + 1) == "<add: float32[n, 3]>"
     assert "<b>" not in x._repr_html_()
+
+
+def test_what_a_notebook_shows_is_short():
+    x = gt.tensor("x", "float32", ("n",))
+    f = graphc.function([x], gt.sum(x))
+    f(np.ones(3, "float32"))
+    assert repr(f.stats()).startswith("<graphc.Stats: 1 call, 1 compilation in ")
+    assert str(f.stats()).startswith("1 call, 1 compilation\n")
+    assert repr(f.decisions) == "<graphc.SavedDecisions of 1 program>"
+    assert f.source._repr_html_().startswith("<pre>&quot;&quot;&quot;A JAX program: ")
+    many = graphc.ragged([x], gt.sum(x))
+    assert repr(many) == "<graphc.ragged (float32[n]) -> (float32[]) on jax>"

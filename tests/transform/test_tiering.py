@@ -120,7 +120,7 @@ def test_counts_and_log():
     assert [c.sizes for c in stats.compilations] == [{"n": 3}]
     told = ["n = 3: 3 calls took 0.36 s on NumPy, compiled from now on"]
     assert stats.changes == told and told[0] in str(stats)
-    assert "6 calls, 1 compilations, 4 calls ran on NumPy" in str(stats)
+    assert "6 calls, 1 compilation, 4 calls ran on NumPy" in str(stats)
     f(rows(5)), f(rows(5))  # the compilation seen took one call's time
     assert [c.sizes["n"] for c in f.stats().compilations] == [3, 5]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from weakref import WeakMethod
 
+from graphc.errors import in_number
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.progress import ProgressLine, begun, logger
@@ -44,14 +45,17 @@ class Stats:
 
     def __repr__(self) -> str:
         seconds = sum(c.seconds for c in self.compilations)
-        counts = f"{self.calls} calls, {len(self.compilations)} compilations"
-        return f"<graphc.Stats: {counts} in {seconds:.1f} s>"
+        return f"<graphc.Stats: {self._counts()} in {seconds:.1f} s>"
+
+    def _counts(self) -> str:
+        compiled = in_number(len(self.compilations), "compilation")
+        return f"{in_number(self.calls, 'call')}, {compiled}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        lines = [self._counts()]
         if self.numpy_calls:
             lines[0] += f", {self.numpy_calls} calls ran on NumPy"
         for c in self.compilations:

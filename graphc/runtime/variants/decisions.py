@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from graphc.errors import GraphError, graph_error, shortened
+from graphc.errors import GraphError, graph_error, in_number, shortened
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied import Tied
@@ -94,6 +94,9 @@ class SavedDecisions:
     """The decisions of a function: `save` writes them, `decisions=` takes them."""
 
     programs: tuple[DecidedProgram, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<graphc.SavedDecisions of {in_number(len(self.programs), 'program')}>"
 
     @classmethod
     def load(cls, path: StrPath) -> "SavedDecisions":

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from graphc.errors import in_number
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
@@ -47,14 +48,17 @@ class JitStats:
 
     def __repr__(self) -> str:
         seconds = sum(one.seconds for one in self.compilations)
-        counts = f"{self.calls} calls, {len(self.compilations)} compilations"
-        return f"<graphc.JitStats: {counts} in {seconds:.1f} s>"
+        return f"<graphc.JitStats: {self._counts()} in {seconds:.1f} s>"
+
+    def _counts(self) -> str:
+        compiled = in_number(len(self.compilations), "compilation")
+        return f"{in_number(self.calls, 'call')}, {compiled}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        lines = [f"{self.calls} calls, {len(self.compilations)} compilations"]
+        lines = [self._counts()]
         lines += [f"  {one}" for one in self.compilations]
         lines += [f"  {change}" for change in self.changes]
         lines += [f"  compiled once for each size: {why}" for why in self.fallbacks]
@@ -175,8 +179,7 @@ def _limits(program: ManySizes) -> str:
 
 def _counted(compiled: Function) -> str:
     """How often a function was called, in words."""
-    calls = compiled.stats().calls
-    return f"{calls} call{'s' * (calls != 1)}"
+    return in_number(compiled.stats().calls, "call")
 
 
 def source_of(families: Iterable[SizeFamily[ManySizes, OneSize]]) -> ProgramText:
