@@ -303,11 +303,6 @@ def label(name: str) -> str:
     return re.sub(r"\W+", "_", name)[:40]
 
 
-def in_number(count: int, noun: str) -> str:
-    """A count with its noun, as "1 call" and "2 calls"."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 def shortened(text: str, longest: int = _LONGEST) -> str:
     """The text, cut where it is longer than a message should repeat."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from html import escape
 from weakref import WeakMethod
 
-from graphc.errors import in_number
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.progress import ProgressLine, begun, logger
@@ -18,6 +17,11 @@ from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import asked_by
 
 _SEGMENT = re.compile(r"jit\(segment_(\d+)\)")  # as JAX names it
+
+
+def in_number(count: int, noun: str) -> str:
+    """A count with its noun, as "1 call" and "2 calls"."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from graphc.importers.jax.read.jaxprs import equations, is_array_type, opened
 from graphc_serving import private_jax
 
 if TYPE_CHECKING:
-    from jax.extend.core import ClosedJaxpr
+    from jax.extend.core import ClosedJaxpr, JaxprEqn
 
-MADE = "new_ref", "empty_ref"
+MAKING = "new_ref", "empty_ref"
 
 
 def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
@@ -18,7 +18,7 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     is seen elsewhere.
     """
     inner = opened(jaxpr)[0]
-    if not inner.effects or not any(e.primitive.name in MADE for e in equations(inner)):
+    if not inner.effects or not any(map(_makes, equations(inner))):
         return jaxpr
     outside: list[Any] = [*inner.invars, *inner.constvars, *inner.outvars]
     discharge = private_jax.discharge_state()
@@ -29,3 +29,8 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     except NotImplementedError:  # of a primitive for which JAX knows no such form
         return jaxpr
     return pure
+
+
+def _makes(eqn: "JaxprEqn") -> bool:
+    """Whether an equation makes a reference."""
+    return eqn.primitive.name in MAKING
