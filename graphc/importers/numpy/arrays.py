@@ -97,9 +97,8 @@ class TracedArray:
 
     def __setattr__(self, name: str, new: object) -> None:
         if name not in ("memory", "shape", "flat"):
-            hint = "y[...] = numbers for elements, y = y.astype(...) for a dtype"
             problem = "an attribute of an array that is traced is not set"
-            raise graph_error(problem, op=name, hint=hint)
+            raise graph_error(problem, op=name, hint="y[...] = ..., or y.astype(...)")
         super().__setattr__(name, new)
 
     @property
