@@ -236,8 +236,8 @@ class Plan:
 
     def bytes_held(self, segment: Segment) -> Size:
         """The bytes of arguments and results of a segment on each device."""
-        given = segment.inputs, segment.outputs
-        return bytes_held(*given, self.resolve, self.layout)
+        inputs, outputs = segment.inputs, segment.outputs
+        return bytes_held(inputs, outputs, self.resolve, self.layout)
 
     @property
     def reads(self) -> int:
