@@ -161,8 +161,8 @@ def telling(segment: Callable[..., object], count: int = -1) -> Callable[..., ob
     """
 
     def traced(*arguments: object) -> object:
-        given = arguments if count < 0 else arguments[:count]
-        results, told = attempt(segment, given)
+        passed = arguments if count < 0 else arguments[:count]
+        results, told = attempt(segment, passed)
         if not told:
             return results
         flags = {(i, text, kind): flag for i, (text, kind, flag) in enumerate(told)}

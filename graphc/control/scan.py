@@ -204,8 +204,8 @@ GROWING.no_padding("it is made of scans at capacities")
 @_scan.padding
 def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | None:
     """Steps beyond the true length do not run; the body is padded like other graphs."""
-    given: Any = parts_of(values, params)
-    first, rows, rest, count, going = given
+    operands: Any = parts_of(values, params)
+    first, rows, captures, count, going = operands
     (call,) = pad.node.primitive.body_calls(pad.node)
     limits = [] if count is None else [count.value]
     if params["length"] is not None:
@@ -216,7 +216,7 @@ def _(pad: Padding, *values: PaddedValue, **params: Any) -> tuple[Any, ...] | No
     def step(carry: list[Value], row: list[Value]) -> StepResult:
         pairs = zip([*carry, *row], like, call.types, strict=False)
         padded = [PaddedValue(v, type, x.axes, x.fill) for v, x, type in pairs]
-        results = [x.value for x in pad.body(call, [*padded, *rest])]
+        results = [x.value for x in pad.body(call, [*padded, *captures])]
         return results[: len(carry)], results[len(carry) :]
 
     ends, stacked = run_scan(

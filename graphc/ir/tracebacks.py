@@ -174,8 +174,9 @@ def _is_for_users(error: Exception, frames: Sequence[tuple[FrameType, int]]) -> 
     """
     if isinstance(error, GraphError):
         return True
-    own = [frame for frame, _ in frames if is_own(frame.f_code.co_filename)]
-    if isinstance(error, OF_CALLS) and {_module(frame) for frame in own} <= LEADING:
+    own_frames = [frame for frame, _ in frames if is_own(frame.f_code.co_filename)]
+    modules = {_module(frame) for frame in own_frames}
+    if isinstance(error, OF_CALLS) and modules <= LEADING:
         return True
     below = [frame for frame, _ in frames[_innermost(frames) :]]
     if isinstance(error, AttributeError) and _innermost(frames):

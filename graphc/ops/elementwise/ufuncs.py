@@ -117,8 +117,8 @@ def gcd_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
 
     def step(pair: tuple[JaxArray, JaxArray]) -> tuple[JaxArray, JaxArray]:
         a, b = pair
-        rest = jax.lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b))
-        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, rest)
+        remainder = jax.lax.rem(a, jnp.where(b == 0, jnp.ones_like(b), b))
+        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, remainder)
 
     pair = tuple(jnp.broadcast_arrays(x, y))
     return jnp.abs(jax.lax.while_loop(lambda p: jnp.any(p[1] != 0), step, pair)[0])

@@ -361,9 +361,10 @@ def slice_update_jax(
     names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
     new = v if how == "set" else getattr(jnp, names[how])(part, v)
     new = jnp.broadcast_to(new, part.shape).reshape(x.shape).astype(x.dtype)
-    given = [i for i in (items if type(items) is tuple else (items,)) if i is not None]
+    listed = items if type(items) is tuple else (items,)
     back = slice(None, None, -1)
-    turned = [type(i) is slice and (i.step or 1) < 0 for i in given if i is not ...]
+    kept_axes = [i for i in listed if i is not None and i is not ...]
+    turned = [type(i) is slice and (i.step or 1) < 0 for i in kept_axes]
     return new[tuple(back if one else slice(None) for one in turned)]
 
 

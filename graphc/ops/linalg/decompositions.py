@@ -116,15 +116,15 @@ def nan_unless_solved(function: Any, x: NDArray, triangular: bool = False) -> ob
     blank = [np.full_like(p, np.nan) for p in (pattern if several else (pattern,))]
     if triangular:
         blank = [np.tril(part) for part in blank]
-    found = []
+    solved = []
     for matrix in x.reshape(-1, *x.shape[-2:]):
         try:
             result = function(matrix)
-            found.append(result if several else (result,))
+            solved.append(result if several else (result,))
         except np.linalg.LinAlgError:
-            found.append(blank)
+            solved.append(blank)
     shapes = [(*x.shape[:-2], *part.shape) for part in blank]
-    parts = [np.stack(p).reshape(s) for p, s in zip(zip(*found), shapes)]  # noqa: B905
+    parts = [np.stack(p).reshape(s) for p, s in zip(zip(*solved), shapes)]  # noqa: B905
     return parts if several else parts[0]
 
 

@@ -53,13 +53,13 @@ def svd_within_numpy(
 ) -> tuple[NDArray, ...]:
     """Printed into NumPy programs: the decomposition at true sizes, and zeros."""
     x_true = x[..., :rows, :columns]
-    found = solved(lambda a: np.linalg.svd(a, full_matrices=full), x_true)
+    factors = solved(lambda a: np.linalg.svd(a, full_matrices=full), x_true)
     m, n = x.shape[-2:]
     k = min(m, n)
     left, right = (m, n) if full else (k, k)
     shapes = (m, left), (k,), (right, n)
     parts = []
-    for part, shape in zip(found, shapes, strict=True):
+    for part, shape in zip(factors, shapes, strict=True):
         batch = part.ndim - len(shape)
         widths = [(0, n - k) for n, k in zip(shape, part.shape[batch:], strict=True)]
         parts.append(np.pad(part, [(0, 0)] * batch + widths))

@@ -107,8 +107,8 @@ def padded_numpy(
     added = [(max(a, 0), max(b, 0)) for a, b in padding]
     x = np.pad(x, ((0, 0), (0, 0), *added))
     pairs = zip(x.shape[2:], padding, strict=True)
-    kept = [slice(max(-a, 0), max(n - max(-b, 0), 0)) for n, (a, b) in pairs]
-    return x[(..., *kept)]
+    inside = [slice(max(-a, 0), max(n - max(-b, 0), 0)) for n, (a, b) in pairs]
+    return x[(..., *inside)]
 
 
 def correlated_numpy(x: NDArray, kernel: NDArray, low: int, high: int) -> NDArray:
@@ -150,8 +150,8 @@ def conv_numpy(
             padding = [window_pads(x.shape[2], window[0], 1, padding)]
         low, high = padding[0]
         x = padded_numpy(x, window, stride, [(min(low, 0), min(high, 0))])
-        found = correlated_numpy(x, kernel, max(low, 0), max(high, 0))
-        return found.astype(dtype, copy=False)
+        products = correlated_numpy(x, kernel, max(low, 0), max(high, 0))
+        return products.astype(dtype, copy=False)
     x = padded_numpy(x, window, stride, padding)
     short = [max(w - n, 0) for n, w in zip(x.shape[2:], window, strict=True)]
     x = np.pad(x, ((0, 0), (0, 0), *((0, n) for n in short))) if any(short) else x

@@ -84,14 +84,14 @@ def attention_jax(
         return jax.numpy.moveaxis(x, 2, 0)[..., None, :]
 
     def row(parts: tuple[JaxArray, ...]) -> JaxArray:
-        one, *own = parts
-        pairs = zip((bias, mask), own, strict=True)
-        given = [whole if part is None else part for whole, part in pairs]
-        return jax.nn.dot_product_attention(one, k, v, *given, scale=scale)
+        one, *row_parts = parts
+        pairs = zip((bias, mask), row_parts, strict=True)
+        operands = [whole if part is None else part for whole, part in pairs]
+        return jax.nn.dot_product_attention(one, k, v, *operands, scale=scale)
 
     parts = jax.numpy.moveaxis(q, 1, 0)[:, :, None], by_row(bias), by_row(mask)
-    found = jax.lax.map(row, parts, batch_size=max(most // each, 1))
-    return jax.numpy.moveaxis(found[:, :, 0], 0, 1)
+    rows = jax.lax.map(row, parts, batch_size=max(most // each, 1))
+    return jax.numpy.moveaxis(rows[:, :, 0], 0, 1)
 
 
 def _added(p: Printing) -> dict[str, str]:

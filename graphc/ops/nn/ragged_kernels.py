@@ -49,37 +49,37 @@ def conv_within_numpy(
     kernel: NDArray,
     numbers: Sequence[NDArray],
     axes: Sequence[int],
-    rest: JaxArray,
+    options: JaxArray,
 ) -> NDArray:
     """Printed into NumPy programs: what is there alone, and no more than fits."""
-    stride, padding, spread, dilation, groups = rest
+    stride, padding, spread, dilation, groups = options
     shape, pads, points = list(kernel.shape), list(padding), []
-    kept = [slice(None)] * x.ndim
+    inside = [slice(None)] * x.ndim
     for axis, (n, (low, high)) in enumerate(zip(x.shape[2:], padding, strict=True)):
         size = max((n - 1) * spread[axis] + 1, 0) + low + high
         if axis in axes:
-            own = numbers[axes.index(axis) :: len(axes)]
-            count, start, length = map(int, own)
+            axis_numbers = numbers[axes.index(axis) :: len(axes)]
+            count, start, length = map(int, axis_numbers)
             first, end = start - low, start - low + -(-length // spread[axis])
-            kept[axis + 2] = slice(max(first, 0), max(end, 0))
+            inside[axis + 2] = slice(max(first, 0), max(end, 0))
             pads[axis] = start - min(first, 0), size - start - length
             shape[axis + 2] = max(count, 1)
         free = size - (kernel.shape[axis + 2] - 1) * dilation[axis] - 1
         points.append(slice(max(0, free // stride[axis] + 1)))
     part = kernel[tuple(map(slice, shape))]
-    found = conv_numpy(x[tuple(kept)], part, stride, pads, spread, dilation, groups)
-    return found[(..., *points)]
+    sums = conv_numpy(x[tuple(inside)], part, stride, pads, spread, dilation, groups)
+    return sums[(..., *points)]
 
 
 def one_position(
-    jax: ModuleType, part: JaxArray, weights: JaxArray, rest: JaxArray
+    jax: ModuleType, part: JaxArray, weights: JaxArray, moves: JaxArray
 ) -> JaxArray:
     """Printed into JAX programs: the product with a part of the kernel."""
-    stride, dilation, groups = rest
+    stride, dilation, groups = moves
     if groups > 1 or max(weights.shape[2:]) > 1:
         pads = [(0, 0)] * len(stride)
-        given = {"rhs_dilation": dilation, "feature_group_count": groups}
-        return jax.lax.conv_general_dilated(part, weights, stride, pads, **given)
+        options = {"rhs_dilation": dilation, "feature_group_count": groups}
+        return jax.lax.conv_general_dilated(part, weights, stride, pads, **options)
     part = part[(..., *(slice(None, None, step) for step in stride))]
     weights = weights.reshape(weights.shape[:2])
     return jax.numpy.einsum("bi...,oi->bo...", part, weights)
@@ -97,11 +97,11 @@ def by_positions(
     numbers: Sequence[Sequence[JaxArray]],
     axes: Sequence[int],
     shape: tuple[int, ...],
-    rest: Any,
+    moves: Any,
 ) -> JaxArray:
     """Printed into JAX programs: a sum over the positions of the kernel."""
     jnp, lax = jax.numpy, jax.lax
-    stride, dilation, _ = rest
+    stride, dilation, _ = moves
     sizes, one = list(x.shape), list(kernel.shape)
     for axis in axes:
         sizes[axis + 2] = (shape[axis + 2] - 1) * stride[axis] + 1
@@ -117,16 +117,16 @@ def by_positions(
             starts[axis + 2] = i % count * dilation[axis]
             i = i // count
             place = jnp.arange(shape[axis + 2]) * stride[axis] + starts[axis + 2]
-            own = (place >= start) & (place < start + length)
-            inside &= along(own, axis, x.ndim)
+            present = (place >= start) & (place < start + length)
+            inside &= along(present, axis, x.ndim)
         part = lax.dynamic_slice(x, starts, sizes)
         weights = lax.dynamic_slice(kernel, first, one)
-        found = one_position(jax, part, weights, rest).astype(wide)
-        return total + jnp.where(inside, found, 0)
+        product = one_position(jax, part, weights, moves).astype(wide)
+        return total + jnp.where(inside, product, 0)
 
     number = jnp.prod(jnp.asarray(numbers[0]), dtype=jnp.int32)
-    found = lax.fori_loop(jnp.int32(0), number, step, jnp.zeros(shape, wide))
-    return found.astype(x.dtype)
+    sums = lax.fori_loop(jnp.int32(0), number, step, jnp.zeros(shape, wide))
+    return sums.astype(x.dtype)
 
 
 def by_points(
@@ -136,19 +136,19 @@ def by_points(
     numbers: Sequence[Sequence[JaxArray]],
     axes: Sequence[int],
     shape: tuple[int, ...],
-    rest: Any,
+    moves: Any,
 ) -> JaxArray:
     """Printed into JAX programs: the points of the result, one after the other."""
     jnp, lax = jax.numpy, jax.lax
-    stride, dilation, _ = rest
+    stride, dilation, _ = moves
     sizes, several, number, window = list(x.shape), list(shape), 1, True
     for axis, count in zip(axes, numbers[0], strict=True):
         sizes[axis + 2] = (kernel.shape[axis + 2] - 1) * dilation[axis] + 1
         several[axis + 2], number = 1, number * shape[axis + 2]
-        own = jnp.arange(sizes[axis + 2]) < (count - 1) * dilation[axis] + 1
-        window &= along(own, axis, x.ndim)
+        present_points = jnp.arange(sizes[axis + 2]) < (count - 1) * dilation[axis] + 1
+        window &= along(present_points, axis, x.ndim)
 
-    def step(i: JaxArray, found: object) -> JaxArray:
+    def step(i: JaxArray, written: object) -> JaxArray:
         starts, points = [jnp.int32(0)] * x.ndim, [jnp.int32(0)] * x.ndim
         inside = True
         for axis, _, start, length in zip(axes, *numbers, strict=True):
@@ -157,12 +157,12 @@ def by_points(
             i = i // shape[axis + 2]
             place = jnp.arange(kernel.shape[axis + 2]) * dilation[axis]
             place = place + starts[axis + 2]
-            own = (place >= start) & (place < start + length)
-            inside &= along(own, axis, x.ndim)
+            present = (place >= start) & (place < start + length)
+            inside &= along(present, axis, x.ndim)
         part = jnp.where(window, lax.dynamic_slice(x, starts, sizes), 0)
         weights = jnp.where(inside, kernel, 0)
-        point = one_position(jax, part, weights, rest).reshape(several)
-        return lax.dynamic_update_slice(found, point, points)
+        point = one_position(jax, part, weights, moves).reshape(several)
+        return lax.dynamic_update_slice(written, point, points)
 
     ends = jnp.int32(0), jnp.int32(number)
     return lax.fori_loop(*ends, step, jnp.zeros(shape, x.dtype))
@@ -174,10 +174,10 @@ def conv_within_jax(
     kernel: JaxArray,
     numbers: Sequence[JaxArray],
     axes: Sequence[int],
-    rest: Sequence[JaxArray],
+    options: Sequence[JaxArray],
 ) -> JaxArray:
     """Printed into JAX programs: by positions or by points, whichever are fewer."""
-    stride, padding, spread, dilation, groups = rest
+    stride, padding, spread, dilation, groups = options
     edges = [(a, b, n - 1) for (a, b), n in zip(padding, spread, strict=True)]
     x = jax.lax.pad(x, x.dtype.type(0), [(0, 0, 0)] * 2 + edges)
     shape = [len(x), len(kernel)]

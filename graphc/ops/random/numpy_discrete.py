@@ -17,8 +17,8 @@ from graphc.ops.random.numpy_samplers import (
 def fit_integers_numpy(x: NDArray, least: int, most: int, dtype: str) -> NDArray:
     """`x` moved into least..most, as `dtype`."""
     x = np.asarray(x)
-    own = np.iinfo(x.dtype)
-    return np.clip(x, max(least, own.min), min(most, own.max)).astype(dtype)
+    limits = np.iinfo(x.dtype)
+    return np.clip(x, max(least, limits.min), min(most, limits.max)).astype(dtype)
 
 
 def randint_numpy(

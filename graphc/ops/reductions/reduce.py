@@ -411,7 +411,7 @@ min_ = _declare_extreme("min", "smallest")
 
 
 def _declare_test(
-    name: str, primitive: Callable[..., Value], of_none: bool, doc: str
+    name: str, primitive: Primitive, of_none: bool, doc: str
 ) -> Callable[..., Value]:
     @public(name=name, method=True, doc=doc)
     def function(

@@ -181,9 +181,9 @@ def segment_numpy(
 ) -> NDArray:
     """Printed into NumPy programs. Rows with numbers out of range are dropped."""
     out = np.full((count, *x.shape[1:]), start, x.dtype)
-    kept = (ids >= 0) & (ids < count)
+    inside = (ids >= 0) & (ids < count)
     names = {"max": "maximum", "min": "minimum"}
-    getattr(np, names.get(how, how)).at(out, ids[kept], x[kept])
+    getattr(np, names.get(how, how)).at(out, ids[inside], x[inside])
     return out
 
 

@@ -42,8 +42,8 @@ def complex_searched_jax(
     ranks = jnp.cumsum(jnp.stack(differs).any(0))
     ranks = jnp.zeros(order.shape, ranks.dtype).at[order[1:]].set(ranks)
     count = table.shape[0]
-    found = jnp.searchsorted(ranks[:count], ranks[count:], side=side)
-    return found.reshape(x.shape)
+    places = jnp.searchsorted(ranks[:count], ranks[count:], side=side)
+    return places.reshape(x.shape)
 
 
 def _is_complex(p: Printing) -> bool:

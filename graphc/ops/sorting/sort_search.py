@@ -220,12 +220,12 @@ def _nonzero_within(x: Array, *, count: Size) -> tuple[TensorType, ...]:
 
 def nonzero_numpy(x: NDArray, count: int) -> tuple[NDArray, ...]:
     """Printed into NumPy programs."""
-    found = np.zeros((x.ndim, count), "int64")
+    positions = np.zeros((x.ndim, count), "int64")
     places = np.nonzero(x)
     most = min(count, len(places[0]))
-    for row, place in zip(found, places):  # noqa: B905
+    for row, place in zip(positions, places):  # noqa: B905
         row[:most] = place[:most]
-    return tuple(found)
+    return tuple(positions)
 
 
 _nonzero_within.several = True

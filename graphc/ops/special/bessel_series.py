@@ -195,19 +195,19 @@ def bessel_jn(n: int, x: JaxArray, jnp: ModuleType) -> JaxArray:
     tiny, first = size < 1e-8, 1.0
     inner = jnp.where(up | tiny, 1.0, size)
     above, here = jnp.zeros_like(inner), jnp.full_like(inner, 1e-30)
-    total, wanted = jnp.zeros_like(inner), jnp.zeros_like(inner)
+    total, of_order_n = jnp.zeros_like(inner), jnp.zeros_like(inner)
     for k in range(start, 0, -1):
         above, here = here, 2.0 * k / inner * here - above
         if k - 1 == n:
-            wanted = here
+            of_order_n = here
         if (k - 1) % 2 == 0:
             total = total + (2.0 if k > 1 else 1.0) * here
         shrink = jnp.where(jnp.abs(here) > 1e15, 1e-15, 1.0)
         above, here = above * shrink, here * shrink
-        total, wanted = total * shrink, wanted * shrink
+        total, of_order_n = total * shrink, of_order_n * shrink
     for k in range(1, n + 1):
         first = first * (0.5 * size / k)
-    value = jnp.where(up, high, jnp.where(tiny, first, wanted / total))
+    value = jnp.where(up, high, jnp.where(tiny, first, of_order_n / total))
     value = jnp.where(jnp.isnan(x), x, value)
     return jnp.where(x < 0, -value, value) if n % 2 else value
 

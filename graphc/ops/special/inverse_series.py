@@ -31,11 +31,11 @@ def bracketed_root(
         count, t, low, high, _ = state
         value, slope = function(t)
         low, high = jnp.where(value <= 0, t, low), jnp.where(value >= 0, t, high)
-        found = t - value / slope
-        inside = (found > low) & (found < high)
-        found = jnp.where(inside, found, 0.5 * (low + high))
-        moving = jnp.abs(found - t) > rounding * jnp.maximum(jnp.abs(found), 1.0)
-        return count + 1, found, low, high, moving & (value != 0)
+        closer = t - value / slope
+        inside = (closer > low) & (closer < high)
+        closer = jnp.where(inside, closer, 0.5 * (low + high))
+        moving = jnp.abs(closer - t) > rounding * jnp.maximum(jnp.abs(closer), 1.0)
+        return count + 1, closer, low, high, moving & (value != 0)
 
     def going(state: JaxArray) -> JaxArray:
         return jnp.any(state[-1]) & (state[0] < 100)
@@ -73,13 +73,13 @@ def inverse_incomplete_gamma(
     guess = (target + special.gammaln(shape + 1.0)) / shape
     start = jnp.where(lower & (guess < jnp.log(shape)), guess, jnp.log(shape))
     start = jnp.clip(start, low, high)
-    found = jnp.exp(bracketed_root(function, start, low, high, jax))
-    found = jnp.where(found < 1.01 * limits.tiny, 0.0, found)  # the end of the bracket
+    root = jnp.exp(bracketed_root(function, start, low, high, jax))
+    root = jnp.where(root < 1.01 * limits.tiny, 0.0, root)  # the end of the bracket
     none, all_of_it = (1.0, 0.0) if upper else (0.0, 1.0)
-    found = jnp.where(good, found, jnp.nan)
+    root = jnp.where(good, root, jnp.nan)
     edge = (a >= 0) & ~((a == 0) & jnp.isnan(p))
-    found = jnp.where(edge & (p == none), 0.0, found)
-    return jnp.where(edge & (p == all_of_it), jnp.inf, found)
+    root = jnp.where(edge & (p == none), 0.0, root)
+    return jnp.where(edge & (p == all_of_it), jnp.inf, root)
 
 
 def inverse_incomplete_beta(
@@ -117,9 +117,9 @@ def inverse_incomplete_beta(
     start = jnp.where(lower, start, jnp.maximum(high_guess, middle))
     start = jnp.clip(start, -high, high)
     t = bracketed_root(function, start, -high, high, jax)
-    found = jnp.where(good, special.expit(t), jnp.nan)
-    found = jnp.where(fit & (p == 0), 0.0, found)
-    return jnp.where(fit & (p == 1), 1.0, found)
+    root = jnp.where(good, special.expit(t), jnp.nan)
+    root = jnp.where(fit & (p == 0), 0.0, root)
+    return jnp.where(fit & (p == 1), 1.0, root)
 
 
 def owens_integral(h: JaxArray, a: JaxArray, jax: ModuleType) -> JaxArray:
@@ -170,9 +170,9 @@ def owens_function(h: JaxArray, a: JaxArray, jax: ModuleType) -> JaxArray:
     near = 0.25 - 0.25 * special.erf(size * root) * special.erf(product * root)
     one, two = (0.5 * special.erfc(x * root) for x in (size, product))
     far = 0.5 * (one + two) - one * two
-    found = jnp.where(large, jnp.where(size <= 0.67, near, far) - inner, inner)
-    found = jnp.where(jnp.isnan(h) | jnp.isnan(a), jnp.nan, found)
-    return jnp.where(a < 0, -found, found)
+    integral = jnp.where(large, jnp.where(size <= 0.67, near, far) - inner, inner)
+    integral = jnp.where(jnp.isnan(h) | jnp.isnan(a), jnp.nan, integral)
+    return jnp.where(a < 0, -integral, integral)
 
 
 def hypergeometric(
@@ -192,15 +192,15 @@ def hypergeometric(
 
     def on_host(*words: JaxArray) -> NDArray:
         numbers = [np.asarray(w).view(dtype)[..., 0] for w in words]
-        found = np.asarray(scipy.special.hyp2f1(*numbers), dtype)
-        return found[..., None].view("uint32")
+        series = np.asarray(scipy.special.hyp2f1(*numbers), dtype)
+        return series[..., None].view("uint32")
 
     def words_of(value: JaxArray) -> JaxArray:
         words = jax.lax.bitcast_convert_type(value, "uint32")
         return words.reshape(*value.shape, count)
 
     result = jax.ShapeDtypeStruct((*values[0].shape, count), "uint32")
-    given = map(words_of, values)
-    found = jax.pure_callback(on_host, result, *given, vmap_method="broadcast_all")
-    found = found if count > 1 else found[..., 0]
-    return jax.lax.bitcast_convert_type(found, dtype)
+    arguments = map(words_of, values)
+    sums = jax.pure_callback(on_host, result, *arguments, vmap_method="broadcast_all")
+    sums = sums if count > 1 else sums[..., 0]
+    return jax.lax.bitcast_convert_type(sums, dtype)

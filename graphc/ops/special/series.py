@@ -172,13 +172,13 @@ def log_beta(
     far = (large >= 10) & (total >= 10) & (large < jnp.inf)
     low, high = jnp.where(far, small, 1.0), jnp.where(far, large, 10.0)
     share = jnp.log1p(low / high)
-    rest = stirling_rest(high) - stirling_rest(low + high)
+    change = stirling_rest(high) - stirling_rest(low + high)
     one = special.gammaln(low) + low - low * jnp.log(high)
-    one = one - (low + high - 0.5) * share + rest
+    one = one - (low + high - 0.5) * share + change
     both = far & (small >= 10)
     low = jnp.where(both, small, 10.0)
     two = (low - 0.5) * jnp.log(low / (low + high)) - high * share
-    two = two + 0.9189385332046727 - 0.5 * jnp.log(high) + stirling_rest(low) + rest
+    two = two + 0.9189385332046727 - 0.5 * jnp.log(high) + stirling_rest(low) + change
     return jnp.where(both, two, jnp.where(far, one, plain))
 
 

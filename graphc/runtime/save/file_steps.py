@@ -333,11 +333,11 @@ class StepWriter:
         inner = StepWriter(body, replace(self._file, originals=originals), step.sizes)
         results = inner.run(body)
         name = "" if going is None else self._name_of_steps(node, first)
-        operands = [tuple(map(self.value, part)) for part in parts]
+        carries, rows, steady = (tuple(map(self.value, part)) for part in parts)
         length = None if node.primitive is GROWING else params["length"]
         types = [v.type for v in node.outputs[first + params["stops"] :]]
         loop = Loop(
-            *(*operands, self.formulas(params["sizes"])),
+            *(carries, rows, steady, self.formulas(params["sizes"])),
             None if length is None else self.formula(length),
             *(params["reverse"], counted, going, name),
             tuple([(t.dtype.name, self.formulas(t.shape[1:])) for t in types]),

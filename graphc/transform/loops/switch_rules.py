@@ -29,9 +29,9 @@ def _(
         def slopes(taken: list[Value]) -> list[Value]:
             arguments, remaining = taken[: len(values)], iter(taken[len(values) :])
             of_outputs = [None if c is None else next(remaining) for c in cotangents]
-            found = pulled(body, params["sizes"], arguments, of_outputs, asked)
+            derivatives = pulled(body, params["sizes"], arguments, of_outputs, asked)
             # Sizes that a branch needs equal are not so in the others.
-            pairs = zip(found, asked, strict=True)
+            pairs = zip(derivatives, asked, strict=True)
             return [F.specify_shape(d, arguments[i].type.shape) for d, i in pairs]
 
         return slopes

@@ -201,9 +201,9 @@ def _computed_sizes(
     plan: Plan, policies: Mapping[Symbol, Policy], budget: Budget
 ) -> dict[Symbol, _ComputedSize]:
     """The sizes that segments depend on and that are computed from padded ones."""
-    found: dict[Symbol, _ComputedSize] = {}
+    computed: dict[Symbol, _ComputedSize] = {}
     if plan.padded is None:
-        return found
+        return computed
     for symbol in (s for segment in plan.segments for s in segment.keys):
         origin = symbol.origin
         if not isinstance(origin, Value) or origin.node.primitive is not BUCKET:
@@ -217,8 +217,8 @@ def _computed_sizes(
         few = [[sizes[i] for i in _spread(len(sizes))] for sizes in few]
         calls = (dict(zip(origins, one, strict=True)) for one in product(*few))
         values = {evaluate(size, {s: c[o] for s, o in old.items()}) for c in calls}
-        found[symbol] = _ComputedSize(values, origins)
-    return found
+        computed[symbol] = _ComputedSize(values, origins)
+    return computed
 
 
 def _originals_in(size: Size, padded: PaddedGraph) -> dict[Symbol, Symbol]:
@@ -377,9 +377,9 @@ def _cut_at(padded: PaddedGraph | None, symbol: Symbol) -> Cut | None:
 
 def _expected(symbol: Symbol, budget: Budget) -> list[int]:
     """The sizes to plan for: those given, or some between smallest and largest."""
-    given = _listed(symbol, budget)
-    if given:
-        return given
+    listed = _listed(symbol, budget)
+    if listed:
+        return listed
     low, high = budget.smallest, budget.largest
     step = (high / low) ** (1 / SAMPLES)
     return [round(low * step**i) for i in range(SAMPLES + 1)]

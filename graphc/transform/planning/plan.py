@@ -282,8 +282,8 @@ class Plan:
 
     def bytes_held(self, segment: Segment) -> Size:
         """The bytes of arguments and results of a segment on each device."""
-        given = segment.inputs, segment.outputs
-        return bytes_held(*given, self.resolve, self.layout, self.place)
+        inputs, outputs = segment.inputs, segment.outputs
+        return bytes_held(inputs, outputs, self.resolve, self.layout, self.place)
 
     @property
     def reads(self) -> int:

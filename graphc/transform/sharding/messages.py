@@ -179,10 +179,10 @@ class Follower:
 
         Values made of nothing, as masks, each device makes where it uses them.
         """
-        made = not any(map(self.layout.is_spread, node.inputs))
-        if not made and _cuts(node):
+        is_made = not any(map(self.layout.is_spread, node.inputs))
+        if not is_made and _cuts(node):
             raise _Unforeseen  # XLA may spread what it cuts
-        place = self._decided if made else _whole
+        place = self._decided if is_made else _whole
         self._places.update((v, place(v)) for v in node.outputs)
 
     def _combine(self, combines: Combined, messages: Messages) -> None:
@@ -329,9 +329,9 @@ class Follower:
         summed = [set(axes) for axes in joined_axes(node)]
         summed += [set()] * (len(node.inputs) - len(summed))
         joined: set[str] = set()
-        for value, kept, reduced in zip(node.inputs, taken, summed, strict=True):
+        for value, parts, reduced in zip(node.inputs, taken, summed, strict=True):
             for axis, name in enumerate(self.place(value)):
-                if name is not None and axis not in kept:
+                if name is not None and axis not in parts:
                     if axis not in reduced:
                         raise _Unforeseen
                     joined.add(name)
