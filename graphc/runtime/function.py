@@ -56,8 +56,14 @@ from graphc.transform.planning.plan import Plan
 class Function(Pictured, AheadOfCalls):
     """A compiled program; call it with one argument per input.
 
-    `source` is the very text that runs (with two tiers, that on JAX). A copy of it,
-    and one from a pickle, is compiled anew, by its `making`.
+    >>> import graphc, graphc.tensor as gt, numpy as np
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], gt.sum(x * x))
+    >>> print(f(np.array([3, 4], "float32")), f.stats().calls)
+    25.0 1
+
+    `source` is the very text that runs (with two tiers, that on JAX). Copies, and those
+    from a pickle, are compiled anew, by `making`.
     """
 
     making: Making | None = None

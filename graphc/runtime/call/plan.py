@@ -89,7 +89,9 @@ def _axes(padded: PaddedGraph, shapes: Sequence[KnownShape]) -> dict[Symbol, int
     sizes: dict[Symbol, int] = {}
     for value, shape in zip(padded.original.inputs, shapes, strict=True):
         for size, n in zip(value.type.shape, shape, strict=True):
-            line = line_of(size, size.symbols[0]) if isinstance(size, Dim) else None
+            if not isinstance(size, Dim):
+                continue
+            line = line_of(size, size.symbols[0])
             if line is not None:
                 slope, offset = line
                 sizes.setdefault(size.symbols[0], (n - offset) // slope)
