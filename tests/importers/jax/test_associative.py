@@ -86,7 +86,17 @@ def slopes_in_order(x):
     return tangents, jax.jacrev(jax.grad(cost))(y), jax.vmap(jax.grad(cost))(x**2 + 1)
 
 
-@pytest.mark.parametrize("function", [scanned, of_each, slopes, in_order])
+def averaged(x):
+    """With weights that are weakly typed, which promotion makes strong in steps."""
+
+    def joined(a, b):
+        return a[0] * b[0], b[0] * a[1] + b[1]
+
+    weights = jnp.broadcast_to(0.9, x.shape)
+    return lax.associative_scan(joined, (weights, x / 9))[1]
+
+
+@pytest.mark.parametrize("function", [scanned, of_each, slopes, in_order, averaged])
 def test_one_program_serves_all_sizes(function):
     assert as_jax_by_each(function, dims="pad") <= 4
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from jax import lax, random
+from jax.experimental import sparse
 from jax.scipy import linalg, special
 
 from tests.importers.jax.comparing import compare
@@ -114,6 +115,22 @@ def half_precision(x):
     return random.normal(KEY, x.shape, "bfloat16"), random.uniform(KEY, x.shape, "f2")
 
 
+def sparse_of(x):
+    n = x.shape[0]
+    places = jnp.stack([jnp.arange(n), jnp.arange(n) * 3 % 5], 1)
+    return sparse.BCOO((x, places), shape=(n, 5))
+
+
+def sparse_products(x):
+    some, ten = sparse_of(x), jnp.arange(10.0).reshape(5, 2)
+    return some @ ten, some.T @ x, some.todense(), (some.T @ matrix(x)).sum(1)
+
+
+def more_places_than_elements(x):
+    found = sparse.BCOO.fromdense(jnp.diag(x), nse=20)
+    return found @ x, found.sum_duplicates(nse=20).todense()
+
+
 def is_complex(x):
     return matrix(x)[:, :3] * (1 + 2j * x[:, None])
 
@@ -166,6 +183,11 @@ FUNCTIONS = {
     "a composite": lambda x: lax.composite(lambda v: v * 2, "my.double")(x),
     "polygamma": lambda x: special.polygamma(1, jnp.abs(x) + 0.5),
     "draws of half precision": half_precision,
+    "sparse products": sparse_products,
+    "gradient of sparse products": jax.grad(
+        lambda x: sum(jnp.sum(jnp.cos(v)) for v in sparse_products(x))
+    ),
+    "more places than elements": more_places_than_elements,
     "schur": lambda x: linalg.schur(matrix(x) + jnp.triu(matrix(x))),
 }
 

@@ -1,7 +1,8 @@
 """Rules of primitives that libraries define, which do not depend on sizes.
 
-Libraries are not asked for: their primitives are known by name. Some of them are
-lowered by a function of JAX, which is then read in their place. Among their params are
+Libraries are not asked for: their primitives are known by name. Some of them, and
+those of JAX's sparse matrices, are lowered by a function of JAX, which is then read in
+their place. Among their params are
 sizes in whatever form, and functions that know them: traces at several sizes are put
 together when these equations have been replaced.
 """
@@ -11,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn
 from jax.extend.core.primitives import closed_call_p
 
@@ -21,11 +23,53 @@ from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.types import JaxArray
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
 
-LOWERED = "linear_solve", "vprim"
+
+def _sparse_product(
+    numbers: JaxArray,
+    places: JaxArray,
+    dense: JaxArray,
+    *,
+    dimension_numbers: Any,
+    lhs_spinfo: Any,
+    preferred_element_type: Any,
+) -> JaxArray:
+    """A matrix of `numbers` at places, others 0, times a dense array.
+
+    Places outside are none: they fill up.
+    """
+    (mine, theirs), (many, _) = dimension_numbers
+    if many or places.ndim != 2 or numbers.ndim != 1:
+        raise NotImplementedError("batches and dense axes of it are not known here")
+    shape, columns = lhs_spinfo.shape, list(jnp.moveaxis(places, 1, 0))
+    inside = jnp.full(numbers.shape, True)
+    for at, n in zip(columns, shape, strict=True):
+        inside &= at < n
+    kept = [a for a in range(len(shape)) if a not in mine]
+    others = [b for b in range(dense.ndim) if b not in theirs]
+    rows = jnp.transpose(dense, (*theirs, *others))
+    rows = rows.at[tuple([columns[a] for a in mine])].get(mode="fill", fill_value=0)
+    weights = jnp.expand_dims(jnp.where(inside, numbers, 0), range(1, rows.ndim))
+    dtype = preferred_element_type or jnp.result_type(numbers, dense)
+    products = (weights * rows).astype(dtype)
+    if not kept:
+        return products.sum(0)
+    result = jnp.zeros((*[shape[a] for a in kept], *rows.shape[1:]), dtype)
+    where = tuple([columns[a] for a in kept])
+    return result.at[where].add(products, mode="drop")
+
+
+_WRITTEN = {"bcoo_dot_general": _sparse_product}
+LOWERED = (
+    *("linear_solve", "vprim", *_WRITTEN),
+    *("bcoo_dot_general_sampled", "bcoo_extract", "bcoo_fromdense", "bcoo_todense"),
+    *("bcoo_sort_indices", "bcoo_spdot_general", "bcoo_sum_duplicates"),
+    *("bcoo_transpose", "bcsr_extract", "bcsr_fromdense", "bcsr_todense"),
+)
 
 PRIMITIVES.define("custom_partitioning")(called_of("call"))
 
@@ -68,7 +112,7 @@ def _maybe_set(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define(*LOWERED)
 def _solved(eqn: Equation, *inputs: Value) -> Sequence[Value]:
-    """The results of lineax, or of a primitive under `vmap`, with their derivative."""
+    """The results of lineax, of a primitive under `vmap`, or of sparse matrices."""
     if eqn.reader.keeps_rules:
         raise Unsupported(f"{eqn.eqn.primitive.name}: JAX knows its derivative")
     eqn.need_own_functions()
@@ -87,8 +131,9 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
     """
     primitive: Any = eqn.primitive
     operands = [struct_of(atom.aval) for atom in eqn.invars]
+    function = _WRITTEN.get(primitive.name, primitive.impl)
     try:
-        jaxpr = jax.make_jaxpr(partial(primitive.impl, **eqn.params))(*operands)
+        jaxpr = jax.make_jaxpr(partial(function, **eqn.params))(*operands)
     except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise Unsupported(f"{primitive.name}: {line}") from None

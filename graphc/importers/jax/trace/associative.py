@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import JaxprEqn, Literal, Var
 
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
 from graphc.importers.jax.trace.dimensions import DIMENSION
@@ -288,9 +289,37 @@ def _combine(
     return _Combine(jaxpr, axis)
 
 
-def _steps(jaxpr: object) -> list[str]:
-    """The steps of a function, which promotion may make others of weak types."""
-    return [*map(str, opened(jaxpr)[0].eqns)]
+def _steps(jaxpr: object) -> list[object]:
+    """The steps of a function, which promotion may make others of weak types.
+
+    A conversion that leaves a dtype as it is counts as no step.
+    """
+    inner = opened(jaxpr)[0]
+    numbers: dict[Var, int] = {}
+    for var in (*inner.constvars, *inner.invars):
+        numbers[var] = len(numbers)
+    counted, steps = len(numbers), list[object]()
+
+    def named(atom: Any) -> object:
+        return str(atom) if isinstance(atom, Literal) else numbers[atom]
+
+    for eqn in inner.eqns:
+        inputs = [named(atom) for atom in eqn.invars]
+        if _changes_nothing(eqn) and isinstance(inputs[0], int):
+            numbers[eqn.outvars[0]] = inputs[0]
+            continue
+        steps.append((eqn.primitive.name, str(eqn.params), inputs))
+        for var in eqn.outvars:
+            numbers[var] = counted = counted + 1
+    return [*steps, [named(atom) for atom in inner.outvars]]
+
+
+def _changes_nothing(eqn: JaxprEqn) -> bool:
+    avals: list[Any] = [atom.aval for atom in (*eqn.invars, *eqn.outvars)]
+    return (
+        eqn.primitive.name == "convert_element_type"
+        and avals[0].dtype == avals[1].dtype
+    )
 
 
 def _is_weak(x: object) -> bool:
