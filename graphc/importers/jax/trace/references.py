@@ -1,5 +1,6 @@
 """References to memory that a function makes: where none is left, arrays do as well."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, opened
@@ -7,8 +8,6 @@ from graphc_serving import private_jax
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
-
-MADE = "new_ref", "empty_ref"
 
 
 def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
@@ -18,14 +17,19 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     is seen elsewhere.
     """
     inner = opened(jaxpr)[0]
-    if not inner.effects or not any(e.primitive.name in MADE for e in equations(inner)):
+    if not inner.effects:
         return jaxpr
-    outside: list[Any] = [*inner.invars, *inner.constvars, *inner.outvars]
+    outside = [*inner.invars, *inner.constvars, *inner.outvars]
+    within = [v for eqn in equations(inner) for v in eqn.outvars]
     discharge = private_jax.discharge_state()
-    if discharge is None or not all(is_array_type(v.aval) for v in outside):
+    if discharge is None or _are_arrays(within) or not _are_arrays(outside):
         return jaxpr
     try:
         pure: ClosedJaxpr = discharge(jaxpr)
     except NotImplementedError:  # of a primitive for which JAX knows no such form
         return jaxpr
     return pure
+
+
+def _are_arrays(atoms: Iterable[Any]) -> bool:
+    return all(is_array_type(atom.aval) for atom in atoms)
