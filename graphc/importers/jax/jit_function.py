@@ -99,6 +99,8 @@ class JitFunction(SizedFunction[JaxFamily]):
         named = wraps(function)(lambda *args, **named: planned(*args, **named))
         self._exact = as_jax.jitted(named)
         self._plain = as_jax.jitted(function)
+        for name in ("__name__", "__qualname__"):  # where the function has none
+            vars(self).setdefault(name, getattr(self._plain, name, ""))
         self._as_jax = as_jax
         self._varies = shapes is not None
         self._known = KnownCalls()

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
+from weakref import ref
 
 import jax
 
@@ -47,7 +49,7 @@ class JitOptions:
         for name in ("static_argnums", "static_argnames"):
             if getattr(self, name) is not None:
                 options[name] = getattr(self, name)
-        return jax.jit(function, **options)
+        return jax.jit(_referable(function), **options)
 
     @property
     def donates(self) -> bool:
@@ -60,6 +62,15 @@ class JitOptions:
         """Why JAX is to compile each size; "" where it need not."""
         names = [n for n in OF_PROGRAMS if self.others.get(n) is not None]
         return f"programs for many sizes have no {', '.join(names)}" if names else ""
+
+
+def _referable(function: Callable[..., object]) -> Callable[..., object]:
+    """A function that JAX can refer to weakly: it crashes once it has failed to."""
+    try:
+        ref(function)
+    except TypeError:
+        return wraps(function)(lambda *args, **named: function(*args, **named))
+    return function
 
 
 def _check(of_jax: Mapping[str, object]) -> None:

@@ -223,3 +223,35 @@ def test_time_that_fails_is_not_counted():
     total(np.ones(3, "float32"))
     (one,) = total.stats().compilations
     assert one.seconds > 0 and one.program == "exactly x (3,)"
+
+
+class Doubling:
+    def __call__(self, x):
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    "function", [functools.partial(jnp.add, 1), Doubling(), jnp.add, jnp.add.reduce]
+)
+def test_functions_without_a_name_have_that_of_jax(function):
+    ours, theirs = graphc.jit(function), jax.jit(function)
+    assert ours.__name__ == theirs.__name__
+    assert ours.__qualname__ == theirs.__qualname__
+
+
+class Slotted:
+    __slots__ = ()
+
+    def __call__(self, x):
+        return x * 2
+
+
+def test_objects_without_weak_references_are_jitted_again_and_again():
+    function = Slotted()
+    for _ in range(3):
+        ours = graphc.jit(function)
+        for n in SIZES:
+            np.testing.assert_array_equal(ours(vector(n)), vector(n) * 2)
+        negated = graphc.jit(np.negative)
+        with pytest.raises(jax.errors.TracerArrayConversionError):
+            negated(vector(3))

@@ -1,14 +1,13 @@
 """References to memory that a function makes: where none is left, arrays do as well."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, opened
 from graphc_serving import private_jax
 
 if TYPE_CHECKING:
-    from jax.extend.core import ClosedJaxpr, JaxprEqn
-
-MAKING = "new_ref", "empty_ref"
+    from jax.extend.core import ClosedJaxpr
 
 
 def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
@@ -18,11 +17,12 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     is seen elsewhere.
     """
     inner = opened(jaxpr)[0]
-    if not inner.effects or not any(map(_makes, equations(inner))):
+    if not inner.effects:
         return jaxpr
-    outside: list[Any] = [*inner.invars, *inner.constvars, *inner.outvars]
+    outside = [*inner.invars, *inner.constvars, *inner.outvars]
+    within = [v for eqn in equations(inner) for v in eqn.outvars]
     discharge = private_jax.discharge_state()
-    if discharge is None or not all(is_array_type(v.aval) for v in outside):
+    if discharge is None or _are_arrays(within) or not _are_arrays(outside):
         return jaxpr
     try:
         pure: ClosedJaxpr = discharge(jaxpr)
@@ -31,6 +31,5 @@ def without_references(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     return pure
 
 
-def _makes(eqn: "JaxprEqn") -> bool:
-    """Whether an equation makes a reference."""
-    return eqn.primitive.name in MAKING
+def _are_arrays(atoms: Iterable[Any]) -> bool:
+    return all(is_array_type(atom.aval) for atom in atoms)
