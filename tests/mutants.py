@@ -78,6 +78,10 @@ PADDED = (
     f"{PADDING}::test_an_op_without_a_rule_is_compiled_for_each_size_alone",
 )
 IMPORTED = tuple(f"tests/importers/jax/test_{n}.py" for n in ("primitives", "rules"))
+MEMORY = (
+    "tests/importers/numpy/test_like_numpy.py",
+    *(f"tests/importers/numpy/test_{n}.py" for n in ("memory", "arrays", "programs")),
+)
 SAMPLED = ("tests/importers/jax/test_template.py",)
 # The modules that are changed, and the tests that are about each.
 TESTS: dict[str, tuple[str, ...]] = {
@@ -103,6 +107,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "graphc/importers/jax/read/indexing.py": IMPORTED,
     "graphc/importers/jax/read/reductions.py": IMPORTED,
     "graphc/importers/jax/read/decompositions.py": IMPORTED,
+    "graphc/importers/numpy/in_place.py": MEMORY,
+    "graphc/importers/numpy/memory.py": MEMORY,
+    "graphc/importers/numpy/own.py": MEMORY,
+    "graphc/importers/numpy/sharing.py": MEMORY,
+    "graphc/importers/numpy/ufuncs.py": MEMORY,
     "graphc/importers/jax/sizes/template.py": SAMPLED,
     "graphc/importers/jax/sizes/samples.py": SAMPLED,
 }

@@ -7,7 +7,7 @@ is symbolic and by NumPy elsewhere, and give new arrays.
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -54,6 +54,7 @@ Callee = Callable[..., object]  # of NumPy
 Args = tuple[object, ...]
 Kwargs = dict[str, object]
 Wrapped = Any  # what `wrapped` gives: traced arrays, or anything else NumPy has
+CastingRule = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 NUMBER = "a number is never written"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
 OWN_ARRAY = "make an array of the function's own first: y = np.array(y)"
@@ -269,7 +270,7 @@ class TracedArray:
             return number_by(lambda value: value.__array__(), content)
         if copy is True or dtype not in (None, content.dtype):
             return content.astype(content.dtype if dtype is None else dtype)
-        return self.memory.lend()
+        return self.memory.borrow()
 
     # Functions
 
@@ -278,7 +279,7 @@ class TracedArray:
     ) -> object:
         return called(function, args, options)
 
-    def updated(self, result: object, casting: Any = "same_kind") -> object:
+    def updated(self, result: object, casting: CastingRule = "same_kind") -> object:
         """The result of an operation in place; numbers are replaced, not changed."""
         if self._is_number:
             return result
@@ -402,13 +403,12 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
 
 def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
-    out, name = options.pop("out", None), function.__name__
-    rank: Any = 0
+    out, name, rank = options.pop("out", None), function.__name__, 0
     if 0 <= (place := place_of_out(function)) < len(args):
         out, args = args[place], (*args[:place], *args[place + 1 :])
     if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
         options.pop("order", None)
-        rank = options.pop("ndmin", 0)
+        rank = options.pop("ndmin", 0)  # type: ignore[assignment]
     results = wrapped(computed(function, content_of(args), content_of(options)))
     if out is not None:
         return written_to((out,), results)
@@ -471,7 +471,7 @@ def _method(self: TracedArray, name: str, *args: object, **options: object) -> W
 
 
 def written_to(
-    outs: tuple[object, ...], one_or_more: object, casting: str = "same_kind"
+    outs: tuple[object, ...], one_or_more: object, casting: CastingRule = "same_kind"
 ) -> Wrapped:
     """The arrays that `out=` names, with results written into them."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)

@@ -1,6 +1,6 @@
 """`np.r_`, `np.c_`, `np.mgrid` and `np.ogrid`: arrays by slices, of symbolic sizes too.
 
-What they give is written in place as any other array, so it is traced.
+These arrays are written in place as any others, so they are traced.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from graphc.importers.numpy.arrays import content_of
 from graphc.importers.numpy.memory import is_symbolic
 from graphc.ir.types import NDArray
 
-Made = Callable[[object], object]  # of arrays that the user may write
+Writable = Callable[[object], object]  # of arrays that the user may write
 
 
 class _BySlices:
     """An object of NumPy that makes arrays of what it is indexed by."""
 
-    def __init__(self, plain: Any, made: Made) -> None:
+    def __init__(self, plain: Any, made: Writable) -> None:
         self._plain, self._made = plain, made
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class _BySlices:
 class Joining(_BySlices):
     """`np.r_`, or `np.c_` which joins columns."""
 
-    def __init__(self, plain: Any, made: Made, columns: bool = False) -> None:
+    def __init__(self, plain: Any, made: Writable, columns: bool = False) -> None:
         super().__init__(plain, made)
         self._columns = columns
 

@@ -23,7 +23,7 @@ from graphc.ir.types import NDArray, is_integer
 Content = Any  # a Value, or an array of NumPy
 Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
-LENT = "an array of NumPy has these elements too, and would not be written"
+BORROWED = "an array of NumPy has these elements too, and would not be written"
 UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
 
 OF_MEMORY = {  # attributes that arrays in memory have, and what to do in their place
@@ -64,7 +64,7 @@ class Memory:
     `ordered`: they lie in the order of C, so that reshaping them gives a view.
     """
 
-    __slots__ = ("__weakref__", "_content", "_lent", "_sharing", "fixed", "ordered")
+    __slots__ = ("__weakref__", "_borrowed", "_content", "_sharing", "fixed", "ordered")
 
     def __init__(
         self, content: Content, fixed: str = "", ordered: bool = False
@@ -73,7 +73,7 @@ class Memory:
         self.fixed = fixed
         self.ordered = ordered or content.ndim < 2
         self._sharing: WeakSet[Memory] = WeakSet()  # perhaps, by an unknown layout
-        self._lent: list[ref[NDArray]] = []  # to code that knows NumPy's arrays alone
+        self._borrowed: list[ref[NDArray]] = []  # by code of C
 
     @property
     def content(self) -> Content:
@@ -88,8 +88,8 @@ class Memory:
     def replace(self, content: Content) -> None:
         """Write all elements. Raises GraphError where NumPy would change more."""
         problem = self.fixed or (UNCLEAR if self._sharing else "")
-        if any(array() is not None for array in self._lent):
-            problem = LENT
+        if any(array() is not None for array in self._borrowed):
+            problem = BORROWED
         if problem:
             got = str(getattr(content, "type", content.dtype))
             raise graph_error(problem, op="index", got=got, hint=COPY)
@@ -124,11 +124,11 @@ class Memory:
         """Whether a memory is a view of this one's elements, not perhaps a copy."""
         return view.owner is self.owner
 
-    def lend(self) -> NDArray:
+    def borrow(self) -> NDArray:
         """The elements, of known numbers, as an array of NumPy that is not written."""
         array: NDArray = self.content.view()
         array.flags.writeable = False
-        self.owner._lent.append(ref(array))
+        self.owner._borrowed.append(ref(array))
         return array
 
     def may_share(self, other: "Memory") -> None:

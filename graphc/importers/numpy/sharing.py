@@ -1,6 +1,6 @@
-"""What functions and methods of NumPy do with memory, by their names.
+"""Names of functions and methods of NumPy by their way with memory.
 
-Those that are not here give new arrays, or numbers where there are no axes.
+Others give new arrays, or numbers where there are no axes.
 """
 
 import inspect
