@@ -146,9 +146,7 @@ def renewed(
         return fresh if rule is None else rule(fresh)
 
 
-def follow(
-    node: Node, replacements: dict[Value, Value], place: SourceLocation
-) -> Node:
+def follow(node: Node, replacements: dict[Value, Value], place: SourceLocation) -> Node:
     """A node on the replacements of its operands, to which its own values are added.
 
     The node itself where no operand is replaced.

@@ -389,9 +389,7 @@ class _PaddingPass:
         """A result of a rule, of the right type and without conditions of its own."""
         if raw is None:
             raise NotPadded("its mask rule does not cover this form")
-        result = (
-            raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
-        )
+        result = raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
         shape, axes = self._sizes.of(value.type)
         new = result.value
         if new.dtype != value.dtype or new.type.rank != value.type.rank:
