@@ -141,9 +141,7 @@ def title(plan: Plan, backend: str) -> str:
     return f"A {backend} program: ({inputs}) -> ({outputs})."
 
 
-def needs_64_bits(
-    module: Module, plan: Plan, others: Iterable[Value] = ()
-) -> bool:
+def needs_64_bits(module: Module, plan: Plan, others: Iterable[Value] = ()) -> bool:
     """Whether some array has a 64-bit dtype, literals aside: JAX must be told.
 
     `others` are arrays that reach JAX although no segment needs them. The segments are

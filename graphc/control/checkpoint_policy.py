@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from graphc.control.scan import StepFunction, StepResult, run_scan
+from graphc.control.scan import run_scan
 from graphc.errors import graph_error
+from graphc.ir.graph.bodies import StepFunction, StepResult
 from graphc.ir.graph.build import as_size, as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F

@@ -43,9 +43,7 @@ def written(
     return cast(Value, write.primitive(x, v, *places, **write.params))
 
 
-def written_at_all(
-    write: Node, x: Value, v: Value, indices: Sequence[Value]
-) -> Value:
+def written_at_all(write: Node, x: Value, v: Value, indices: Sequence[Value]) -> Value:
     """As `written`, also for an array without elements to write to.
 
     JAX refuses a single index of an axis without elements, but not an array of such.

@@ -72,8 +72,7 @@ def _need_value(x: object) -> Value:
     if isinstance(x, Value):
         return x
     raise graph_error(
-        "needs a symbolic value, or a list or dict of them",
-        got=type(x).__name__,
+        "needs a symbolic value, or a list or dict of them", got=type(x).__name__
     )
 
 

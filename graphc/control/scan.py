@@ -3,22 +3,18 @@
 `run_scan` makes its node; `gt.scan` is in `transform.loops.scan_api`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
-from graphc.control.carries import (
-    carried_views,
-    fresh,
-    require_kept,
-)
+from graphc.control.carries import carried_views, fresh, require_kept
 from graphc.control.checks import and_held, checked, held, taken_out
 from graphc.control.loop_cse import together
 from graphc.control.predicated_writes import masked_writes
 from graphc.control.print_loops import print_growing, print_scan
 from graphc.control.scan_records import PerChunk, Replay
-from graphc.ir.graph.bodies import BodyCall, close
+from graphc.ir.graph.bodies import BodyCall, StepFunction, StepResult, close
 from graphc.ir.graph.build import body_input, cast
 from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.op import (
@@ -37,9 +33,6 @@ from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size, Symbol, less_equal
 from graphc.ir.types import BOOL, INT32, TensorType, is_integer
 from graphc.ops.common.padding import PaddedValue, Padding
-
-StepResult = tuple[list[Value], list[Value]]
-StepFunction = Callable[[list[Value], list[Value]], StepResult]
 
 
 @op()

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.control.carries import carried_views
 from graphc.control.print_loops import JaxRows, NumpyBody
-from graphc.ir.graph.bodies import Body, BodyCall, close
+from graphc.ir.graph.bodies import Body, BodyCall, StepResult, close
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op, require_equal
@@ -21,7 +21,6 @@ from graphc.ir.namespace import enroll
 from graphc.ir.sizes.dims import Size, Symbol, maximum, minimum, symbol_dim
 from graphc.ir.types import ConcreteArray, JaxArray, NDArray, TensorType
 
-StepResult = tuple[list[Value], list[Value]]
 TileFunction = Callable[[list[Value], list[Value], Size], StepResult]
 Again = Callable[[list[Value], Size], list[Value]]
 BlockBody = Callable[..., tuple[ConcreteArray, ...]]  # of either library

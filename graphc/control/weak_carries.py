@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphc.control.carries import fresh
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import cast, default_dtype, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between
@@ -14,7 +15,7 @@ from graphc.ir.types import TensorType
 from graphc.ops.common.broadcasting import common_dtype
 
 # Of carries: those after a step, and what else is computed of them.
-Trial = Callable[[list[Value]], tuple[list[Value], list[Value]]]
+Trial = Callable[[list[Value]], StepResult]
 
 
 @dataclass(frozen=True)

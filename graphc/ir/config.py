@@ -237,9 +237,7 @@ def _shown(setting: object) -> str:
 _CHECKS: list[Callable[[object, str], None]] = []
 
 
-def _refused(
-    variable: str, text: str, message: str, expected: str = ""
-) -> GraphError:
+def _refused(variable: str, text: str, message: str, expected: str = "") -> GraphError:
     """The error of a variable of the environment: no line of the user's is at fault."""
     said = [x for x in message.splitlines() if x.startswith("  expected: ")]
     return graph_error(

@@ -226,9 +226,7 @@ class LogDensity:
 
         return checking
 
-    def _require_indices(
-        self, values: Sequence[object], vector: ConcreteArray
-    ) -> None:
+    def _require_indices(self, values: Sequence[object], vector: ConcreteArray) -> None:
         """Raise CallError where an index among the data is out of bounds."""
         if self._checked is None or self._checked[0] is not self._program:
             checked = self._program.on_numpy(self._options, check=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import graphc.tensor as gt
 from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_shape
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import less_equal
@@ -67,7 +68,7 @@ def _(op: "Op", node: "Apply", *inputs: Value) -> list[Value]:
         op.outer_untraced_sit_sot(outer_inputs),
     )
 
-    def body(flat: list[Value], row: list[Value]) -> tuple[list[Value], list[Value]]:
+    def body(flat: list[Value], row: list[Value]) -> StepResult:
         carry, entering = first.like(flat), row[: len(buffers)]
         pairs = zip(carry.windows, entering, strict=True)
         windows = [[*window, new] for window, new in pairs]

@@ -260,9 +260,7 @@ class Pipeline:
         is_padded = policies or self.how.target.mesh is not None
         return self._planned(self._padded(policies) if is_padded else None)
 
-    def _planned(
-        self, pad: PaddedGraph | None
-    ) -> tuple[Plan, tuple[Application, ...]]:
+    def _planned(self, pad: PaddedGraph | None) -> tuple[Plan, tuple[Application, ...]]:
         graph = self.simplified.graph
         with naming(self.names), remembering():
             plan, log = _planned(graph, pad, self._model, self.emit, self.how)
@@ -287,9 +285,7 @@ class Pipeline:
         plan = replace(plan, budget=start.summary or left, rehearse=rehearse)
         return _First(plan, source, (*self.simplified.log, *late))
 
-    def _whole(
-        self, policies: Policies
-    ) -> tuple[Plan, tuple[Application, ...], str]:
+    def _whole(self, policies: Policies) -> tuple[Plan, tuple[Application, ...], str]:
         """The plan under policies, the log of late rules, and which sizes it leaves.
 
         One policy for all sizes leaves those that cost more padded than not.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from graphc.ir.graph.nodes import Node
+from graphc.ir.graph.nodes import Node, entries_of
 from graphc.ir.sizes.dims import Dim, Symbol
 
 Keys = frozenset[Symbol]
@@ -14,8 +14,7 @@ def printed(node: Node) -> Keys:
     if not node.params and not node.guards:
         return NOTHING
     symbols: set[Symbol] = set()
-    for param in node.params.values():
-        add_symbols(param if isinstance(param, tuple) else (param,), symbols)
+    add_symbols(entries_of(node.params), symbols)
     for guard in node.guards:
         add_symbols((guard.left, guard.right), symbols)
     return frozenset(symbols)

@@ -1,14 +1,7 @@
 """Graphs inside of nodes: the bodies of loops and branches."""
 
 import operator
-from collections.abc import (
-    Callable,
-    Container,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,6 +22,9 @@ from graphc.ir.sizes.dims import (
     symbol_dim,
 )
 from graphc.ir.types import TensorType
+
+StepResult = tuple[list[Value], list[Value]]  # carries after a step, and its outputs
+StepFunction = Callable[[list[Value], list[Value]], StepResult]  # of carries and rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,9 +376,7 @@ def within(nodes: Iterable[Node]) -> Iterator[Node]:
             stack += reversed(body.nodes)
 
 
-def within_sized(
-    nodes: Iterable[Node],
-) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
+def within_sized(nodes: Iterable[Node]) -> Iterator[tuple[Node, Mapping[Symbol, Size]]]:
     """As `within`, each with the replacements of the sizes of its body."""
     none: Mapping[Symbol, Size] = {}
     stack = [(node, none) for node in nodes][::-1]

@@ -36,10 +36,7 @@ OPAQUE = Followed()
 
 
 def followed(
-    primitive: "Primitive",
-    inputs: Sequence[Value],
-    params: Params,
-    type: TensorType,
+    primitive: "Primitive", inputs: Sequence[Value], params: Params, type: TensorType
 ) -> Followed:
     """The sizes that the first output of a node holds, if they can be followed."""
     if primitive.sizes is None or not holds_sizes(type):

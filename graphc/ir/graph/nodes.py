@@ -131,12 +131,20 @@ class Node:
         return f"<{self.primitive.name} at {self.place}>"
 
 
+def entries_of(params: Params) -> Iterator[object]:
+    """The params of a node; of those that are tuples, each entry."""
+    for param in params.values():
+        if isinstance(param, tuple):
+            yield from param
+        else:
+            yield param
+
+
 def _demands(params: Params) -> "tuple[Value, ...]":
     demands: dict[Value, None] = {}
-    for param in params.values():
-        for size in param if isinstance(param, tuple) else (param,):
-            if isinstance(size, Dim):
-                demands.update(dict.fromkeys(origins(size)))
+    for size in entries_of(params):
+        if isinstance(size, Dim):
+            demands.update(dict.fromkeys(origins(size)))
     return tuple(demands)
 
 

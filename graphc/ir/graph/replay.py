@@ -7,7 +7,7 @@ from typing import Any
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.build import SIZE_OP, as_value
 from graphc.ir.graph.interning import intern_node
-from graphc.ir.graph.nodes import Node, Params, Value, origins
+from graphc.ir.graph.nodes import Node, Params, Value, entries_of, origins
 from graphc.ir.graph.op import rebuild
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import is_record
@@ -99,8 +99,7 @@ def symbols_needed(node: Node) -> list[Symbol]:
 def symbols_of(node: Node) -> list[Symbol]:
     """The symbols of the types, params and guards of a node."""
     sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
-    for param in node.params.values():
-        sizes += param if isinstance(param, tuple) else [param]
+    sizes += entries_of(node.params)
     for guard in node.guards:
         sizes += [guard.left, guard.right]
     return [s for n in sizes if isinstance(n, Dim) for s in n.symbols]
@@ -146,9 +145,7 @@ def renewed(
         return fresh if rule is None else rule(fresh)
 
 
-def follow(
-    node: Node, replacements: dict[Value, Value], place: SourceLocation
-) -> Node:
+def follow(node: Node, replacements: dict[Value, Value], place: SourceLocation) -> Node:
     """A node on the replacements of its operands, to which its own values are added.
 
     The node itself where no operand is replaced.

@@ -332,5 +332,3 @@ def _shown(value: object) -> str:
         return shortened(printable(repr(value)), 60)
     except Exception:  # it may be any object at all
         return "something"
-
-

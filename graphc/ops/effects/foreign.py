@@ -62,9 +62,7 @@ def _foreign(
     return _types(function.content, shapes)
 
 
-def _types(
-    function: ForeignFunction, shapes: Sequence[Size]
-) -> tuple[TensorType, ...]:
+def _types(function: ForeignFunction, shapes: Sequence[Size]) -> tuple[TensorType, ...]:
     types, at = [], 0
     for dtype, rank in zip(function.dtypes, function.ranks, strict=True):
         types.append(TensorType(dtype, tuple(shapes[at : at + rank])))

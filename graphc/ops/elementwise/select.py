@@ -156,9 +156,7 @@ def _(pad: Padding, index: PaddedValue, *choices: PaddedValue, mode: str) -> Val
 
 
 @_choose.vjp
-def _(
-    g: Value, index: Value, *choices: Value, mode: str
-) -> tuple[Value | None, ...]:
+def _(g: Value, index: Value, *choices: Value, mode: str) -> tuple[Value | None, ...]:
     count = len(choices)
     chosen = index % count if mode == "wrap" else F.clip(index, 0, count - 1)
     zero = F.zeros_like(g)

@@ -112,9 +112,7 @@ def _items(items: Sequence[BasicItem]) -> dict[str, object]:
     return {"kinds": "".join(kinds), "starts": starts, "stops": stops, "steps": steps}
 
 
-def _places(
-    pad: Padding, x: PaddedValue, part: AxisItem, length: Size | None
-) -> Value:
+def _places(pad: Padding, x: PaddedValue, part: AxisItem, length: Size | None) -> Value:
     """The true positions that an item takes: `length` of them, or one."""
     kind, start, _, step = part.item
     n = x.type.shape[part.axis]

@@ -28,9 +28,7 @@ CovarianceFactor = Literal["cholesky", "eigh", "svd"]
 
 
 @op()
-def _random_multinomial(
-    key: Array, n: Array, p: Array, *, dtype: DType
-) -> TensorType:
+def _random_multinomial(key: Array, n: Array, p: Array, *, dtype: DType) -> TensorType:
     """Counts per category in n trials."""
     require_key(key)
     require_shape(p.type.shape[:-1], n.type.shape)

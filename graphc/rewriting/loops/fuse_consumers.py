@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from graphc.errors import standing_at
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import F
@@ -111,9 +112,7 @@ class _Hoist:
         behind = before + len(memory)
         masks = self._region.undone.masks
 
-        def step(
-            carry: list[Value], slices: list[Value]
-        ) -> tuple[list[Value], list[Value]]:
+        def step(carry: list[Value], slices: list[Value]) -> StepResult:
             after, row = loop.step(carry[: loop.carries], slices[:rows_of])
             row_of = dict(zip(loop.given, row, strict=True))
             row_of |= dict.fromkeys(masks, as_value(True))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from graphc.analysis.cost import here
 from graphc.control.scan_records import Replay
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between, substituted
@@ -58,9 +59,7 @@ def _read_by(
     count, body = loop.carries, loop.body
     inside = list((known or {}).values())
 
-    def step(
-        carry: list[Value], slices: list[Value]
-    ) -> tuple[list[Value], list[Value]]:
+    def step(carry: list[Value], slices: list[Value]) -> StepResult:
         number = carry[count] if placed else as_value(0)
         slice_of = dict(zip(sequences, slices, strict=True))
         if known:

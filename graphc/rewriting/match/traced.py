@@ -263,9 +263,7 @@ def _mixtures(
 
 
 def _sized(
-    shape: Sequence[int | str | None],
-    size: Size,
-    sizes: dict[int | str | None, Size],
+    shape: Sequence[int | str | None], size: Size, sizes: dict[int | str | None, Size]
 ) -> tuple[Size, ...]:
     """A declared shape, with numbers or symbols for its names."""
     known = [

@@ -8,12 +8,7 @@ from graphc.ir.namespace import F
 from graphc.ir.types import DType, is_inexact, same_shape
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.match.pattern import one_of, p, v
-from graphc.rewriting.match.sizes import (
-    STRETCHED,
-    asks_late,
-    guarded,
-    unstretched,
-)
+from graphc.rewriting.match.sizes import STRETCHED, asks_late, guarded, unstretched
 
 
 def _instead(x: Value, of: Value) -> Value | None:

@@ -17,14 +17,7 @@ from graphc.ir.sizes.dims import Size, equal, is_one
 from graphc.ir.types import same_shape, same_size
 from graphc.rewriting.engine.rule import Rules, rewrite
 from graphc.rewriting.match.pattern import CountUses, once, p, v
-from graphc.rewriting.match.sizes import (
-    Axes,
-    at_most,
-    guarded,
-    is_wide,
-    split,
-    varies,
-)
+from graphc.rewriting.match.sizes import Axes, at_most, guarded, is_wide, split, varies
 
 SUM = PRIMITIVES["sum"]
 

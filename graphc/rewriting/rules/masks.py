@@ -448,9 +448,7 @@ def write_to_slice(
     return _written(selection, x, w, params["how"])
 
 
-def _written(
-    selection: Selection | None, x: Value, w: Value, how: str
-) -> Value | None:
+def _written(selection: Selection | None, x: Value, w: Value, how: str) -> Value | None:
     alike = selection is not None and w.type.rank == x.type.rank - selection.rank + 1
     if selection is None or not alike or not w.type.rank:
         return None

@@ -19,13 +19,7 @@ from graphc.ops.indexing.parse import FULL_ITEM
 from graphc.rewriting.engine.rule import Rule, Rules, rewrite
 from graphc.rewriting.loops.find.access import picked, same_item
 from graphc.rewriting.match.pattern import once, p, v
-from graphc.rewriting.match.sizes import (
-    Axes,
-    asks_late,
-    at_most,
-    guarded,
-    is_wide,
-)
+from graphc.rewriting.match.sizes import Axes, asks_late, at_most, guarded, is_wide
 
 MAX, MIN, SUM = (PRIMITIVES[name] for name in ("max", "min", "sum"))
 GATHER = PRIMITIVES["gather"]
@@ -194,9 +188,7 @@ def index_of_joined(x: Value, y: Value) -> Value | None:
 
 def _index_of_running(op: str) -> Rule:
     @rewrite(
-        v.y(p.basic_index(once(getattr(p, op)(v.x)))),
-        exact=True,
-        name=f"index_of_{op}",
+        v.y(p.basic_index(once(getattr(p, op)(v.x)))), exact=True, name=f"index_of_{op}"
     )
     def rule(x: Value, y: Value) -> Value | None:
         """An op along one axis is computed only where the other axes are selected."""

@@ -22,9 +22,7 @@ class Arrangement:
     count: int  # of the variables
     by_name: bool  # whether the inputs stand in a dict
 
-    def flat(
-        self, args: Sequence[object], named: Mapping[str, object]
-    ) -> list[object]:
+    def flat(self, args: Sequence[object], named: Mapping[str, object]) -> list[object]:
         """The arrays of a call, in the order of the variables.
 
         Raises CallError where they do not stand in this structure.

@@ -3,12 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from graphc.control.pytree import (
-    flatten,
-    function_given,
-    numbers_within,
-    unflatten,
-)
+from graphc.control.pytree import flatten, function_given, numbers_within, unflatten
 from graphc.errors import graph_error
 from graphc.ir.garbage import young_garbage
 from graphc.ir.graph.build import as_value, cast, variable
@@ -150,9 +145,7 @@ def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> obje
         lambda g: _pulled("jacobian", written, [g], wrt, disconnected, pull)
     )(basis)
     values, like = flatten(rows)
-    return unflatten(
-        like, [F.reshape(v, (*shape, *v.type.shape[1:])) for v in values]
-    )
+    return unflatten(like, [F.reshape(v, (*shape, *v.type.shape[1:])) for v in values])
 
 
 def hessian(cost: object, wrt: object = None) -> Any:

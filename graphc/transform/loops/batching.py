@@ -5,15 +5,8 @@ from functools import partial
 from operator import le, or_
 from typing import Any
 
-from graphc.control.scan import (
-    SCAN,
-    Parts,
-    StepFunction,
-    StepResult,
-    parts_of,
-    run_scan,
-)
-from graphc.ir.graph.bodies import Body
+from graphc.control.scan import SCAN, Parts, parts_of, run_scan
+from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size

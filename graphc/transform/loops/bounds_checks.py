@@ -8,10 +8,10 @@ result, where they hide nothing from rules.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graphc.control.scan import OPTIONS, SCAN, StepResult, parts_of, run_scan
+from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.bodies import Body, StepResult
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import exchange
 from graphc.ir.graph.walk import ancestors

@@ -23,14 +23,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between, replayed
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F, public
-from graphc.ir.types import (
-    BOOL,
-    INT32,
-    DType,
-    TensorType,
-    is_integer,
-    name_of,
-)
+from graphc.ir.types import BOOL, INT32, DType, TensorType, is_integer, name_of
 from graphc.ops.common.broadcasting import common_dtype
 from graphc.ops.effects.host_calls import CALLS
 from graphc.transform.loops.branch_sizes import fit, size_of_branch

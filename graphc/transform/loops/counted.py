@@ -3,19 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from graphc.control.carries import (
-    after_step,
-    as_before,
-    ask,
-    numbers_and_parts,
-    parts,
-)
+from graphc.control.carries import after_step, as_before, ask, numbers_and_parts, parts
 from graphc.control.checkpoint_policy import in_chunks_of, kept_carries
 from graphc.control.pytree import unflatten
-from graphc.control.scan import StepResult, run_scan
+from graphc.control.scan import run_scan
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_size, as_value, at_least
 from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.integers import as_integer
@@ -123,7 +118,7 @@ def _in_batches(f: Callable[..., object], xs: object, size: int) -> object:
         forms.append(like)
         return outputs
 
-    def step(_: list[Value], batches: list[Value]) -> tuple[list[Value], list[Value]]:
+    def step(_: list[Value], batches: list[Value]) -> StepResult:
         return [], list(vmap(one)(*batches))
 
     count = length // size

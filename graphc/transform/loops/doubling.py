@@ -21,10 +21,10 @@ from typing import NamedTuple
 from graphc.control.carries import equal_carries, fresh
 from graphc.control.loop_cse import ordered, together
 from graphc.control.print_loops import rows_of, rows_on_device
-from graphc.control.scan import SCAN, StepResult, parts_of, run_scan
+from graphc.control.scan import SCAN, parts_of, run_scan
 from graphc.control.trip_count import STEPS
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.bodies import Body, runs_in_python, with_new_bodies
+from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import Array, Printing, op, views_of_inputs

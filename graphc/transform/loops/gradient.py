@@ -20,7 +20,6 @@ from graphc.control.checkpoint_policy import in_chunks_of
 from graphc.control.loop_cse import together
 from graphc.control.scan import (
     SCAN,
-    StepResult,
     parts_of,
     run_scan,
     sizes_in,
@@ -29,7 +28,7 @@ from graphc.control.scan import (
 )
 from graphc.control.scan_records import Replay
 from graphc.control.trip_count import steps_size
-from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.bodies import Body, StepResult
 from graphc.ir.graph.build import variable
 from graphc.ir.graph.nodes import Node, Params, Value, origins
 from graphc.ir.graph.op import Opaque

@@ -19,9 +19,9 @@ from graphc.control.predicated_writes import (
     written,
     written_at_all,
 )
-from graphc.control.scan import GROWING, SCAN, StepResult, parts_of, run_scan
+from graphc.control.scan import GROWING, SCAN, parts_of, run_scan
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import Body, runs_in_python, with_new_bodies
+from graphc.ir.graph.bodies import Body, StepResult, runs_in_python, with_new_bodies
 from graphc.ir.graph.build import body_input
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import exchange, rebuilt, region_between

@@ -20,10 +20,11 @@ from graphc.control.checkpoint_policy import (
     stopping_in_chunks,
 )
 from graphc.control.pytree import unflatten
-from graphc.control.scan import StepFunction, StepResult, first_row, run_scan
+from graphc.control.scan import first_row, run_scan
 from graphc.control.trip_count import steps_size
 from graphc.control.weak_carries import FirstCarry, started
 from graphc.errors import graph_error, shortened
+from graphc.ir.graph.bodies import StepFunction, StepResult
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.integers import integer_or_none

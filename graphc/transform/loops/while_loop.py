@@ -14,10 +14,11 @@ from graphc.control.carries import (
 )
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
-from graphc.control.scan import StepResult, run_scan
+from graphc.control.scan import run_scan
 from graphc.control.trip_count import counted_steps, steps_size
 from graphc.control.weak_carries import started
 from graphc.errors import graph_error
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public

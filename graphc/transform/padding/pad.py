@@ -21,7 +21,7 @@ from graphc.errors import (
 )
 from graphc.ir.graph.bodies import BodyCall, bodies, has_inner, runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, as_value, variable
-from graphc.ir.graph.nodes import Graph, Guard, Node, Value, origins
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value, entries_of, origins
 from graphc.ir.graph.op import PADDING, rebuild
 from graphc.ir.graph.replay import resized
 from graphc.ir.graph.walk import ancestors, operands
@@ -276,9 +276,8 @@ class _PaddingPass:
                 )
 
     def _has_ragged_sizes(self, node: Node) -> bool:
-        sizes = [n for v in node.outputs for n in v.type.shape]
-        for param in node.params.values():
-            sizes += param if isinstance(param, tuple) else [param]
+        sizes: list[object] = [n for v in node.outputs for n in v.type.shape]
+        sizes += entries_of(node.params)
         sizes += [n for guard in node.guards for n in (guard.left, guard.right)]
         return any(map(self._sizes.has_ragged, sizes))
 
@@ -292,17 +291,11 @@ class _PaddingPass:
     def _exactly(self, node: Node, inputs: list[Value]) -> tuple[Value, ...]:
         """The node on true sizes."""
         same = all(a is b for a, b in zip(inputs, node.inputs, strict=True))
-        if same and not node.demands and not self._has_sizes(node):
+        has_sizes = any(isinstance(n, Dim) for n in entries_of(node.params))
+        if same and not node.demands and not has_sizes:
             return node.outputs
         params = resized(node.params, self._sizes.exact)
         return rebuild(node, tuple(inputs), params).outputs
-
-    def _has_sizes(self, node: Node) -> bool:
-        return any(
-            isinstance(n, Dim)
-            for p in node.params.values()
-            for n in (p if isinstance(p, tuple) else (p,))
-        )
 
     def _by_rule(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         primitive = node.primitive
@@ -389,9 +382,7 @@ class _PaddingPass:
         """A result of a rule, of the right type and without conditions of its own."""
         if raw is None:
             raise NotPadded("its mask rule does not cover this form")
-        result = (
-            raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
-        )
+        result = raw if isinstance(raw, PaddedValue) else PaddedValue(raw, value.type)
         shape, axes = self._sizes.of(value.type)
         new = result.value
         if new.dtype != value.dtype or new.type.rank != value.type.rank:

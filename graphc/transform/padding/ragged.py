@@ -86,9 +86,7 @@ def _symbols(values: Iterable[Value]) -> list[Symbol]:
 
 def _stacked(value: Value, batch: Dim) -> Value:
     with standing_at(value.node.place.plain):
-        return variable(
-            value.name, TensorType(value.dtype, (batch, *value.type.shape))
-        )
+        return variable(value.name, TensorType(value.dtype, (batch, *value.type.shape)))
 
 
 def _summed(value: Value, ragged: frozenset[int]) -> Value:

@@ -209,9 +209,7 @@ class Storage:
         return {
             new.symbols[0]: old
             for old, new in self._exact.items()
-            if old not in self._entered
-            and isinstance(new, Dim)
-            and new.is_symbol
+            if old not in self._entered and isinstance(new, Dim) and new.is_symbol
         }
 
     @property

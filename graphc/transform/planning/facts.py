@@ -187,5 +187,3 @@ def _needed(
             elif value.node not in seen:
                 stack.append(value.node)
     return tuple(sorted(seen, key=attrgetter("serial"))), tuple(asked)
-
-

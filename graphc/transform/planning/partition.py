@@ -357,11 +357,7 @@ def _crossing(facts: NodeFacts, members: Iterable[list[Node]]) -> set[Value]:
 
 
 def _segment(
-    index: int,
-    nodes: list[Node],
-    part: Part,
-    facts: NodeFacts,
-    crossing: set[Value],
+    index: int, nodes: list[Node], part: Part, facts: NodeFacts, crossing: set[Value]
 ) -> Segment:
     inside = set(nodes)
     inputs: dict[Value, None] = {}

@@ -28,10 +28,7 @@ def _elements(size: Size) -> int:
 
 
 def postpone(
-    nodes: Sequence[Node],
-    levels: dict[Node, int],
-    operands: Operands,
-    fixed: set[Node],
+    nodes: Sequence[Node], levels: dict[Node, int], operands: Operands, fixed: set[Node]
 ) -> dict[Node, int]:
     """Levels with slack used up where that saves bytes; `fixed` nodes stay.
 

@@ -71,8 +71,7 @@ class UsersOf:
 
 
 def _after_users(
-    places: Iterable[PartPlace],
-    needed: Callable[[PartPlace], list[PartPlace | None]],
+    places: Iterable[PartPlace], needed: Callable[[PartPlace], list[PartPlace | None]]
 ) -> None:
     """Visit places and all that they need, each after the places that need it."""
     visited: dict[PartPlace, None] = dict.fromkeys(places)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from graphc.errors import standing_at
-from graphc.ir.graph.bodies import Body
+from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Graph, Node, Params, Value
 from graphc.ir.graph.op import rebuild
@@ -16,7 +16,6 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.types import INT32, same_size
 
-ScanStep = Callable[[list[Value], list[Value]], tuple[list[Value], list[Value]]]
 Facts = TypeVar("Facts")
 Late = Callable[[Callable[[Value], Value]], Value]
 
@@ -61,23 +60,21 @@ class Loop:
         (call,) = self.node.primitive.body_calls(self.node)
         return call.sizes
 
-    def step(
-        self, carry: list[Value], rows: list[Value]
-    ) -> tuple[list[Value], list[Value]]:
+    def step(self, carry: list[Value], rows: list[Value]) -> StepResult:
         """The carries after a step, and the slices that it stacks."""
         results = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
         return results[: self.carries], results[self.carries :]
 
     def again(
-        self, step: ScanStep, first: Sequence[Value], rows: Sequence[Value]
-    ) -> tuple[list[Value], list[Value]]:
+        self, step: StepFunction, first: Sequence[Value], rows: Sequence[Value]
+    ) -> StepResult:
         """Rebuild the scan with another step: its final carries and other outputs.
 
         If it has early exit, the first output of the step says whether to stop.
         """
         params = self.node.params
         with standing_at(self.node.place.plain):
-            results: tuple[list[Value], list[Value]] = F._run_scan(
+            return F._run_scan(
                 step,
                 first,
                 rows,
@@ -89,7 +86,6 @@ class Loop:
                 replay=params["replay"],
                 per_chunk=params["per_chunk"],
             )
-        return results
 
     def first_place(self) -> Value:
         """The position of the first step."""

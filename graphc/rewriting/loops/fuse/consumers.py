@@ -7,11 +7,7 @@ from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import equal, less_equal
 from graphc.rewriting.loops.find.access import picked
-from graphc.rewriting.loops.find.affine_reads import (
-    Stream,
-    View,
-    usable,
-)
+from graphc.rewriting.loops.find.affine_reads import Stream, View, usable
 from graphc.rewriting.loops.find.axis_rules import REDUCTIONS
 from graphc.rewriting.loops.find.inactive import InactiveSteps
 from graphc.rewriting.loops.find.producers import PartPlace, UsersOf

@@ -12,12 +12,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, product
 from graphc.ops.indexing.counted import of_gathered
-from graphc.rewriting.loops.find.access import (
-    picked,
-    resized,
-    row_of_picked,
-    same_op,
-)
+from graphc.rewriting.loops.find.access import picked, resized, row_of_picked, same_op
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
 from graphc.rewriting.loops.find.axis_gathers import normal
 from graphc.rewriting.loops.fuse.stream_reductions import (

@@ -10,12 +10,7 @@ from itertools import islice, product
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.rewriting.loops.find.access import picked
-from graphc.rewriting.loops.find.affine_reads import (
-    Stream,
-    View,
-    derived,
-    parents,
-)
+from graphc.rewriting.loops.find.affine_reads import Stream, View, derived, parents
 from graphc.rewriting.loops.find.contractions import contracted, stays_large
 from graphc.rewriting.loops.find.producers import UsersOf
 from graphc.rewriting.loops.fuse.folds import fold, product_of_streams

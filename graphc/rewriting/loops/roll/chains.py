@@ -15,6 +15,7 @@ import numpy as np
 
 from graphc.analysis.cost import CPU, DeviceCosts
 from graphc.errors import standing_at
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import CONSTANT, cast, constant
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import rebuild
@@ -60,9 +61,7 @@ def _rolling(
     ops = [primitive.name for primitive in (*HEAVY, OP.gather)]
     tuned = partial(_rolling, least_saved, least_work)
 
-    @whole_graph(
-        over=ops, exact=False, name=NAME, compiling=True, tuned=tuned
-    )
+    @whole_graph(over=ops, exact=False, name=NAME, compiling=True, tuned=tuned)
     def rule(graph: Graph) -> Replaced | None:
         """Blocks that are alike, each on the results of the one before, are a scan."""
         rolled = rolled_chains(graph, least_saved, least_work, costs)
@@ -343,9 +342,7 @@ class _Rolled:
     def _in_order(self, row: Counterparts) -> Counterparts:
         return row[::-1] if self._reverse else row
 
-    def _step(
-        self, carry: list[Value], rows: list[Value]
-    ) -> tuple[list[Value], list[Value]]:
+    def _step(self, carry: list[Value], rows: list[Value]) -> StepResult:
         known = dict(zip(self._carried, carry, strict=True))
         for row, value in zip(self.repeats.given, rows, strict=True):
             known[row] = _as_weak(value, row[0])

@@ -216,9 +216,7 @@ class BlockSearch:
 
     def _labels(self, rounds: int) -> dict[Node, int]:
         """Hashes of nodes and of what they take; the places of slices do not count."""
-        labels = {
-            node: hash((self.kinds[node], node.primitive)) for node in self.nodes
-        }
+        labels = {node: hash((self.kinds[node], node.primitive)) for node in self.nodes}
         labels |= dict.fromkeys(self._slices, hash("slice"))
         inner = [node for node in self.nodes if node not in self._slices]
         return with_operands(labels, inner, rounds)

@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -15,7 +16,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.rewriting.loops.find.affine_reads import View
 from graphc.rewriting.loops.find.producers import PartPlace
 from graphc.rewriting.loops.find.scan_view import Loop
-from graphc.rewriting.loops.tile.codegen import Blocks, StepResult, bytes_of_one
+from graphc.rewriting.loops.tile.codegen import Blocks, bytes_of_one
 from graphc.rewriting.loops.tile.tile_consumers import TileConsumers
 
 Replacements = dict[Value, Value]
@@ -86,11 +87,7 @@ class ScanInChunks:
         return replacements, ys[:first], ys[size:]
 
     def steps(
-        self,
-        carry: list[Value],
-        rows: list[Value],
-        steps: Size,
-        used: Container[Value],
+        self, carry: list[Value], rows: list[Value], steps: Size, used: Container[Value]
     ) -> tuple[list[Value], dict[PartPlace, Value]]:
         """Iterations: the carries after them, and the slices that are used."""
         loop, count = self.loop, self.loop.carries

@@ -5,6 +5,7 @@ from itertools import filterfalse
 from types import MappingProxyType
 
 from graphc.errors import standing_at
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.replay import replayed
@@ -17,8 +18,6 @@ from graphc.rewriting.loops.find.producers import PartPlace, Resolve
 from graphc.rewriting.loops.fuse.stream_reductions import Carries
 from graphc.rewriting.loops.tile.tile_consumers import TileConsumers
 from graphc.rewriting.match.sizes import guarded
-
-StepResult = tuple[list[Value], list[Value]]
 
 
 class Blocks:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from graphc.control.scan_records import PerChunk, Replay
 from graphc.errors import standing_at
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.replay import region_between, substituted
@@ -27,7 +28,6 @@ from graphc.rewriting.loops.find.scan_view import Loop, at_each_loop, with_made
 from graphc.rewriting.match.sizes import asks_late, guarded
 
 Carry = list[Value]
-CarryPair = tuple[Carry, Carry]
 
 
 @whole_graph(over=("scan",), exact=True, late=True)
@@ -136,7 +136,7 @@ class _Forth:
         arrays = [F.zeros(shape, v.dtype) for shape, v in pairs]
         start = [*(loop.first[i] for i in self._changed), *arrays]
 
-        def step(state: Carry, _: Carry) -> CarryPair:
+        def step(state: Carry, _: Carry) -> StepResult:
             return self._of_chunk(self._carry(state[:changed]), state[changed:]), []
 
         count = guarded(self._chunks(), loop.node)  # no iteration where sizes differ
@@ -158,7 +158,7 @@ class _Forth:
         heads = self._replayed(self._heads, carry, self._loop.rows, {})
         steps, after, replacements_at = self._begun(carry, heads)
 
-        def step(state: Carry, _: Carry) -> CarryPair:
+        def step(state: Carry, _: Carry) -> StepResult:
             return self._of_step(carry, state, replacements_at), []
 
         count = len(self._moving)

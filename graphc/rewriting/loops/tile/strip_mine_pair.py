@@ -11,7 +11,7 @@ loop are kept instead, and no step is recomputed.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from graphc.ir.graph.bodies import runs_in_python
+from graphc.ir.graph.bodies import StepResult, runs_in_python
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import for_sizes, rebuilt
 from graphc.ir.graph.walk import operands
@@ -29,7 +29,7 @@ from graphc.rewriting.loops.tile.chunks import (
     ScanInChunks,
     next_place,
 )
-from graphc.rewriting.loops.tile.codegen import Blocks, StepResult
+from graphc.rewriting.loops.tile.codegen import Blocks
 from graphc.rewriting.loops.tile.tile_consumers import GraphFacts, TileConsumers
 from graphc.rewriting.match.sizes import guarded
 

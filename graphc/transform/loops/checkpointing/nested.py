@@ -8,8 +8,8 @@ needs are computed within a step of an outer scan, and are gone after it.
 from collections.abc import Sequence
 
 from graphc.control.checkpoint_policy import in_chunks_of
-from graphc.control.scan import StepFunction, StepResult, parts_of, run_scan
-from graphc.ir.graph.bodies import Body
+from graphc.control.scan import parts_of, run_scan
+from graphc.ir.graph.bodies import Body, StepFunction, StepResult
 from graphc.ir.graph.build import size_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F

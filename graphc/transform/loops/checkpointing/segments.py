@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from graphc.control.scan import run_scan
 from graphc.control.scan_records import PerChunk
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -13,7 +14,6 @@ from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
 
 Carry = list[Value]
-CarryAndStore = tuple[list[Value], Carry]
 Advance = Callable[[list[Value], Value], list[Value]]  # of a carry and its step
 
 
@@ -42,7 +42,7 @@ class Store(ABC):
         """The state for the way back; `ends` are the last carries."""
 
     @abstractmethod
-    def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
+    def back(self, state: Carry, size: int, advance: Advance) -> StepResult:
         """The `size` carries before the next step, and the state after it.
 
         `advance` does a step.
@@ -82,7 +82,7 @@ class Chunks(Store):
         blocks = [F.zeros((room, *v.type.shape), v.dtype) for v in ends]
         return [done - 1, done, *slots, *blocks, *ends]
 
-    def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
+    def back(self, state: Carry, size: int, advance: Advance) -> StepResult:
         """At the last step of a chunk, recompute the carries within it."""
         last, count, *arrays = state[: 2 + 2 * size]
         slots, blocks = arrays[:size], arrays[size:]
@@ -90,7 +90,7 @@ class Chunks(Store):
         at_end = F.logical_or(F.equal(place, self._steps - 1), F.equal(last, count - 1))
         todo = F.where(at_end, place + 1, 0)
 
-        def fill(now: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+        def fill(now: list[Value], _: list[Value]) -> StepResult:
             i, carry, blocks = now[0], now[1 : 1 + size], now[1 + size :]
             blocks = [put(x, i, v) for x, v in zip(blocks, carry, strict=True)]
             return [i + 1, *advance(carry, last - place + i), *blocks], []

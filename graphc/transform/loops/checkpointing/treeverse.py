@@ -20,19 +20,14 @@ from math import comb, isqrt
 import numpy as np
 
 from graphc.control.scan import run_scan
+from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32
 from graphc.ops.indexing.row_access import put, read
-from graphc.transform.loops.checkpointing.segments import (
-    Advance,
-    Carry,
-    CarryAndStore,
-    Store,
-    number,
-)
+from graphc.transform.loops.checkpointing.segments import Advance, Carry, Store, number
 
 MOST = 64  # slots, a power of two; one more takes carries that are not kept
 LEAST = 8
@@ -99,12 +94,12 @@ class Treeverse(Store):
         stays = F.logical_or(done <= count, F.equal(F.remainder(steps, apart), 0))
         return [done - 1, done, F.where(stays, steps, NEVER), *slots, *ends]
 
-    def back(self, state: Carry, size: int, advance: Advance) -> CarryAndStore:
+    def back(self, state: Carry, size: int, advance: Advance) -> StepResult:
         """Recompute from the last kept carry, and keep some carries on the way."""
         last, count, steps, *slots = state[: 3 + size]
         top = F.argmax(F.where(steps <= last, steps, -1))
 
-        def further(now: list[Value], _: list[Value]) -> CarryAndStore:
+        def further(now: list[Value], _: list[Value]) -> StepResult:
             step, steps, *carry_and_slots = now
             free = steps > last
             carry, slots = carry_and_slots[:size], carry_and_slots[size:]
@@ -139,7 +134,7 @@ def _advanced(
 ) -> list[Value]:
     """The number of a step and the carry before it, `count` steps later."""
 
-    def once(now: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+    def once(now: list[Value], _: list[Value]) -> StepResult:
         step, *carry = now
         return [step + 1, *advance(carry, step)], []
 
