@@ -20,12 +20,7 @@ import numpy as np
 
 from graphc.errors import called_by_user, graph_error
 from graphc.importers.numpy import operators  # noqa: F401  (arrays have them then)
-from graphc.importers.numpy.arrays import (
-    TracedArray,
-    called,
-    content_of,
-    holds_arrays,
-)
+from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
