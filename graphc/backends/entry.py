@@ -35,11 +35,7 @@ from graphc.errors import label
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.types import JaxArray, NDArray
-from graphc.ops.effects.capacities import (
-    capacity_call,
-    tied_call,
-    tied_places,
-)
+from graphc.ops.effects.capacities import capacity_call, tied_call, tied_places
 from graphc.transform.planning.driver import (
     ChooseCapacities,
     CutResult,

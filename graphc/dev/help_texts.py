@@ -13,13 +13,7 @@ from collections.abc import Callable, Iterator
 import scipy.special
 
 import graphc.tensor as gt
-from graphc.dev.help_cases import (
-    Case,
-    Unfit,
-    public_names,
-    samples_by_name,
-    unlikeness,
-)
+from graphc.dev.help_cases import Case, Unfit, public_names, samples_by_name, unlikeness
 from graphc.dev.help_examples import WIDTH, example, literal
 from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Value

@@ -18,12 +18,7 @@ from graphc.errors import CallError, ForkError, GraphError
 from graphc.ir.forks import in_forked_children
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.types import ConcreteArray
-from graphc.pytensor.convert import (
-    Conversion,
-    Values,
-    input_value,
-    is_array,
-)
+from graphc.pytensor.convert import Conversion, Values, input_value, is_array
 from graphc.pytensor.forked import numpy_options
 from graphc.pytensor.lazy import choose
 from graphc.pytensor.of_jax import has_function

@@ -11,11 +11,7 @@ from graphc.ir.sizes.names import naming
 from graphc.rewriting.engine.fixpoint import Application
 from graphc.show.emitted import printed_lines
 from graphc.show.nodes import Nodes
-from graphc.show.records import (
-    CompilationRecord,
-    PredicateRecord,
-    ProgramRecord,
-)
+from graphc.show.records import CompilationRecord, PredicateRecord, ProgramRecord
 from graphc.show.rewriting import Rewrites
 from graphc.show.steps import Steps
 from graphc.show.tables import Tables

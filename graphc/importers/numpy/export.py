@@ -7,11 +7,7 @@ import numpy as np
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.call.ahead import sizes_of_examples
 from graphc.importers.jax.call.exact_export import Asked
-from graphc.importers.jax.call.export import (
-    NamedSizes,
-    compiled,
-    struct_spec,
-)
+from graphc.importers.jax.call.export import NamedSizes, compiled, struct_spec
 from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec

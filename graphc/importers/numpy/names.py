@@ -22,14 +22,8 @@ from graphc.errors import called_by_user, graph_error
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
-    ufuncs,
 )
-from graphc.importers.numpy.arrays import (
-    TracedArray,
-    called,
-    content_of,
-    holds_arrays,
-)
+from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.lookups import looks_up

@@ -34,11 +34,7 @@ from graphc.ir.sizes.dims import Dim, Size, equal, is_one
 from graphc.ir.types import TensorType, cancelled, product, same_size
 from graphc.ops.arrays.free_sizes import with_free_sizes
 from graphc.ops.common.batching import Batched, batch_with_axes
-from graphc.ops.common.broadcasting import (
-    require_room,
-    require_stretchable,
-    summed_to,
-)
+from graphc.ops.common.broadcasting import require_room, require_stretchable, summed_to
 from graphc.ops.common.padded_reads import at_flat_places, flat_places, places, read
 from graphc.ops.common.padding import PaddedValue, Padding, Rebuilt, constant_fill
 

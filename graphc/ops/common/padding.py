@@ -24,13 +24,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.ranges import SizeRange
-from graphc.ir.types import (
-    INT32,
-    DType,
-    NDArray,
-    TensorType,
-    is_inexact,
-)
+from graphc.ir.types import INT32, DType, NDArray, TensorType, is_inexact
 from graphc.ops.common.monoids import Element, most
 
 Fill = Mapping[int, Element]  # by axis: what all of its padding holds

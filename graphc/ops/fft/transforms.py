@@ -33,7 +33,12 @@ from graphc.ops.common.broadcasting import require_room
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
 Kind = Literal["fft", "ifft", "rfft", "irfft"]
-_DUALS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": None}
+_DUALS: dict[Norm, Norm] = {
+    None: "forward",
+    "backward": "forward",
+    "ortho": "ortho",
+    "forward": None,
+}
 _WORK = {4: ("float32", "complex64"), 8: ("float64", "complex128")}  # by float size
 
 
@@ -167,7 +172,7 @@ def points(n: SizeLike, op_name: str) -> Size:
 
 
 def _one_axis(
-    kind: str, name: str, x: ArrayLike, n: SizeLike | None, axis: int, norm: Any
+    kind: str, name: str, x: ArrayLike, n: SizeLike | None, axis: int, norm: Norm
 ) -> Value:
     """A transform along one axis; `irfft` of float16 is float16 again in NumPy."""
     value = _workable(x)
@@ -220,7 +225,7 @@ def _one_by_one(
 
 
 def _chosen_axes(
-    s: Any, axes: AxesLike | None, rank: int, op_name: str
+    s: Shape | None, axes: AxesLike | None, rank: int, op_name: str
 ) -> tuple[int, ...]:
     if axes is None:
         count = rank if s is None else len(s)

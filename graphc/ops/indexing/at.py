@@ -11,12 +11,7 @@ from graphc.ir.namespace import FUNCTIONS, UPDATES, F, enroll
 from graphc.ir.params.concrete import shown
 from graphc.ir.tracebacks import hiding_in_methods
 from graphc.ops.indexing.basic import basic
-from graphc.ops.indexing.gather import (
-    GATHER,
-    axis_before,
-    contained,
-    sliced,
-)
+from graphc.ops.indexing.gather import GATHER, axis_before, contained, sliced
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,

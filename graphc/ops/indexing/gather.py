@@ -17,14 +17,7 @@ from types import ModuleType
 import numpy as np
 
 from graphc.ir.graph.accepted import ArrayLike, IndexLike
-from graphc.ir.graph.build import (
-    INPUT,
-    as_size,
-    as_value,
-    cast,
-    literal_of,
-    strong,
-)
+from graphc.ir.graph.build import INPUT, as_size, as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import (
     Array,

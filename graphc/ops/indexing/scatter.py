@@ -22,12 +22,7 @@ from graphc.ops.common.broadcasting import require_stretchable, summed_to
 from graphc.ops.common.conditions import BOUNDS, BoundsRule
 from graphc.ops.common.known import KnownSizes, is_symbolic, written
 from graphc.ops.common.spread import apart, keeping_nan
-from graphc.ops.indexing.basic import (
-    BASIC_INDEX,
-    behind_batch,
-    static_items,
-    subscript,
-)
+from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, static_items, subscript
 from graphc.ops.indexing.by_rows import print_by_rows
 from graphc.ops.indexing.gather import (
     GATHER,

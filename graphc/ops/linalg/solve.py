@@ -12,13 +12,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import (
-    Array,
-    Primitive,
-    Printing,
-    op,
-    require_equal,
-)
+from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims

@@ -7,10 +7,9 @@ multiplied in float32.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from graphc.errors import graph_error
-from graphc.ir.graph.accepted import ArrayLike, DTypeLike, SizeLike
+from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Primitive, Printing, op, require_equal, type_error
@@ -314,19 +313,22 @@ def dot(a: ArrayLike, b: ArrayLike) -> Value:
 
     The result has the other axes of `a`, then those of `b`. A scalar multiplies.
     """
-    x, y = promoted(a, b)
+    return _over_last(2, *promoted(a, b))
+
+
+def _over_last(from_end: int, x: Value, y: Value) -> Value:
+    """The sum over the last axis of `x`, and over one of `y` counted from its end."""
     if not x.type.rank or not y.type.rank:
         return F.multiply(x, y)
-    if y.type.rank <= 2:
+    if y.type.rank <= from_end:
         return _matmul(x, y)
-    return _tensordot(x, y, axes=((x.type.rank - 1,), (y.type.rank - 2,)))
+    return _tensordot(x, y, axes=((x.type.rank - 1,), (y.type.rank - from_end,)))
 
 
 @public()
 def vdot(a: ArrayLike, b: ArrayLike) -> Value:
     """The sum of conj(a) * b over all elements in row-major order."""
-    x, y = promoted(a, b)
-    return _vecdot(F.ravel(x), F.ravel(y))
+    return _vecdot(*map(F.ravel, promoted(a, b)))
 
 
 def _axis_last(value: Value, axis: int, op_name: str) -> Value:
@@ -347,12 +349,7 @@ enroll(vecdot, "linalg.vecdot")
 @public()
 def inner(a: ArrayLike, b: ArrayLike) -> Value:
     """The sum of products over the last axes, which have one size; no conjugation."""
-    x, y = promoted(a, b)
-    if not x.type.rank or not y.type.rank:
-        return F.multiply(x, y)
-    if y.type.rank == 1:
-        return _matmul(x, y)
-    return _tensordot(x, y, axes=((x.type.rank - 1,), (y.type.rank - 1,)))
+    return _over_last(1, *promoted(a, b))
 
 
 @public()
@@ -477,7 +474,7 @@ def cross_of_3_vectors(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1) -> Value
 @public(method=True)
 def trace(
     x: ArrayLike,
-    offset: Any = 0,
+    offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,
     dtype: DTypeLike | None = None,
@@ -496,7 +493,7 @@ def trace(
 
 @public(name="linalg.trace")
 def trace_of_matrices(
-    x: ArrayLike, /, offset: SizeLike = 0, dtype: DTypeLike | None = None
+    x: ArrayLike, /, offset: int = 0, dtype: DTypeLike | None = None
 ) -> Value:
     """The sum of a diagonal of the matrices in the last two axes."""
     value = _need_rank(strong(as_value(x)), 2, "linalg.trace")

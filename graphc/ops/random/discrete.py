@@ -5,27 +5,11 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike, ShapeLike
-from graphc.ir.graph.build import (
-    Shape,
-    as_value,
-    cast,
-    literal_of,
-)
+from graphc.ir.graph.build import Shape, as_value, cast, literal_of
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import (
-    Array,
-    Printing,
-    op,
-)
+from graphc.ir.graph.op import Array, Printing, op
 from graphc.ir.namespace import F, public
-from graphc.ir.types import (
-    BOOL,
-    DType,
-    TensorType,
-    dtype_of,
-    is_float,
-    is_integer,
-)
+from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_float, is_integer
 from graphc.ops.random import numpy_discrete as helpers
 from graphc.ops.random.batching import mapped
 from graphc.ops.random.sampler import (

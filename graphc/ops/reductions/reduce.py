@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -187,7 +186,9 @@ def _extreme_from_rules(primitive: Primitive, pairwise: str) -> None:
     primitive.picks = True
 
     @primitive.vjp
-    def _(g: Value, x: Value, start: Value, *, axes: Any, keepdims: bool) -> Cotangents:
+    def _(
+        g: Value, x: Value, start: Value, *, axes: tuple[int, ...], keepdims: bool
+    ) -> Cotangents:
         extremes = primitive(x, start, axes=axes, keepdims=True)
         ties, first = F.equal(x, extremes), F.equal(start, extremes)
         count = F.sum(F.astype(ties, x.dtype), axis=axes, keepdims=True)
@@ -239,7 +240,12 @@ def _padded_reduction_from(primitive: Primitive) -> None:
 
     @primitive.padding
     def _(
-        pad: Padding, x: PaddedValue, start: PaddedValue, *, axes: Any, keepdims: bool
+        pad: Padding,
+        x: PaddedValue,
+        start: PaddedValue,
+        *,
+        axes: tuple[int, ...],
+        keepdims: bool,
     ) -> Value:
         filled = pad.filled(x, axes, neutral(x.value.dtype))
         return primitive(filled, start.value, axes=axes, keepdims=keepdims)

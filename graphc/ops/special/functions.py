@@ -98,9 +98,11 @@ def declare(
     return primitive.emit(jax=jax or f"jax.{call}")
 
 
-def special(name: str, arity: int, doc: str, **rules: Any) -> SpecialFunction:
+def special(
+    name: str, arity: int, doc: str, *, jax: str | Emit | None = None, refused: str = ""
+) -> SpecialFunction:
     """Declare a special function: its primitive and its public function."""
-    primitive = declare(name, arity, doc, **rules)
+    primitive = declare(name, arity, doc, jax=jax, refused=refused)
 
     def unary(x: ArrayLike, /) -> Value:
         return computed(primitive, x)

@@ -10,13 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.backends.prelude import LONGEST
-from graphc.errors import (
-    CallError,
-    ErrorKind,
-    describe,
-    shortened,
-    user_place,
-)
+from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import INT64, DType

@@ -9,13 +9,7 @@ from typing import NoReturn
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.control.scan import GROWING
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
-from graphc.ir.graph.build import (
-    INPUT,
-    SIZE_OP,
-    as_size,
-    is_body_input,
-    literal_of,
-)
+from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim

@@ -161,3 +161,16 @@ def test_the_whole_message_of_a_draw_that_is_too_large():
         "random.normal: the float32 array is too large for graphc.config.max_bytes = "
         "274877906944: 1099511627776 is more than 68719476736"
     )
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: R.pareto(K), r"pareto\(\) missing a required argument: 'b'"),
+        (lambda: R.laplace(K, scale=2), r"laplace\(\) got an unexpected keyword"),
+        (lambda: R.gumbel(K, 3, "float32", 1), r"gumbel\(\) too many positional"),
+    ],
+)
+def test_arguments_that_a_distribution_has_not(call, text):
+    with pytest.raises(TypeError, match=text):
+        call()
