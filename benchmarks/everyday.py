@@ -250,6 +250,52 @@ def causal(x: Array) -> Array:
     return jax.nn.softmax(scores, axis=-1) @ x
 
 
+def roots_so_far(x: Any) -> Any:
+    """How far square roots are off in each step, of a loop that collects them."""
+    a = gt.abs(x) + 1
+    off = lambda r: gt.max(gt.abs(r * r - a))  # noqa: E731
+    step = lambda r: ((r + a / r) / 2, off(r))  # noqa: E731
+    return gt.while_loop(lambda r: off(r) > 1e-3, step, a, collect=True)[1]
+
+
+def positive_states(x: Any) -> Any:
+    """The states of a recurrence that are positive."""
+    step = lambda c, row: (gt.tanh(c * 0.5 + row), c)  # noqa: E731
+    states = gt.scan(step, gt.zeros((), "float32"), x)[1]
+    return gt.exp(states[states > 0])
+
+
+def edit_distance(x: Any, y: Any) -> Any:
+    """How many letters two words are apart, row by row of a table."""
+
+    def row(above: Any, letter: Any) -> Any:
+        changed = gt.minimum(above[:-1] + (y != letter), above[1:] + 1)
+
+        def cell(left: Any, best: Any) -> Any:
+            least = gt.minimum(left + 1, best)
+            return least, least
+
+        cells = gt.scan(cell, above[0] + 1, changed.astype("float32"))[1]
+        return gt.concatenate([(above[0] + 1)[None], cells]), above[0]
+
+    return gt.scan(row, gt.arange(y.shape[0] + 1, dtype="float32"), x)[0][-1]
+
+
+def beams(x: Any) -> Any:
+    """The best of three sums that are kept in each step."""
+
+    def step(best: Any, row: Any) -> Any:
+        sums = gt.sort(gt.reshape(best[:, None] + row, (-1,)))[::-1][:3]
+        return sums, sums[0]
+
+    return gt.scan(step, gt.zeros(3, "float32"), x)[1]
+
+
+def sums_of_threes(x: Array) -> Array:
+    n = x.shape[0] // 3
+    return jnp.sum(jnp.reshape(x[: 3 * n], (n, 3)), axis=1)
+
+
 EVERYDAY = [
     of_vector("sorted", lambda x: gt.sort(x)),
     of_vector("ranks", lambda x: gt.argsort(gt.argsort(x))),
@@ -288,6 +334,13 @@ EVERYDAY = [
     of_rows("recurrent", recurrent),
     of_rows("recurrent slope", recurrent_slope),
     of_rows("chain", chain),
+    of_rows("beam search", beams),
+    of_vector("roots so far", roots_so_far, True),
+    of_vector("positive states", positive_states, True),
+    Program("edit distance", edit_distance,
+            lambda n: [integers(n // 8 + 1, 4), integers(n // 8 + 9, 4)],
+            (*I, ("y", "int32", ("m",)))),
+    Program("sums of threes of JAX", sums_of_threes, WHOLE),
     of_rows("suppressed", suppressed),
     Program("first ones", lambda x, k: gt.cumsum(x[:k]), lambda n: [floats(n), n // 2],
             K),

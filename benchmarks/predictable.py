@@ -2,7 +2,7 @@
 
     python -m benchmarks.predictable [name of a program]
 
-The first table counts compilations of 69 programs, those below and those of `everyday`.
+The first table counts compilations of 74 programs, those below and those of `everyday`.
 Targets: at most 9 by default and under `pad`, by default at most 2 more, and none where
 all sizes come once more. Results are those at true sizes, on NumPy or as JAX has them.
 

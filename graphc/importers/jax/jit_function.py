@@ -105,6 +105,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._varies = shapes is not None
         self._known = KnownCalls()
         self._placements = stance.Placements()
+        self._in_a_row = False  # whether JAX has dispatched the last call
         self._plainly = 0  # calls that JAX transforms, or does not compile
         self._begun = Begun()
         self._choose_routes()
@@ -139,23 +140,36 @@ class JitFunction(SizedFunction[JaxFamily]):
         return self._missed(*args, **named)[0]
 
     def _call_like_before(self, /, *args: object, **named: object) -> object:
-        """A call by a program for many sizes, as the last one; or one by JAX."""
+        """A call by a program for many sizes, as the last one; or one by JAX.
+
+        Calls that JAX dispatches have keys here too, so that one between others needs
+        no search in both ways; after two in a row it has all calls first.
+        """
+        known = None
         if traces_nothing():  # JAX's other settings are in the keys
             known = self._known.find(args, named)
-            if known is not None:
+            if known is not None and known[0] is not self._dispatcher:
                 run, leaves = known
+                self._in_a_row = False
                 try:
                     return run(*leaves)
                 except FloatingPointError:
                     pass
                 except GraphError as error:
                     self._doubt(error, args, named)
-        self._acquire = self._by_jax.acquire
+                    known = None
+        if known is None or self._in_a_row:
+            self._acquire = self._by_jax.acquire
+        self._in_a_row = True
         try:
-            return self._dispatcher(*args, **named)
+            results = self._dispatcher(*args, **named)
         except Exception as error:
             hide(error)
             raise
+        if known is None and traces_nothing() and not self._known.find(args, named):
+            self._remember(args, named, self._dispatcher)
+            self._acquire = self._by_jax.acquire
+        return results
 
     def _doubt(
         self, error: GraphError, args: tuple[object, ...], named: Mapping[str, object]
@@ -182,9 +196,12 @@ class JitFunction(SizedFunction[JaxFamily]):
         if not traces_nothing():
             self._plainly += 1
             return self._plain(*args, **named), None, False
-        if self._known.find(args, named):  # between calls that JAX dispatches
-            self._acquire = self._by_key.acquire
+        known = self._known.find(args, named)
+        if known is not None and known[0] is not self._dispatcher:
+            self._acquire = self._by_key.acquire  # between calls that JAX dispatches
             return self._call_like_before(*args, **named), None, False
+        if known is not None:  # JAX has forgotten what it compiled
+            self._known.forget(args, named)
         try:
             with stance.called(self, getattr(self, "__name__", "")):
                 return self._compiled(args, named)

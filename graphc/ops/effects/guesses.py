@@ -38,9 +38,11 @@ def guessing(
         if all(n <= room for n, room in zip(needs, rooms)):  # noqa: B905
             break
         enough = needs
-    guesses[key] = known, [*lately[-7:], needs]
-    if seen.get(largest) != needs:
-        guesses["seen"] = {**seen, largest: needs}
+    lately = [*(lately if key in guesses else ()), needs][-8:]
+    guesses[key] = known, lately
+    most = tuple(map(max, zip(*lately)))  # noqa: B905
+    if seen.get(largest) != most:
+        guesses["seen"] = {**seen, largest: most}
     return rooms, results
 
 
@@ -66,8 +68,9 @@ def first_guess(
 ) -> Rooms:
     """Printed into programs: the capacities for a shape that has not come so far.
 
-    The next smaller one tells them, by its largest size: what it needed, and as much
-    more as this one is larger where the largest so far has needed more than the least.
+    The next smaller one tells them, by its largest size: what it needed. Where the
+    largest so far has needed more than the least, those of about this size tell them,
+    each as much more as this one is larger.
     """
     if not seen:
         return tuple([capacity(0) for capacity in rounding])
@@ -75,8 +78,10 @@ def first_guess(
     ends = zip(seen[min(seen)], seen[max(seen)])  # noqa: B905
     if not any(less < more for less, more in ends):
         return seen[near]
+    about = [n for n in seen if n <= 4 * largest and largest <= 4 * n] or [near]
+    scaled = [[-(-need * largest // n) for need in seen[n]] for n in about]
     try:
-        pairs = zip(rounding, seen[near])  # noqa: B905
-        return tuple([capacity(-(-n * largest // near)) for capacity, n in pairs])
+        pairs = zip(rounding, map(max, zip(*scaled)))  # noqa: B905
+        return tuple([capacity(n) for capacity, n in pairs])
     except ValueError:  # none of those that are listed has room for so many
         return seen[near]

@@ -12,6 +12,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Symbol, evaluate, symbol_dim
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
+from graphc.ops.effects.capacities import BUCKET
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.pad import PaddedGraph
@@ -229,7 +230,8 @@ class Adapter:
     def _read_sizes(self) -> list[Symbol]:
         """The sizes that the program reads, whether any was seen or not."""
         steps = () if self._plan is None else self._plan.steps
-        symbols = [step.value.symbol for step in steps if isinstance(step, Read)]
+        values = [step.value for step in steps if isinstance(step, Read)]
+        symbols = [v.symbol for v in values if v.node.primitive is not BUCKET]
         return [self._originals.get(s, s) for s in symbols]
 
     def _takes(

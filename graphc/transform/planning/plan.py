@@ -71,7 +71,7 @@ class LoopInPieces(Segment):
         return [v for v in captures if v in self.opened]
 
     def arguments(self, resolve: Callable[[Value], Value]) -> list[Value]:
-        """What all calls are given: captures that are not opened, and what opens."""
+        """The inputs of all calls: captures that are not opened, and what opens."""
         first = self.loop.params["carries"]
         captures = [resolve(v) for v in self.loop.inputs[first:-1]]
         if not self.opened:

@@ -318,3 +318,19 @@ def test_importing_graphc_does_not_import_jax():
     code = "import sys, graphc; print('jax' in sys.modules, graphc.jit.__name__)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout.split() == ["False", "jit"], run.stderr
+
+
+def test_a_size_of_its_own_between_others_takes_one_search():
+    """JAX dispatches the first size, programs for many the others, in turns."""
+    f = graphc.jit(lambda x: jnp.sum(x * 2), dims="pad")
+    calls = [5, 7, 9] * 5 + [5, 5, 5, 7, 7, 5]
+    for n in calls:
+        same(f(vector(n)), 2 * jnp.sum(vector(n)))
+    assert f.stats().calls == len(calls)
+    known = len(f.stats().compilations)
+    jax.clear_caches()
+    for n in (7, 5, 9, 5, 5):
+        same(f(vector(n)), 2 * jnp.sum(vector(n)))
+    assert f.stats().calls == len(calls) + 5
+    again = len(f.stats().compilations) - known
+    assert again <= 2  # JAX has forgotten what it compiled
