@@ -59,7 +59,8 @@ class MeshLayout:
     def with_room(self, value: Value) -> MeshAxes | None:
         """Where a result lies that is stored with room for as many rows on each device.
 
-        That is of sizes such as `capacity - 1`; None where there are no such.
+        That is of sizes such as `capacity - 1` or half of it; None where there are no
+        such.
         """
         is_decided = value in self.chosen or value in self.open
         if value.node.primitive is INPUT or is_decided or self._of_sizes(value):
@@ -68,15 +69,16 @@ class MeshLayout:
         names = [name for name in places if name is not None]
         return tuple(places) if len(names) == len(set(names)) > 0 else None
 
+    def nearly(self, value: Value) -> MeshAxes:
+        """Where a value lies, whose rows devices may share evenly or nearly so."""
+        whole: MeshAxes = (None,) * value.type.rank
+        return self.of(value) or self.with_room(value) or whole
+
     def _nearly(self, size: Size) -> str | None:
-        """The mesh axis of a size that is a capacity and a number."""
-        if not isinstance(size, Dim):
-            return None
-        terms = dict(polynomial(size).items())
-        varying = [monomial for monomial in terms if monomial]
-        if len(varying) != 1 or len(varying[0]) != 1 or terms[varying[0]] != 1:
-            return None
-        return next((a for s, a in self.axes.items() if s in varying[0]), None)
+        """The mesh axis of the one capacity that a size depends on."""
+        symbols = size.symbols if isinstance(size, Dim) else ()
+        axes = [self.axes[symbol] for symbol in symbols if symbol in self.axes]
+        return axes[0] if len(axes) == 1 else None
 
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
         """The stored sizes of the part that one device has of a value that lies so."""
