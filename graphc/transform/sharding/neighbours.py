@@ -30,8 +30,8 @@ from graphc.transform.sharding.layout import MeshLayout
 class Shift:
     """Row i of the result is made of the rows of the input `operand` from a place on.
 
-    That is `start + i * stride`; they are as many as the `window`. Operands that lie
-    as the result does have their rows where it has them: `axes` are those of all.
+    The place is `start + i * stride`; rows are as many as the `window`. Operands that
+    lie as the result does have theirs where it has them: `axes` are those of all.
     """
 
     operand: int
