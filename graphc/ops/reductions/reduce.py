@@ -43,7 +43,7 @@ def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, .
 
 
 def _print_reduction(function: str) -> Callable[[Printing], str]:
-    """`jnp.sum(x, axis=0)`, without axes where all are meant; from a second input on."""
+    """`jnp.sum(x, axis=0)`, without axes if all are meant; from a second input on."""
 
     def printed(p: Printing) -> str:
         axes = p.node.params["axes"]
