@@ -97,8 +97,8 @@ def _is_spread_along_shift(layout: MeshLayout, node: Node) -> bool:
     for axis, shift in ((a, shift_of(layout, node, a)) for a in ranks):
         if shift is not None:
             operands = zip(node.inputs, shift.axes, strict=True)
-            places = [layout.of(v) for v, along in operands if along is not None]
-            return any(place and place[axis] for place in places)
+            values = [v for v, along in operands if along is not None]
+            return any(layout.nearly(v)[axis] for v in values)
     return False
 
 
@@ -112,9 +112,9 @@ def _joined_text(p: Printing) -> str:
 def _written_text(p: Printing) -> str:
     written = written_slice(p.node)
     assert written is not None
-    axis, start = written
-    merge = _MERGES[p.node.params["how"]]
-    options = f"{', '.join(p.inputs)}, {start}, {axis}, {merge}"
+    axis, start, length = written
+    merge, stop = _MERGES[p.node.params["how"]], p.code(start + length)
+    options = f"{', '.join(p.inputs)}, {start}, {stop}, {axis}, {merge}"
     return f"{p.helper(rows_written)}(jnp, {options})"
 
 

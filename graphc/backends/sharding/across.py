@@ -10,14 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from graphc.backends.sharding.arrays import shared_evenly, sizes_of_part
+from graphc.backends.sharding.arrays import (
+    shared_evenly,
+    sizes_of_part,
+    still_there,
+)
 from graphc.ir.types import ConcreteArray, JaxArray, NDArray
 
 
 def whole_across(jax: ModuleType, array: JaxArray, sharding: object) -> JaxArray:
     """Printed into programs: an array as each device has it, or a number."""
-    if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
+    if not hasattr(array, "shape"):
         return array
+    if getattr(array, "sharding", None) == sharding:
+        return still_there(jax, array)
     if isinstance(array, jax.core.Tracer):
         return array
     return placed_across(jax, array, array.shape, sharding)
@@ -31,7 +37,7 @@ def with_padding_across(
         widths = [(0, n - m) for n, m in zip(shape, array.shape)]  # noqa: B905
         return jax.numpy.pad(array, widths)
     if getattr(array, "sharding", None) == sharding and array.shape == shape:
-        return array
+        return still_there(jax, array)
     return placed_across(jax, array, shape, sharding)
 
 

@@ -13,8 +13,10 @@ def whole_on_mesh(
     jax: ModuleType, array: ConcreteArray, sharding: object
 ) -> ConcreteArray:
     """Printed into programs: an array as each device has it, or a number."""
-    if not hasattr(array, "shape") or getattr(array, "sharding", None) == sharding:
+    if not hasattr(array, "shape"):
         return array
+    if getattr(array, "sharding", None) == sharding:
+        return still_there(jax, array)
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
         return jax.device_put(array, sharding)
 
@@ -35,7 +37,18 @@ def with_padding_on_mesh(
         stored[tuple(map(slice, array.shape))] = array
         array = stored
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
-        return jax.device_put(array, sharding)
+        return jax.device_put(still_there(jax, array), sharding)
+
+
+def still_there(jax: ModuleType, array: Any) -> Any:
+    """Printed into programs: the array, unless it was given away: an error of JAX.
+
+    Of one on several devices, JAX ends the process where a function takes it.
+    """
+    is_traced = isinstance(array, jax.core.Tracer)
+    if isinstance(array, jax.Array) and not is_traced and array.is_deleted():
+        array.block_until_ready()
+    return array
 
 
 def without_padding_on_mesh(

@@ -14,14 +14,16 @@ def rows_joined(jnp: ModuleType, arrays: Sequence[JaxArray], axis: int) -> JaxAr
     """
     count = sum(x.shape[axis] for x in arrays)
     places = jnp.arange(count).reshape([-1] + [1] * (arrays[0].ndim - axis - 1))
-    joined, start = None, 0
+    moved, starts, stop = [], [], 0
     for x in arrays:
-        stop = start + x.shape[axis]
+        starts.append(stop)
+        stop += x.shape[axis]
         widths = [(0, 0)] * x.ndim
-        widths[axis] = (start, count - stop)
-        moved = jnp.pad(x, widths)
-        joined = moved if joined is None else jnp.where(places < start, joined, moved)
-        start = stop
+        widths[axis] = (starts[-1], count - stop)
+        moved.append(jnp.pad(x, widths))
+    joined = moved[0]
+    for start, x in zip(starts[1:], moved[1:]):  # noqa: B905
+        joined = jnp.where(places < start, joined, x)
     return joined
 
 
@@ -30,14 +32,16 @@ def rows_written(
     x: JaxArray,
     rows: JaxArray,
     start: int,
+    stop: int,
     axis: int,
     merge: Callable[[JaxArray, JaxArray], JaxArray],
 ) -> JaxArray:
-    """Printed into programs: the array with these rows merged into it from `start` on.
+    """Printed into programs: the array with rows merged into it, from `start` on.
 
     For a slice that is written to, XLA gathers both.
     """
-    stop = start + rows.shape[axis]
+    part = [stop - start if a == axis else n for a, n in enumerate(x.shape)]
+    rows = jnp.broadcast_to(rows, part)
     widths = [(0, 0)] * x.ndim
     widths[axis] = (start, x.shape[axis] - stop)
     places = jnp.arange(x.shape[axis]).reshape([-1] + [1] * (x.ndim - axis - 1))

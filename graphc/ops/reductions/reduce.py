@@ -42,23 +42,19 @@ def kept_shape(x: Value, axes: tuple[int, ...], keepdims: bool) -> tuple[Size, .
 
 
 def _print_reduction(function: str) -> Callable[[Printing], str]:
-    """`jnp.sum(x, axis=0)`; the axes are left out where all are meant.
-
-    A second input is what the reduction starts from.
-    """
+    """`jnp.sum(x, axis=0)`, without axes if all are meant; from a second input on."""
 
     def printed(p: Printing) -> str:
         axes = p.node.params["axes"]
-        named = ""
-        if len(axes) < p.node.inputs[0].type.rank:
-            named = f", axis={axes[0] if len(axes) == 1 else axes}"
+        whole = len(axes) == p.node.inputs[0].type.rank
+        named = "" if whole else f", axis={axes[0] if len(axes) == 1 else axes}"
         named += ", keepdims=True" if p.node.params["keepdims"] else ""
         options = named.removeprefix(", ")
         named += "".join(f", initial={start}" for start in p.inputs[1:])
-        named += unwidened(p) if function in ("sum", "prod") else ""
-        text = f"{p.xp}.{function}({p.inputs[0]}{named})"
-        is_extreme = function in ("max", "min")
-        return extreme_along(p, text, axes, options) if is_extreme else text
+        text = f"{p.xp}.{function}({p.inputs[0]}{named}"
+        if function in ("max", "min"):
+            return extreme_along(p, f"{text})", axes, options)
+        return f"{text}{unwidened(p) if function in ('sum', 'prod') else ''})"
 
     return printed
 

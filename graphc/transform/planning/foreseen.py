@@ -79,7 +79,8 @@ def _of_step(plan: Plan, step: PlanStep, follower: Follower) -> dict[int, Messag
     if step.rows is not None:
         messages = _undecided(plan, step.nodes[-1], inputs, outputs, follower)
     else:
-        messages = follower.messages(step.nodes, map(plan.resolve, inputs), outputs)
+        places = {value: plan.place(value) for value in outputs}
+        messages = follower.messages(step.nodes, map(plan.resolve, inputs), places)
     return {step.index: messages}
 
 

@@ -10,7 +10,12 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
-from graphc.transform.sharding.by_hand import MeshAxes, behind_choices, chosen_axes
+from graphc.transform.sharding.by_hand import (
+    MeshAxes,
+    behind_choices,
+    chosen_axes,
+    is_multiple,
+)
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import Sharded
 
@@ -59,7 +64,7 @@ class MeshLayout:
     def with_room(self, value: Value) -> MeshAxes | None:
         """Where a result lies that is stored with room for as many rows on each device.
 
-        That is of sizes such as `capacity - 1`; None where there are no such.
+        Its sizes are such as `capacity - 1`, or half of it; None where none are such.
         """
         is_decided = value in self.chosen or value in self.open
         if value.node.primitive is INPUT or is_decided or self._of_sizes(value):
@@ -68,20 +73,26 @@ class MeshLayout:
         names = [name for name in places if name is not None]
         return tuple(places) if len(names) == len(set(names)) > 0 else None
 
+    def nearly(self, value: Value) -> MeshAxes:
+        """Where a value lies, whose rows devices may share evenly or nearly so."""
+        whole: MeshAxes = (None,) * value.type.rank
+        return self.of(value) or self.with_room(value) or whole
+
     def _nearly(self, size: Size) -> str | None:
-        """The mesh axis of a size that is a capacity and a number."""
-        if not isinstance(size, Dim):
-            return None
-        terms = dict(polynomial(size).items())
-        varying = [monomial for monomial in terms if monomial]
-        if len(varying) != 1 or len(varying[0]) != 1 or terms[varying[0]] != 1:
-            return None
-        return next((a for s, a in self.axes.items() if s in varying[0]), None)
+        """The mesh axis of the one capacity that a size depends on."""
+        symbols = size.symbols if isinstance(size, Dim) else ()
+        axes = [self.axes[symbol] for symbol in symbols if symbol in self.axes]
+        return axes[0] if len(axes) == 1 else None
 
     def local_shape(self, value: Value, axes: Sequence[str | None]) -> Sequence[Size]:
         """The stored sizes of the part that one device has of a value that lies so."""
         sizes = zip(value.type.shape, axes, strict=True)
-        return [n if a is None else ceil_div(n, self.mesh.size(a)) for n, a in sizes]
+        return [n if axis is None else self._part(n, axis) for n, axis in sizes]
+
+    def _part(self, size: Size, axis: str) -> Size:
+        count = self.mesh.size(axis)
+        even = is_multiple(size, count, self.devices)
+        return size // count if even else ceil_div(size, count)
 
     def is_spread(self, value: Value) -> bool:
         """Whether elements along one of the axes may be spread by a size."""

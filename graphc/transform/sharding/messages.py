@@ -83,15 +83,23 @@ class Follower:
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has gathered
 
     def messages(
-        self, nodes: Iterable[Node], inputs: Iterable[Value], outputs: Iterable[Value]
+        self,
+        nodes: Iterable[Node],
+        inputs: Iterable[Value],
+        outputs: Mapping[Value, MeshAxes | None],
     ) -> Messages:
-        """The messages of a segment with these nodes, which gives these outputs."""
+        """The messages of a segment with these nodes, which gives outputs so placed.
+
+        Where that is left to JAX, devices have parts that are as large as others, or
+        all of it.
+        """
         messages = Messages()
         self.enter(inputs)
         for node in nodes:
             self.follow(node, messages)
-        for value in outputs:
-            axes = self.layout.of(value)
+        for value, axes in outputs.items():
+            if axes is None and value not in self.layout.open:
+                axes = _whole(value)
             if axes is not None:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
@@ -304,12 +312,12 @@ class Follower:
         """Count the rows of neighbours that devices take for a result."""
         operand = node.inputs[shift.operand]
         operand_axis, places = shift.axes[shift.operand], self.place(operand)
-        if operand_axis is None or places[operand_axis] is None:
+        name = None if operand_axis is None else places[operand_axis]
+        if operand_axis is None or name is None:
             return
-        name = places[operand_axis]
         after = node.outputs[0].type.shape[axis]
-        both = operand.type.shape[operand_axis], after
-        rows = rows_sent(self.layout, name, both, shift.start)
+        before = operand.type.shape[operand_axis]
+        rows = rows_sent(self.layout, name, before, after, shift)
         sizes = self.layout.local_shape(operand, places)
         others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
         if not same_size(rows, 0):

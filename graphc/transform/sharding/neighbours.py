@@ -7,6 +7,7 @@ neighbours, which XLA sends, and nothing else.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
@@ -27,15 +28,17 @@ from graphc.transform.sharding.layout import MeshLayout
 
 @dataclass(frozen=True)
 class Shift:
-    """A row of the result is that of the input `operand` which is `start` further.
+    """Row i of the result is made of the rows of the input `operand` from a place on.
 
-    Operands that lie as the result does have their rows where it has them: `axes` are
-    those of all operands.
+    The place is `start + i * stride`; rows are as many as the `window`. Operands that
+    lie as the result does have theirs where it has them: `axes` are those of all.
     """
 
     operand: int
     axes: Sequence[int | None]
     start: int
+    stride: int = 1
+    window: int = 1
 
 
 SHIFTED: RuleTable[Callable[[MeshLayout, Node, int], Shift | None]] = RuleTable(
@@ -55,21 +58,21 @@ def shift_of(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 
 
 def rows_sent(
-    layout: MeshLayout, name: str, sizes: tuple[Size, Size], start: int
+    layout: MeshLayout, name: str, before: Size, after: Size, shift: Shift
 ) -> Size:
     """The rows that a device takes of its neighbours, of both sides.
 
-    `sizes` are the rows of all devices along an axis of the mesh, of an operand and of
-    the result.
+    `before` and `after` are the rows of all devices along an axis of the mesh, of the
+    operand and of the result.
     """
-    devices = layout.mesh.size(name)
+    devices, start, stride = layout.mesh.size(name), shift.start, shift.stride
     spread = [symbol for symbol, axis in layout.axes.items() if axis == name]
     parts = {symbol: Symbol(symbol.name) for symbol in spread}
     multiples = {s: devices * symbol_dim(part) for s, part in parts.items()}
-    old, new = [ceil_div(_with(n, multiples), devices) for n in sizes]
-    places = {1, devices - 1}
-    left = [(old - new) * i - start for i in places]
-    right = [(new - old) * i + start for i in places]
+    old, new = [ceil_div(_with(n, multiples), devices) for n in (before, after)]
+    last = (new - 1) * stride + shift.window  # of the rows of the first device
+    left = [(old - new * stride) * i - start for i in {1, devices - 1}]
+    right = [(new * stride - old) * i + start + last - old for i in {0, devices - 2}]
     rows = maximum(0, *left) + maximum(0, *right)
     return _with(rows, {part: symbol_dim(s) // devices for s, part in parts.items()})
 
@@ -99,6 +102,38 @@ def _of_pad(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
     return Shift(0, [axis, None], -low) if isinstance(low, int) else None
 
 
+@SHIFTED.of(OP.max_pool, OP.min_pool, OP.sum_pool)
+def _of_pool(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
+    at = axis - node.inputs[0].type.rank + len(node.params["window"])
+    size = node.params["window"][at] if at >= 0 else 0
+    return _of_windows(node, at, size, [axis]) if at >= 0 else None
+
+
+@SHIFTED.of(OP.conv)
+def _of_conv(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
+    """Of steps of one row: else XLA gathers all."""
+    if axis < 2 or {node.params[n][axis - 2] for n in ("spread", "stride")} != {1}:
+        return None
+    size = node.inputs[1].type.shape[axis]
+    return _of_windows(node, axis - 2, size, [axis, None])
+
+
+def _of_windows(
+    node: Node, at: int, size: Size, axes: Sequence[int | None]
+) -> Shift | None:
+    """Windows along the spatial axis `at`, of fixed sizes."""
+    names = "low", "stride", "dilation"
+    low, stride, dilation = [node.params[name][at] for name in names]
+    if not all(isinstance(n, int) for n in (low, stride, dilation, size)):
+        return None
+    window, named = (size - 1) * dilation + 1, node.params["padding"]
+    if named and stride != 1:
+        return None
+    if named:
+        low = (window - 1) // 2 if named == "SAME" else window // 2
+    return Shift(0, axes, -low, stride, window)
+
+
 @SHIFTED.of(OP.concatenate)
 def _of_joined(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
     """Of one array that is spread, with few rows of others around it."""
@@ -106,7 +141,7 @@ def _of_joined(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
         return None
     varying = [i for i, v in enumerate(node.inputs) if _varies(v, axis)]
     before = [v.type.shape[axis] for v in node.inputs[: varying[0]]] if varying else []
-    if len(varying) != 1 or layout.of(node.inputs[varying[0]]) is None:
+    if len(varying) != 1 or not layout.nearly(node.inputs[varying[0]])[axis]:
         return None
     axes = [axis if i == varying[0] else None for i in range(len(node.inputs))]
     return Shift(varying[0], axes, -sum(n for n in before if isinstance(n, int)))
@@ -118,26 +153,33 @@ def _varies(value: Value, axis: int) -> bool:
 
 @SHIFTED.of(OP.slice_update)
 def _of_written(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
-    """Of an update with all rows of the slice, where only one axis is sliced."""
-    written = written_slice(node)
-    if written is None or written[0] != axis:
+    """Of an update with all rows of the slice, or one for all of them."""
+    written, update = written_slice(node), node.inputs[1].type
+    if written is None or written.axis != axis:
         return None
-    return Shift(1, [axis, axis], -written[1])
+    at = axis - node.inputs[0].type.rank + update.rank
+    alike = at >= 0 and same_size(update.shape[at], written.length)
+    return Shift(1, [axis, at if alike else None], -written.start)
 
 
-def written_slice(node: Node) -> tuple[int, int] | None:
-    """The one axis along which not all is written, and the first place on it."""
-    x, update = node.inputs
+class WrittenSlice(NamedTuple):
+    """The one axis along which not all is written, the first place on it, how many."""
+
+    axis: int
+    start: int
+    length: Size
+
+
+def written_slice(node: Node) -> WrittenSlice | None:
+    """The rows that a node writes to, which are one after the other; else None."""
+    x = node.inputs[0]
     params = {name: p for name, p in node.params.items() if name != "how"}
+    if set(params["kinds"]) - {"s"} or set(params["steps"]) - {None, 1}:
+        return None
     region: Value = BASIC_INDEX(x, **params)
-    shapes = region.type.shape, update.type.shape
-    if set(params["kinds"]) - {"s"} or len(shapes[0]) != len(shapes[1]):
-        return None
-    if not all(map(same_size, *shapes)):
-        return None
-    sliced = [a for a, n in enumerate(shapes[0]) if not same_size(n, x.type.shape[a])]
+    pairs = enumerate(zip(region.type.shape, x.type.shape, strict=True))
+    sliced = [axis for axis, (n, m) in pairs if not same_size(n, m)]
     starts = [params["starts"][a] or 0 for a in sliced]
-    steps = [step for step in params["steps"] if step not in (None, 1)]
-    if len(sliced) != 1 or steps or not isinstance(starts[0], int) or starts[0] < 0:
+    if len(sliced) != 1 or not isinstance(starts[0], int) or starts[0] < 0:
         return None
-    return sliced[0], starts[0]
+    return WrittenSlice(sliced[0], starts[0], region.type.shape[sliced[0]])

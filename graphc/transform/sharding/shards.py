@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Node
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import HasName, shown_name
 from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import Capacities
@@ -153,7 +153,7 @@ def mesh_of(dims: object) -> DeviceMesh | None:
 
 
 def _sharded(key: HasName, shard: Shard, mesh: DeviceMesh | None, op: str) -> Sharded:
-    name = key if isinstance(key, (str, Dim)) else shown_name(key)
+    name = shown_name(key) if hasattr(key, "name") else key
     got = f"dims={{{str(name)!r}: {shard!r}}}"
     if mesh is None:
         raise graph_error(

@@ -117,6 +117,25 @@ def along_rows():
     return [x], results
 
 
+def beside():
+    """Rows beside others, in both directions: each device takes few of neighbours."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    before = gt.concatenate([gt.zeros((2, 3), "float32"), x])
+    curved = before[2:] - 2 * before[1:-1] + before[:-2]
+    wider = gt.pad(x, ((1, 2), (0, 0)))
+    loss = gt.sum(x[1:] * x[:-1]) + gt.sum(curved**2) + gt.sum(gt.sin(wider))
+    return [x], [loss, graphc.grad(loss, x), gt.diff(x, axis=0), wider, x.at[1:].add(1)]
+
+
+def windows():
+    """Convolutions and pools along a spread axis."""
+    x = gt.tensor("x", "float32", (2, 3, "batch", 8))
+    w = gt.tensor("w", "float32", (4, 3, 3, 3))
+    same, plain = gt.nn.conv(x, w, padding="SAME"), gt.nn.conv(x, w)
+    pools = gt.nn.max_pool(x, (3, 3), stride=(1, 1)), gt.nn.avg_pool(x, (2, 2))
+    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools]
+
+
 def compiled(program, dims=ROWS, mesh=None):
     inputs, outputs = program()
     mesh = mesh or mesh_of_all()
@@ -155,21 +174,15 @@ def held(function, batch=13):
 
 PROGRAMS = (
     *(perceptron, recurrent, attending, convolved, row_by_row, picking, along_rows),
+    *(beside, windows),
     sharded_programs.regression,
 )
 
 
 if __name__ == "__main__":
-    for program in (
-        perceptron,
-        recurrent,
-        attending,
-        convolved,
-        row_by_row,
-        picking,
-        along_rows,
-    ):
+    for program in PROGRAMS[:-1]:
         compared(compiled(program))
+    compared(compiled(windows), batch=29)
     compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))

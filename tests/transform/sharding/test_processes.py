@@ -21,6 +21,7 @@ mesh = graphc.mesh(data=jax.device_count())
 S = jax.NamedSharding(mesh, jax.P("data"))
 x, t = gt.tensor("x", "float32", ("batch", 3)), gt.tensor("t", "float32", ("batch",))
 w = gt.tensor("w", "float32", (3,))
+symbols = x, t, w
 y = gt.tanh(x @ w)
 loss = gt.mean((y - t) ** 2)
 dims = {"batch": graphc.Shard("data", graphc.Pad(minimum=8))}
@@ -69,11 +70,6 @@ assert (reduced.kind, reduced.bytes) == ("all-reduce", 24), reduced
 """
 
 
-def test_two_processes_compute_what_one_does():
-    outs = on_processes(2, STEP + EQUAL, devices=2)
-    assert all(re.search(r"^\d+ compilations$", out, re.M) for out in outs)
-
-
 JIT = """
 import jax.numpy as jnp
 shards = {"batch": graphc.Shard("data")}
@@ -103,17 +99,8 @@ except program["ProgramError"] as error:
 """
 
 
-def test_functions_of_jax_and_saved_texts(tmp_path):
-    outs = on_processes(2, f"FOLDER = {str(tmp_path)!r}\n{STEP}{JIT}")
-    for out in outs:
-        lines = [line for line in out.splitlines() if "process" in line]
-        assert lines[0].endswith("and process 1 has x: float32[6, 3]")
-        assert lines[1] == (
-            "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
-        )
-
-
 DIFFERENT = """
+x, t, w = symbols
 told(lambda: f(*arguments(5 + RANK)))
 v = gt.tensor("v", "float32", ("m",))
 g = graphc.function([x, v], gt.sum(x) * gt.sum(v), dims=dims, mesh=mesh)
@@ -128,17 +115,24 @@ if RANK == 0:
 """
 
 
-def test_processes_that_differ_are_told_so_at_once():
-    """Sizes, replicated arguments, programs, and a call that one alone makes."""
+def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_path):
+    """Functions of JAX and saved texts too; sizes, replicated arguments, programs.
+
+    And a call that one alone makes. All by one start of the processes.
+    """
     sizes = "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
     whole = "process 0 has v: float32[3], and process 1 has v: float32[4]"
     programs = "processes 0 and 1 call different programs"
-    alone = "process 1 has not come to call 5 within 1 s"
-    first, second = on_processes(2, STEP + DIFFERENT)
-    lines = [line for line in first.splitlines() if "process" in line]
-    assert lines == [sizes, whole, programs, alone]
-    lines = [line for line in second.splitlines() if "process" in line]
-    assert lines == [sizes, whole, programs]
+    code = f"FOLDER = {str(tmp_path)!r}\n{STEP}{EQUAL}{JIT}{DIFFERENT}"
+    outs = on_processes(2, code, devices=2)
+    assert all(re.search(r"^\d+ compilations$", out, re.M) for out in outs)
+    first, second = [
+        [line for line in out.splitlines() if "process" in line] for out in outs
+    ]
+    assert first[0].endswith("and process 1 has x: float32[6, 3]")
+    assert first[1:5] == [sizes, sizes, whole, programs]
+    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[5])
+    assert second == first[:5]
 
 
 SHORT = "import sys; sys.argv.append('waits little')\n"

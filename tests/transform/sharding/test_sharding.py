@@ -357,6 +357,33 @@ def test_all_sizes_at_once():
     assert lines[0].startswith("function: a shard is for a size that is named")
 
 
+def test_a_policy_of_no_size():
+    lines = refusal(lambda: sharded(dims={3: graphc.Shard("data")}))
+    assert lines[0] == "function: `dims` names a size that the graph has not"
+
+
+GIVEN_AWAY = """
+import graphc, graphc.tensor as gt, jax, numpy as np
+mesh = graphc.mesh(data=4)
+x, w = gt.tensor("x", "float32", ("n", 3)), gt.tensor("w", "float32", (3,))
+options = {"dims": {"n": graphc.Shard("data")}, "mesh": mesh, "donate": [w]}
+f = graphc.function([x, w], w * gt.sum(x), **options)
+weights = jax.device_put(np.ones(3, "float32"), jax.NamedSharding(mesh, jax.P()))
+f(np.ones((5, 3), "float32"), weights)
+try:
+    f(np.ones((5, 3), "float32"), weights)
+except graphc.CallError as error:
+    assert "deleted or donated" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_an_array_that_was_given_away():
+    """JAX ends the process where a function takes one of several devices."""
+    on_devices(4, "-c", GIVEN_AWAY)
+
+
 def test_a_mesh_for_nothing():
     lines = refusal(lambda: sharded(dims="pad"))
     assert lines[0] == "function: a mesh is for sizes that are sharded, and none is"
