@@ -22,8 +22,8 @@ Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
 UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
 
-OF_MEMORY = frozenset(["getfield", "setfield", "resize", "data", "ctypes"])
-OF_NUMBERS = frozenset(["item", "tolist"])
+OF_MEMORY = frozenset(["getfield", "setfield", "resize", "data", "ctypes", "tofile"])
+OF_NUMBERS = frozenset(["item", "tolist", "tobytes"])
 
 
 def lack_of(name: str) -> str:
