@@ -460,3 +460,12 @@ def test_what_has_no_numbers_of_the_dtype_is_told_apart(backend):
     f(np.asarray(np.real(np.array([1 + 2j])), "float32"))
     for texts in (np.array(["a"]), np.array(["2020-01-01"], "datetime64[D]")):
         assert "hint: give numbers alone" in told_by(f, texts)
+
+
+def test_sizes_in_the_place_of_arguments():
+    f = graphc.jit(lambda x: x @ x)
+    for sizes, kind in (({"n": range(3, 9)}, graphc.GraphError), ({"n": 3}, TypeError)):
+        with pytest.raises(kind) as caught:
+            f.compile(sizes)
+        hint = f"hint: sizes go by name, after the arguments: sizes={sizes}"
+        assert hint in str(caught.value)

@@ -24,7 +24,8 @@ class JitCompilation(Compilation):
     program: str
 
     def __str__(self) -> str:
-        return f"{self.program}: {self.seconds:.3f} s, {self.reason}"
+        part = f", segment {self.segment}" if self.segment else ""
+        return f"{self.program}{part}: {self.seconds:.3f} s, {self.reason}"
 
 
 @dataclass(frozen=True)

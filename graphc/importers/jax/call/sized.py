@@ -1,7 +1,8 @@
 """Functions that are compiled when they are called, for their sizes or for many."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import update_wrapper
 from os import PathLike
 from types import MethodType
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from jax.export import default_export_platform
 
-from graphc.errors import NoCompileError, graph_error
+from graphc.errors import GraphError, NoCompileError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
@@ -52,6 +53,21 @@ _ELSEWHERE = {
     "segment_source": "; f.source is the text",
 }
 FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
+
+
+@contextmanager
+def _sizes_by_name(args: tuple[object, ...]) -> Iterator[None]:
+    """An error within says how sizes are given, where an argument looks like sizes."""
+    try:
+        yield
+    except (TypeError, GraphError) as error:
+        sizes = args[-1] if args else None
+        if isinstance(sizes, Mapping) and all(
+            isinstance(size, (int, list, range)) for size in sizes.values()
+        ):
+            way = f"sizes go by name, after the arguments: sizes={sizes}"
+            error.args = (f"{error.args[0]}\n  hint: {way}", *error.args[1:])
+        raise
 
 
 class SizedFunction(Decorated, Showing, Generic[FamilyT]):
@@ -177,10 +193,10 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         Returns what was compiled, as in `stats()`.
         """
         before = len(self.stats().compilations)
-        call = self._arguments.call(args, named)
-        specs = self._specs_ahead(call)
-        ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
-        with lifted():
+        with lifted(), _sizes_by_name(args):
+            call = self._arguments.call(args, named)
+            specs = self._specs_ahead(call)
+            ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
             for one in self._ahead(ahead.calls):
                 one.compile(ahead.others)
         return self.stats().compilations[before:]
@@ -252,8 +268,9 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         needed("export")
         default_platform = default_export_platform()
         on = platforms_of(platform, platforms, default_platform)
-        asking = self._asked(self._arguments.call(args, named))
-        contents, whole = self._contents(asking, sizes or {}, on, graph)
+        with _sizes_by_name(args):
+            asking = self._asked(self._arguments.call(args, named))
+            contents, whole = self._contents(asking, sizes or {}, on, graph)
         write_whole(path, written(contents, whole if graph else None))
 
     @property
