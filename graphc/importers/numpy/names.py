@@ -22,6 +22,7 @@ from graphc.errors import called_by_user, graph_error
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
+    ufuncs,
 )
 from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
 from graphc.importers.numpy.draws import RandomNames
