@@ -118,8 +118,8 @@ def _has_nan(pad: Padding, x: PaddedValue) -> Value:
 def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebuilt:
     """The decomposition with zeros in the padding, which reflections leave alone.
 
-    Reflections of real matrices leave the last row alone. With NaN above zeros it is
-    changed, which only the mode raw shows.
+    Reflections of real matrices leave the last row alone; with NaN above zeros they do
+    not, which only the mode raw shows.
     """
     if mode != "raw" or x.type.rank - 2 not in x.axes:
         return primitive(with_zeros(pad, x), mode=mode)

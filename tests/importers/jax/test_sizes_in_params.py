@@ -30,6 +30,25 @@ def windows(initial, op, n):
     )
 
 
+def largest_of_windows(row, n):
+    return lax.reduce_window(row, -jnp.inf, lax.max, (n,), (n // 2,), [(n, n)])
+
+
+def tangents_of_windows(n):
+    row = jnp.sin(ROW[: 4 * n])
+    dilated = partial(
+        lax.reduce_window,
+        init_value=-jnp.inf,
+        computation=lax.max,
+        window_dimensions=(2,),
+        window_strides=(1,),
+        padding="VALID",
+        window_dilation=(n,),
+    )
+    functions = dilated, lambda row: largest_of_windows(row, n)
+    return [jax.jvp(function, (row,), (row,)) for function in functions]
+
+
 def convolutions(n):
     signal, kernel = ROW[None, None, : 4 * n], jnp.array([[[1.0, 2.0, 3.0]]])
     convolved = partial(lax.conv_general_dilated, signal, kernel)
@@ -59,6 +78,11 @@ BY_SIZES = {
     "reduce_window_max": partial(windows, -jnp.inf, lax.max),
     "reduce_window_min": partial(windows, jnp.inf, lax.min),
     "reduce_window_sum": partial(windows, 0.0, lax.add),
+    "reduce_window": partial(windows, 1.0, lambda a, b: a * b / 9),
+    "select_and_scatter_add": lambda n: jax.grad(
+        lambda row: largest_of_windows(row, n).sum()
+    )(jnp.sin(ROW[: 4 * n])),
+    "select_and_gather_add": tangents_of_windows,
     "conv_general_dilated": convolutions,
     "groups of conv_general_dilated": convolutions_of_groups,
     "gather": lambda n: jax.vmap(lambda i: lax.dynamic_slice(ROW, (i,), (n,)))(
@@ -66,6 +90,7 @@ BY_SIZES = {
     ),
     "dynamic_slice": lambda n: lax.dynamic_slice(ROW, (jnp.int32(3),), (n,)),
     "top_k": lambda n: lax.top_k(ROW, n),
+    "approx_top_k": lambda n: lax.approx_max_k(ROW, n),
     "fft": lambda n: jnp.abs(jnp.fft.rfft(ROW, n)),
     "lu_pivots_to_permutation": lambda n: lax.linalg.lu_pivots_to_permutation(
         jnp.array([2, 1, 2], "int32"), n

@@ -179,7 +179,8 @@ PRIMITIVES.define("cummin")(_running(F.cummin))
 PRIMITIVES.define("cumlogsumexp")(_running(F.cumlogsumexp))
 
 
-OF_WINDOWS = "window_dimensions", "window_strides", "window_dilation", "padding"
+UNDILATED = "window_dimensions", "window_strides", "padding"
+OF_WINDOWS = *UNDILATED, "window_dilation"
 
 
 def _windows(eqn: Equation, x: Value) -> dict[str, Any]:
@@ -229,7 +230,7 @@ def _selected(eqn: Equation, x: Value) -> tuple[Value, int]:
     return OPS[_POSITIONS[name]](x, **params), len(params["window"])
 
 
-@PRIMITIVES.define("select_and_scatter_add", sizes=OF_WINDOWS)
+@PRIMITIVES.define("select_and_scatter_add", sizes=UNDILATED)
 def _select_and_scatter_add(eqn: Equation, source: Value, x: Value) -> Value:
     """The elements of `source`, added where the windows of `x` have their extremes."""
     return put_at(source, x, *_selected(eqn, x))

@@ -44,7 +44,7 @@ class Recorder:
         self._answers: dict[_Question, bool] = {}
         self._open: dict[_Question, tuple[SourceLocation, bool]] = {}
         self._opaque: SourceLocation | None = None
-        self._is_exposed = False
+        self._has_text = False
 
     def knows(self, size: Any) -> bool:
         """Whether a dimension of JAX is made of the symbols of the trace."""
@@ -83,7 +83,7 @@ class Recorder:
 
         A hash `tells` nobody the size.
         """
-        self._is_exposed = self._is_exposed or tells
+        self._has_text = self._has_text or tells
         if self._opaque is None:
             self._opaque = place()
 
@@ -95,7 +95,7 @@ class Recorder:
     @property
     def how_shared(self) -> tuple[bool, bool]:
         """Whether functions on the host may be those of all sizes; if all counts."""
-        return not self._is_exposed, self.is_opaque
+        return not self._has_text, self.is_opaque
 
     def decisions(self, symbols: Mapping[str, Symbol]) -> Decisions:
         """The decisions by the symbols of a graph, but for those that these decide."""
