@@ -33,6 +33,7 @@ LEADING = {
     "graphc.importers.jax.call.export",
     "graphc.importers.jax.call.sized",
     "graphc.importers.jax.call.traced_family",
+    "graphc.importers.jax.decorator",
     "graphc.importers.jax.graphs",
     "graphc.importers.jax.jit_function",
     "graphc.importers.jax.jit_options",

@@ -5,8 +5,9 @@ Out: the function, compiled for many sizes at once, or its graph.
 Begin at `jit_function`, which leads to `call`; `graphs` leads to `trace` and `read`.
 """
 
+from graphc.importers.jax.decorator import jit
 from graphc.importers.jax.graphs import from_jax
-from graphc.importers.jax.jit_function import JitFunction, jit
+from graphc.importers.jax.jit_function import JitFunction
 from graphc.importers.jax.optimized import optimize
 from graphc.importers.jax.sizes.family import FallbackWarning
 

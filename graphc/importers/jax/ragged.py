@@ -14,7 +14,7 @@ from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.program import FunctionRead, read_for, results_of
 from graphc.importers.jax.call.report import JitCompilation, JitStats
 from graphc.importers.jax.call.typed import Jitted
-from graphc.importers.jax.jit_function import jit
+from graphc.importers.jax.decorator import jit
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.pattern import (
     LEAST,

@@ -25,14 +25,14 @@ class _BySlices:
     def __len__(self) -> int:
         return len(self._plain)
 
-    def __getitem__(self, items: Any) -> object:
+    def __getitem__(self, items: object) -> object:
         listed = items if isinstance(items, tuple) else (items,)
         if is_symbolic(content_of(listed)):
             return self._symbolic(items)
         plain = self._plain[items]
         return self._made(plain) if called_by_user() else plain
 
-    def _symbolic(self, items: Any) -> object:
+    def _symbolic(self, items: object) -> object:
         raise NotImplementedError
 
 
@@ -43,7 +43,7 @@ class Joining(_BySlices):
         super().__init__(plain, made)
         self._columns = columns
 
-    def _symbolic(self, items: Any) -> object:
+    def _symbolic(self, items: object) -> object:
         listed = items if isinstance(items, tuple) else (items,)
         arrays = [self._array(item) for item in listed]
         return np.concatenate(arrays, axis=-1 if self._columns else 0)
@@ -60,10 +60,11 @@ class Joining(_BySlices):
 class Grid(_BySlices):
     """`np.mgrid`, or `np.ogrid` whose arrays are of one row or column each."""
 
-    def _symbolic(self, items: Any) -> object:
+    def _symbolic(self, items: object) -> object:
         if isinstance(items, slice):
             return _numbers(items)
-        axes = [_numbers(item) for item in items]
+        listed = items if isinstance(items, tuple) else (items,)
+        axes = [_numbers(item) for item in listed]
         dtype = np.result_type(*(axis.dtype for axis in axes))
         sparse = self._plain.sparse
         grids = np.meshgrid(

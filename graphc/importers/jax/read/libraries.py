@@ -131,7 +131,7 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
     """
     primitive: Any = eqn.primitive
     operands = [struct_of(atom.aval) for atom in eqn.invars]
-    function = _WRITTEN.get(primitive.name, primitive.impl)
+    function = _WRITTEN.get(eqn.primitive.name, primitive.impl)
     try:
         jaxpr = jax.make_jaxpr(partial(function, **eqn.params))(*operands)
     except Exception as error:

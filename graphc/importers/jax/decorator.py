@@ -1,0 +1,156 @@
+"""`graphc.jit`: the decorator, for functions of JAX and for those of NumPy."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, Unpack, overload
+
+from graphc.errors import check_function, graph_error
+from graphc.importers.jax.call.typed import (
+    Choices,
+    Decorator,
+    Jitted,
+    NumpyDecorator,
+    P,
+    R,
+    SizedCallable,
+)
+from graphc.importers.jax.jit_function import JitFunction
+from graphc.importers.jax.jit_options import JitOptions
+from graphc.importers.jax.trace.arguments import Arguments, Positional, StaticNames
+from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
+from graphc.importers.numpy.function import NumpyFunction
+from graphc.ir.tracebacks import hiding
+from graphc.rewriting.default import DEFAULT
+from graphc.rewriting.engine.rule import Rules
+from graphc.runtime.call.arguments import Backend
+from graphc.runtime.shards import for_nothing, with_mesh
+from graphc.runtime.variants.decisions import decisions_of
+
+Frontend = Literal["jax", "numpy"]
+
+
+@overload
+def jit(
+    function: Callable[P, R],
+    *,
+    frontend: Literal["jax"] = ...,
+    **options: Unpack[Choices],
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    function: Callable[P, R], *, frontend: Frontend, **options: Unpack[Choices]
+) -> SizedCallable[P, R]: ...
+@overload
+def jit(
+    function: None = None,
+    *,
+    frontend: Literal["jax"] = ...,
+    **options: Unpack[Choices],
+) -> Decorator: ...
+@overload
+def jit(
+    function: None = None, *, frontend: Frontend, **options: Unpack[Choices]
+) -> NumpyDecorator: ...
+@hiding
+def jit(
+    function: Callable[..., object] | None = None,
+    *,
+    dims: object = None,
+    shapes: object = None,
+    static_argnums: Positional = None,
+    static_argnames: StaticNames = None,
+    rewrites: Rules = DEFAULT,
+    backend: Backend = "jax",
+    frontend: Frontend = "jax",
+    decisions: object = None,
+    mesh: object = None,
+    **of_jax: object,
+) -> Any:
+    """Compile a function written for JAX: as `jax.jit` does, and for many sizes.
+
+    >>> import jax.numpy as jnp, numpy as np, graphc
+    >>> @graphc.jit
+    ... def mean_square(x):
+    ...     return jnp.sum(x**2) / x.shape[0]
+    >>> for size in (3, 4, 5, 6, 7, 8):
+    ...     value = mean_square(np.ones(size, "float32"))
+    >>> print(value, len(mean_square.stats().compilations) < 6)
+    1.0 True
+    >>> @graphc.jit(frontend="numpy", backend="numpy")
+    ... def positive(x):
+    ...     return np.sort(x[x > 0])
+    >>> positive(np.array([3.0, -1.0, 2.0]))
+    array([2., 3.])
+
+    The first call is compiled for its sizes, as `jax.jit` does, with loops rewritten so
+    that they stack less. When an axis takes a second size, the function is traced again
+    with a symbol for that size, and the new program serves all sizes from then on.
+    `dims` chooses the policy for them, as in `graphc.function`.
+
+    `shapes="n d, d -> n"` says from the start which axes vary, by a name each, in the
+    order of the leaves of the arguments. JAX traces arrays of one element or none along
+    such an axis differently, so these are compiled by themselves.
+
+    Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
+    `explain()` and one `FallbackWarning` say why. Inside transformations of JAX, the
+    function acts as `jax.jit` of itself. The other options are those of `jax.jit`:
+    `donate_argnums` and `donate_argnames` (of calls compiled exactly; a warning says
+    where sizes vary), `inline` and `keep_unused`; with `in_shardings`,
+    `out_shardings`, `device` or `compiler_options` JAX compiles each call.
+
+    `frontend="numpy"` is for a function written with the names of `numpy`. It is traced
+    on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
+    `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
+    `f.decisions.save(path)` wrote: they tell which sizes vary. `mesh`, or that of
+    `jax.set_mesh`, is for `graphc.Shard` in `dims`, of axes that `shapes` names.
+    """
+    as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
+    options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
+    options = _on_mesh(options, mesh, as_jax.reason)
+    check_frontend(frontend)
+    check_choices(options, shapes, counts=frontend == "numpy")
+    front = _FRONTENDS[frontend]
+    make = partial(front, as_jax=as_jax, shapes=shapes, options=options)
+    return _decorator(make) if function is None else _decorator(make)(function)
+
+
+def _decorator(make: Callable[..., object]) -> Callable[..., object]:
+    @hiding
+    def decorated(function: Callable[..., object]) -> object:
+        check_function(function, "jit")
+        return make(function)
+
+    return decorated
+
+
+def _on_mesh(options: Options, mesh: object, contradiction: str) -> Options:
+    """The options with sizes sharded over the mesh that is given or set.
+
+    Raises GraphError for a mesh for nothing, and for other options that place arrays.
+    """
+    dims = with_mesh(options.dims, mesh, {"backend": options.backend}, "jit")
+    options = replace(options, dims=dims)
+    if options.mesh is None and mesh is not None:
+        raise for_nothing("jit")
+    if options.mesh is not None and contradiction:
+        hint = "leave them out: graphc.Shard in dims says where arrays lie"
+        raise graph_error(contradiction, op="jit", hint=hint)
+    return options
+
+
+def _of_numpy(
+    function: Callable[..., object],
+    as_jax: JitOptions,
+    shapes: object,
+    options: Options,
+) -> NumpyFunction:
+    if as_jax.others:
+        got = ", ".join(f"{name}={option}" for name, option in as_jax.others.items())
+        problem = "arguments are donated, and placed, by functions of JAX only"
+        raise graph_error(problem, op="jit", got=got)
+    arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
+    return NumpyFunction(function, arguments, shapes, options)
+
+
+_FRONTENDS = {"jax": JitFunction, "numpy": _of_numpy}
