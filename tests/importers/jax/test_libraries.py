@@ -207,20 +207,17 @@ def test_permutations_of_pivots(shape):
     np.testing.assert_array_equal(ours(matrix), jax.jit(permutation)(matrix))
 
 
-@pytest.mark.parametrize("solver", ["Newton", "LevenbergMarquardt"])
-def test_a_root_by_optimistix_serves_all_sizes(solver):
-    """Avals are hashed on the way, and errors raised in Python."""
-    optimistix = pytest.importorskip("optimistix")
-    how = getattr(optimistix, solver)(1e-5, 1e-5)
-    solve = optimistix.root_find if solver == "Newton" else optimistix.least_squares
+def test_python_that_is_called_serves_all_sizes_beside_hashes_of_shapes():
+    """As in optimistix and lineax, which find what is known of a structure by it."""
 
     def function(x):
-        return solve(lambda y, a: y**3 + y - a, how, x * 0, args=x).value
+        struct = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        scale = {struct: 2}[struct]
+        return jax.pure_callback(lambda v: np.asarray(v) * scale, struct, x) + x
 
-    ours, theirs = graphc.jit(function, dims="pad"), jax.jit(function)
+    ours = graphc.jit(function, dims="pad")
     for n in (3, 4, 5, 6):
-        x = np.arange(1, n + 1, dtype="float32") / n
-        np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-3)
-    stats = ours.stats()
-    assert stats.foreign == [] and stats.fallbacks == []
-    assert len(stats.compilations) <= 3
+        x = np.arange(n, dtype="float32")
+        np.testing.assert_array_equal(ours(x), x * 3)
+    assert ours.stats().foreign == [] and ours.stats().fallbacks == []
+    assert len(ours.stats().compilations) == 2
