@@ -291,6 +291,22 @@ SAMPLES = [
         dtypes=INEXACT,
     ),
     sample("linalg.solve", *SIDES, *NO_SIDES, dtypes=NUMBERS, **ROUNDED),
+    scipys(
+        "solve_tridiagonal",
+        *(
+            call(a(*d), a(*d, values="positive"), a(*d), a(*right))
+            for d, right in (
+                ((4,), (4,)),
+                ((3,), (3, 2)),
+                ((2, 1, 3), (4, 3, 2)),
+                ((1,), (1,)),
+                ((0,), (0, 2)),
+                ((0, 2), (2, 1)),
+            )
+        ),
+        call(a(3), a(3), a(3), a(2)),
+        numpy=tridiagonal,
+    ),
     scipys("solve_triangular", *SIDES, *NO_SIDES[:2], numpy=triangular),
     scipys(
         "solve_triangular",
@@ -471,21 +487,5 @@ SAMPLES = [
         call(a(1, 1), a(1)),
         dtypes=INEXACT,
         ulps=2**16,
-    ),
-    scipys(
-        "solve_tridiagonal",
-        *(
-            call(a(*d), a(*d, values="positive"), a(*d), a(*right))
-            for d, right in (
-                ((4,), (4,)),
-                ((3,), (3, 2)),
-                ((2, 1, 3), (4, 3, 2)),
-                ((1,), (1,)),
-                ((0,), (0, 2)),
-                ((0, 2), (2, 1)),
-            )
-        ),
-        call(a(3), a(3), a(3), a(2)),
-        numpy=tridiagonal,
     ),
 ]

@@ -4,7 +4,7 @@ A rule says what the padding of its result holds, or nothing. Here, what it is s
 about becomes garbage, and what it says is checked: where that is not so, all of the
 result becomes garbage. So a rule that relies on the padding of another by accident
 gives wrong numbers, and so does one that says too much. Behind every fourth node
-stands one number, and is known.
+stands one number, and is known: garbage, 0 or 1.
 """
 
 import itertools
@@ -61,16 +61,20 @@ class HostilePass(pad._PaddingPass):
             tools = Padding(value.node, *known, self._body, self._branches.branch)
             pairs, turn = garbage(value.dtype), next(self._turns)
             pair = [as_value(value.dtype.type(n)) for n in pairs[turn % len(pairs)]]
-            spoil = known_of if turn % 4 == 0 else spoilt
-            self._padded[value] = spoil(tools, x, *pair)
+            if turn % 4 == 0:
+                number = (pairs[0][0], 0, 1)[turn // 4 % 3]
+                number = as_value(value.dtype.type(number))
+                self._padded[value] = known_of(tools, x, number)
+            else:
+                self._padded[value] = spoilt(tools, x, *pair)
             self._trusted.add(self._padded[value].value.node)
 
 
 def spoilt(tools, x, first, second):
-    """With garbage in the padding, but for the fill along one axis."""
+    """With garbage in the padding, but where something is said of it."""
     keeping, right = tools.inside(x, x.axes), checked(tools, x)
-    for axis in x.fill:
-        keeping = F.logical_or(keeping, behind(tools, x, axis))
+    for _, region in said(tools, x):
+        keeping = F.logical_or(keeping, region)
     axis, rank = min(x.axes), x.type.rank
     odd = tools.positions(x.type.shape[axis]) % 2 == 1
     odd = F.expand_dims(odd, tuple(a for a in range(rank) if a != axis))
@@ -78,30 +82,33 @@ def spoilt(tools, x, first, second):
     return replace(x, value=value)
 
 
-def known_of(tools, x, first, second):
+def known_of(tools, x, number):
     """With one number in all of the padding, which rules may know."""
     keeping = tools.inside(x, x.axes) & checked(tools, x)
-    number = literal_of(first)[()]
-    value = F.where(keeping, x.value, first)
-    return replace(x, value=value, fill=dict.fromkeys(x.axes, number))
+    value = F.where(keeping, x.value, number)
+    return replace(x, value=value, fill=dict.fromkeys(x.axes, literal_of(number)[()]))
 
 
 def checked(tools, x):
     """Whether the padding holds what it is said to."""
     right = as_value(True)
-    for axis, number in x.fill.items():
+    for number, region in said(tools, x):
         same = x.value == as_value(x.value.dtype.type(number))
         if number != number:
             same = x.value != x.value
-        holds = F.logical_or(~behind(tools, x, axis), same)
-        right = F.logical_and(right, F.all(holds))
+        right = F.logical_and(right, F.all(F.logical_or(~region, same)))
     return right
 
 
-def behind(tools, x, axis):
-    """The padding of one axis, at true positions of the others."""
-    others = tools.inside(x, x.axes - {axis})
-    return F.logical_and(others, F.logical_not(tools.inside(x, [axis])))
+def said(tools, x):
+    """The numbers that are said to be in the padding, and where: behind which axes."""
+    axes_of = {}
+    for axis, number in x.fill.items():
+        axes_of.setdefault(np.asarray(number, x.value.dtype).tobytes(), []).append(axis)
+    for axes in axes_of.values():
+        others = tools.inside(x, x.axes - {*axes})
+        region = F.logical_and(others, F.logical_not(tools.inside(x, axes)))
+        yield x.fill[axes[0]], region
 
 
 def hostile_function(inputs, outputs, dims=PAD, **options):

@@ -39,7 +39,8 @@ class PaddedValue:
 
     `type` is the type of the unpadded value, of true sizes. `axes` are the axes at a
     capacity. `fill` gives the element in the padding along an axis, where it is known,
-    at true positions of the other axes.
+    at true positions of the other axes; where several axes have the same element, it
+    is also what the padding behind more than one of them holds.
     """
 
     value: Value
@@ -161,6 +162,12 @@ def _holds(padding: Element | None, fill: NDArray) -> bool:
     return np.asarray(padding).astype(fill.dtype).tobytes() == fill.tobytes()
 
 
+def _are_same(one: Sequence[Element | None], other: Sequence[Element | None]) -> bool:
+    """Whether elements are those of another list, where both are known."""
+    pairs = zip(one, other, strict=True)
+    return all(a is b or (b is not None and _holds(a, np.asarray(b))) for a, b in pairs)
+
+
 def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element]:
     """The fill by axis of the result, where `axes` are reduced."""
     order = sorted(set(fill) - set(axes))
@@ -178,11 +185,15 @@ def elementwise(
     if isinstance(value, tuple):
         return value
     rank = value.type.rank
-    fill = {}
-    for axis in {a + rank - r.type.rank for r in inputs for a in r.axes}:
-        numbers = [_fill_at(r, axis - rank) for r in inputs]
-        number = _computed(node, numbers)
-        if number is not None:
+    fill: dict[int, Element] = {}
+    numbers: dict[int, list[Element | None]] = {}
+    for axis in sorted({a + rank - r.type.rank for r in inputs for a in r.axes}):
+        numbers[axis] = [_fill_at(r, axis - rank) for r in inputs]
+        number = _computed(node, numbers[axis])
+        if number is None:
+            continue
+        alike = [a for a in fill if _are_same([fill[a]], [number])]
+        if all(_are_same(numbers[a], numbers[axis]) for a in alike):
             fill[axis] = number
     return pad.result(value, fill)
 

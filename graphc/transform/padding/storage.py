@@ -70,17 +70,18 @@ class Storage:
 
         The result maps each symbol to the one whose capacity it shares.
         """
-        groups: dict[Symbol, set[Symbol]] = {}
+        groups: dict[Symbol, list[Symbol]] = {}
         fixed: dict[Symbol, Node] = {}
         for guard, node in guards_of(nodes):
-            axes = {axis_symbol(guard.left), axis_symbol(guard.right)}
-            together = {s for s in axes if s is not None}
+            axes = axis_symbol(guard.left), axis_symbol(guard.right)
+            together = dict.fromkeys(s for s in axes if s is not None)
             if guard.relation != "==":
                 continue
             if isinstance(guard.left, int) or isinstance(guard.right, int):
                 fixed |= dict.fromkeys(together, node)
             elif len(together) == 2:
-                joined = set[Symbol]().union(*(groups.get(s, {s}) for s in together))
+                either = {s for one in together for s in groups.get(one, [one])}
+                joined = sorted(either, key=attrgetter("serial"))
                 groups.update(dict.fromkeys(joined, joined))
         for symbol, joined in groups.items():
             policies = [self.policies[s] for s in joined if s in self.policies]
@@ -94,7 +95,7 @@ class Storage:
                 fixed |= dict.fromkeys(joined, asking)
         for symbol, node in fixed.items():
             refuse_one_number(symbol, self.policies.pop(symbol, None), node)
-        return {s: min(j, key=attrgetter("serial")) for s, j in groups.items()}
+        return {symbol: joined[0] for symbol, joined in groups.items()}
 
     def _join_equal_sizes(self, nodes: Iterable[Node]) -> None:
         """Group the sizes that guards need equal, of which some are no axes.
@@ -111,8 +112,8 @@ class Storage:
                 continue
             if axis_symbol(a) is not None and axis_symbol(b) is not None:
                 continue
-            group = {*self._groups.get(a, [a]), *self._groups.get(b, [b])}
-            joined = sorted(group, key=lambda n: (n.weight, str(n)))
+            either = self._groups.get(a, [a]) + self._groups.get(b, [b])
+            joined = sorted(dict.fromkeys(either), key=lambda n: (n.weight, str(n)))
             self._groups.update((n, joined) for n in joined)
 
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:

@@ -162,7 +162,7 @@ def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
         s: replace(_pad(sizes, count), growth=growth)
         for s, sizes, count in zip(needed, expected, best, strict=True)
     }
-    for s in {s for one in computed.values() for s in one.origins}:
+    for s in dict.fromkeys(s for one in computed.values() for s in one.origins):
         chosen.setdefault(s, Pad(growth=growth))
     largest = {s: max(e) for s, e in zip(needed, expected, strict=True)}
     unlisted = [shown_name(s) for s in needed if _listed(s, budget) is None]
