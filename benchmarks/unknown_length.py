@@ -94,14 +94,15 @@ def in_python() -> Any:
 def held(f: Any, *args: Array) -> tuple[int, int]:
     """The bytes of the rows that our program holds before it gives them, and calls."""
     names = emitted(f)
-    segment, found = names["segment_1"], []
+    (loop,) = [f"segment_{s.index}" for s in f.plan.segments if s.rows is not None]
+    segment, found = names[loop], []
 
     def counting(*inputs: Any) -> Any:
         outputs = segment(*inputs)
         found.append(outputs[-1].nbytes)
         return outputs
 
-    names["segment_1"] = counting
+    names[loop] = counting
     names["program"](*args)
     return sum(found), len(found)
 

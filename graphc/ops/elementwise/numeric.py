@@ -391,6 +391,7 @@ _bits_as.emit(
     numpy="np.asarray({x}).view({dtype})",
     jax="jax.lax.bitcast_convert_type({x}, {dtype})",
 )
+_bits_as.views = views_of_inputs
 _bits_as.elementwise = True
 _bits_as.no_gradient("bits are no numbers")
 
