@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import graphc.tensor as gt
-from graphc.ir.graph.structure import EXACT, params_form
+from graphc.ir.graph.structure import EXACT, GraphReading, Structure, params_form
 
 
 def formed(build, *sizes):
@@ -99,3 +99,38 @@ def test_bodies_are_compared_and_not_held():
 
     assert params_form(loop(0.5)) == params_form(loop(0.5))
     assert params_form(loop(0.5)) != params_form(loop(0.25))
+
+
+class Everything(Structure):
+    """A reading of which no part is remembered."""
+
+
+def nested(depth):
+    """Loops in loops, each with three carries that the one inside of it computes."""
+
+    def step(level, carry):
+        if not level:
+            a, b, c = carry
+            return [a + b, b * c, c - a]
+        return gt.scan(lambda c, _: (step(level - 1, c), None), carry, length=2)[0]
+
+    x = gt.vector("x")
+    return [x], step(depth, [x, x + 1, x * 2])
+
+
+def test_what_is_inside_of_a_node_is_read_once(monkeypatch):
+    """Not for each of its outputs: with the depth, that would grow as 3 ** depth."""
+    reads = []
+    computation = GraphReading._computation
+
+    def counted(self, node):
+        reads.append(node)
+        return computation(self, node)
+
+    monkeypatch.setattr(GraphReading, "_computation", counted)
+    counts = []
+    for depth in (2, 4, 8):
+        reads.clear()
+        Everything().of(*nested(depth))
+        counts.append(len(reads))
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])

@@ -179,6 +179,7 @@ class GraphReading:
     def _read(self, node: Node) -> None:
         """Number the outputs of a node, whose operands are numbered."""
         passed_on = self._how.passed_on(node)
+        computation: Hashable = None
         for value in node.outputs:
             if value in self._numbers:  # an input
                 continue
@@ -186,20 +187,26 @@ class GraphReading:
                 self._number(value, self._literals[value])
             elif passed_on:
                 self._numbers[value] = self._numbers[passed_on[value.index]]
-            else:
-                self._number(value, self._row(value))
+            else:  # what is inside of the node is read once, for all of its outputs
+                computation = computation or self._computation(node)
+                self._number(value, self._row(value, computation))
 
-    def _row(self, value: Value) -> Hashable:
+    def _row(self, value: Value, computation: Hashable) -> Hashable:
         """A value by the node that computes it."""
-        node = value.node
+        return computation, value.index, self._how.type(value, self)
+
+    def _computation(self, node: Node) -> Hashable:
+        """The primitive of a node, its params, and what it takes and requires."""
         literals = self._how.literals(node)
-        self._inner = {at: self._row(node.inputs[i]) for i, at in literals.items()}
+        self._inner = {at: self._literal(node.inputs[i]) for i, at in literals.items()}
         taken = [v for i, v in enumerate(node.inputs) if i not in literals]
         takes = tuple([self._numbers[v] for v in taken])
         params = self._how.params(node, self)
         guards = self._sizes(n for g in node.guards for n in (g.left, g.right))
-        type = self._how.type(value, self)
-        return node.primitive.name, value.index, takes, params, guards, type
+        return node.primitive.name, takes, params, guards
+
+    def _literal(self, value: Value) -> Hashable:
+        return self._row(value, self._computation(value.node))
 
     def type(self, type: TensorType) -> Hashable:
         """A type, its symbols by their numbers."""
