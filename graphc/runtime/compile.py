@@ -70,7 +70,7 @@ def function(
       `outputs`: a value, or a list, tuple or dict of values.
     - `dims`: a policy for all sizes, or by size: `Specialize()`, `Pad()`, `Bound()`, or
       `Shard(axis)` over `mesh`; "auto" pads from the second size on, where all ops can
-      be masked; a `Budget(...)` limits compilations. `decisions`: files of these.
+      be masked; a `Budget(...)` limits compilations. `decisions`: saved files of these.
     - `jit`: "auto" compiles in segments that few sizes concern; "fewest" splits for no
       size; True insists on one segment; False leaves jit to the caller.
     - `check`: True raises on wrong indices and singular matrices, "index" on indices.
