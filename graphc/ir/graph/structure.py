@@ -188,7 +188,8 @@ class GraphReading:
             elif passed_on:
                 self._numbers[value] = self._numbers[passed_on[value.index]]
             else:  # what is inside of the node is read once, for all of its outputs
-                computation = computation or self._computation(node)
+                if computation is None:
+                    computation = self._computation(node)
                 self._number(value, self._row(value, computation))
 
     def _row(self, value: Value, computation: Hashable) -> Hashable:

@@ -1,11 +1,12 @@
 """Rules of primitives that call functions: what these compute stands in their place."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import JaxprEqn
 
 from graphc.importers.jax.read.jaxprs import bound, opened
 from graphc.importers.jax.read.reader import Equation
@@ -17,6 +18,9 @@ from graphc.ir.namespace import F
 from graphc.ir.types import ConcreteArray, is_inexact
 from graphc.transform.derivatives.checkpoint import checkpoint
 from graphc.transform.derivatives.custom_vjp import SizeTuple, with_rule
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
 
 
 def called_of(param: str) -> Callable[..., list[Value]]:
@@ -42,7 +46,13 @@ def _jit(eqn: Equation, *inputs: Value) -> list[Value]:
 
 
 PRIMITIVES.define("closed_call", "core_call", "eval_jaxpr")(called_of("call_jaxpr"))
-PRIMITIVES.define("composite")(called_of("jaxpr"))
+
+
+@PRIMITIVES.define("composite")
+def _composite(eqn: Equation, *inputs: Value) -> list[Value]:
+    """The results of what it is composed of, under its name in this or another JAX."""
+    params = eqn.params
+    return eqn.body(params.get("jaxpr") or params["call_jaxpr"], inputs)
 
 
 @PRIMITIVES.define("linear_call")
@@ -173,13 +183,21 @@ def _custom_linear_solve(eqn: Equation, *inputs: Value) -> Sequence[Value]:
 
 @PRIMITIVES.define("call_hi_primitive")
 def _call_hi_primitive(eqn: Equation, *inputs: Value) -> list[Value]:
-    """The expansion of a primitive into several others, as JAX traces it."""
-    expand = getattr(eqn.params["_prim"], "expand", None)
-    if expand is None:
-        raise Unsupported("call_hi_primitive: it does not say what it expands to")
+    """The results of the primitives that it is expanded into."""
     eqn.need_own_functions()
-    operands = [struct_of(atom.aval) for atom in eqn.eqn.invars]
-    return eqn.body(jax.make_jaxpr(expand)(*operands), inputs)
+    return eqn.body(expansion_of(eqn.eqn), inputs)
+
+
+def expansion_of(eqn: JaxprEqn) -> "ClosedJaxpr":
+    """The primitives into which JAX expands one of several, as JAX traces them.
+
+    Raises Unsupported where it does not say.
+    """
+    primitive: Any = eqn.params["_prim"]
+    if not hasattr(primitive, "expand"):
+        raise Unsupported("call_hi_primitive: it does not say what it expands to")
+    operands = [struct_of(atom.aval) for atom in eqn.invars]
+    return jax.make_jaxpr(primitive.expand)(*operands)
 
 
 @PRIMITIVES.define("device_put")

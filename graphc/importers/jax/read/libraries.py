@@ -16,7 +16,12 @@ import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn
 from jax.extend.core.primitives import closed_call_p
 
-from graphc.importers.jax.read.calls import called_of, struct_of, with_own_rule
+from graphc.importers.jax.read.calls import (
+    called_of,
+    expansion_of,
+    struct_of,
+    with_own_rule,
+)
 from graphc.importers.jax.read.jaxprs import equations, opened
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import PRIMITIVES
@@ -147,7 +152,7 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
 
 def lowered(jaxpr: "ClosedJaxpr") -> "ClosedJaxpr":
     """A trace at numbers, in which functions stand for primitives that are lowered."""
-    if any(eqn.primitive.name in LOWERED for eqn in equations(jaxpr)):
+    if any(map(_is_lowered, equations(jaxpr))):
         new: ClosedJaxpr = _Lowering().param(jaxpr)
         return new
     return jaxpr
@@ -177,7 +182,15 @@ class _Lowering:
         return jaxpr.replace(jaxpr=new) if hasattr(jaxpr, "consts") else new
 
     def _equation(self, eqn: Any) -> Any:
-        if eqn.primitive.name not in LOWERED:
+        if not _is_lowered(eqn):
             return eqn.replace(params={k: self.param(v) for k, v in eqn.params.items()})
-        params = {"call_jaxpr": self.param(_function_of(eqn))}
+        expands = eqn.primitive.name not in LOWERED
+        function = expansion_of(eqn) if expands else _function_of(eqn)
+        params = {"call_jaxpr": self.param(function)}
         return eqn.replace(primitive=closed_call_p, params=params)
+
+
+def _is_lowered(eqn: JaxprEqn) -> bool:
+    """Whether a function stands for a primitive; also for one of several of JAX."""
+    expands = hasattr(eqn.params.get("_prim"), "expand")
+    return eqn.primitive.name in LOWERED or expands
