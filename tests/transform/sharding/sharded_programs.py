@@ -220,29 +220,29 @@ def outcome(function, args):
         return str(error).splitlines()[0]
 
 
-def compared(program, axes):
-    """Compare a program on a mesh with itself on one device: its compilations."""
+def compared(program):
+    """Compare a program on meshes with itself on one device: its compilations, too."""
     inputs, outputs = program()
-    shard = graphc.Shard("data", graphc.Pad(minimum=8))
-    mesh = graphc.mesh(**axes)
-    sharded = graphc.function(inputs, outputs, dims={"batch": shard}, mesh=mesh)
     pad = graphc.Pad(minimum=8)
     one = graphc.function(inputs, outputs, dims={"batch": pad})
-    devices = int(np.prod([*axes.values()]))
-    for batch in SIZES:
-        args = arguments(inputs, batch)
-        expected = outcome(one, args)
-        if isinstance(expected, str):
-            assert outcome(sharded, args) == expected
-            continue
-        for ours, theirs in zip(sharded(*args), expected, strict=True):
-            assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-            assert len(ours.sharding.device_set) == devices, (program, batch)
-            np.testing.assert_allclose(ours, theirs, rtol=5e-5, atol=5e-5)
-    assert len(sharded.stats().compilations) == len(one.stats().compilations)
+    calls = [(batch, arguments(inputs, batch)) for batch in SIZES]
+    expected = [outcome(one, args) for _, args in calls]
+    for axes in MESHES:
+        dims = {"batch": graphc.Shard("data", pad)}
+        sharded = graphc.function(inputs, outputs, dims=dims, mesh=graphc.mesh(**axes))
+        devices = int(np.prod([*axes.values()]))
+        for (batch, args), results in zip(calls, expected, strict=True):
+            if isinstance(results, str):
+                assert outcome(sharded, args) == results
+                continue
+            for ours, theirs in zip(sharded(*args), results, strict=True):
+                assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+                assert len(ours.sharding.device_set) == devices, (axes, batch)
+                np.testing.assert_allclose(ours, theirs, rtol=5e-5, atol=5e-5)
+        assert len(sharded.stats().compilations) == len(one.stats().compilations)
 
 
 if __name__ == "__main__":
-    (number,) = map(int, sys.argv[1:])
-    for axes in MESHES:
-        compared(PROGRAMS[number], axes)
+    for number in map(int, sys.argv[1:]):
+        print(PROGRAMS[number].__name__, flush=True)  # the last one is that which fails
+        compared(PROGRAMS[number])
