@@ -150,8 +150,9 @@ class _ArrayPrinter(Printer):
         return f"{self.sums.helper(bounded_sum)}(jnp, {text}, {rough})"
 
     def _float_of(self, symbol: Symbol) -> str:
+        """A symbol as a float; it may be an array, or a capacity that is a number."""
         name = self.name_of(symbol)
-        return f'{name}.astype("float64")' if is_wide(symbol) else name
+        return f'jnp.asarray({name}, "float64")' if is_wide(symbol) else name
 
     def atom(self, atom: Atom, sign: str = "//") -> str:
         """The text of a symbol or of a function of sizes."""

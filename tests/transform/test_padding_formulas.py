@@ -51,3 +51,16 @@ def test_shapes_of_jit_may_be_formulas():
     for rows in (4, 6, 8, 30, 32):
         assert f(ones(rows)) == rows
     assert len(f.stats().compilations) <= 3 and f.stats().fallbacks == []
+
+
+def test_sums_of_a_capacity_that_is_a_number():
+    """Of integers of 64 bits, sums are computed as floats too, of numbers as well."""
+    x = gt.vector("x", "float64")
+    loss = gt.sum(gt.cumsum(gt.cummax(x[x > 0.3])))
+    slopes = graphc.grad(loss, x)
+    plain = graphc.function([x], [loss, slopes], backend="numpy")
+    padded = graphc.function([x], [loss, slopes])
+    for size in (5, 40, 1, 0):
+        numbers = np.sin(np.arange(size) * 3.0)
+        for got, expected in zip(padded(numbers), plain(numbers), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-6)
