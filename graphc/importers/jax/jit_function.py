@@ -126,7 +126,7 @@ class JitFunction(SizedFunction[JaxFamily]):
                 self._in_a_row = False
                 try:
                     return run(*leaves)
-                except FloatingPointError:
+                except FloatingPointError:  # a NaN: JAX finds the line of the user
                     pass
                 except GraphError as error:
                     self._doubt(error, args, named)

@@ -3,6 +3,7 @@
 These arrays are written in place as any others, so they are traced.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from graphc.ir.types import NDArray
 Writable = Callable[[object], object]  # of arrays that the user may write
 
 
-class _BySlices:
+class _BySlices(ABC):
     """An object of NumPy that makes arrays of what it is indexed by."""
 
     def __init__(self, plain: Any, made: Writable) -> None:
@@ -32,8 +33,9 @@ class _BySlices:
         plain = self._plain[items]
         return self._made(plain) if called_by_user() else plain
 
+    @abstractmethod
     def _symbolic(self, items: object) -> object:
-        raise NotImplementedError
+        """The arrays for slices of symbolic sizes."""
 
 
 class Joining(_BySlices):

@@ -126,10 +126,14 @@ def qr(primitive: Primitive, pad: Padding, x: PaddedValue, *, mode: str) -> Rebu
     if x.type.dtype.kind == "c":
         return None
     rows, factors = primitive(with_zeros(pad, x), mode=mode)
-    m = x.type.shape[-2]
-    places = pad.positions(dims.minimum(*x.type.shape[-2:]))
-    is_last = F.equal(places + 1, cast(pad.length(m), places.dtype))
-    return rows, F.where(is_last, 0, factors)
+    m, n = x.type.shape[-2:]
+    return rows, F.where(is_last(pad, m, dims.minimum(m, n)), 0, factors)
+
+
+def is_last(pad: Padding, n: Size, size: Size) -> Value:
+    """Where the last of `n` elements stands on an axis of a size."""
+    places = pad.positions(size)
+    return F.equal(places + 1, cast(pad.length(n), places.dtype))
 
 
 def lu_factor(primitive: Primitive, pad: Padding, x: PaddedValue) -> Rebuilt:

@@ -5,16 +5,14 @@ from types import ModuleType
 import numpy as np
 
 from graphc.ir.graph.accepted import ArrayLike
-from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal
 from graphc.ir.namespace import F, public
-from graphc.ir.sizes.dims import Size
 from graphc.ir.types import NDArray, TensorType
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.linalg.decompositions import _checked, matrices
-from graphc.ops.linalg.padding import with_zeros
+from graphc.ops.linalg.padding import is_last, with_zeros
 
 
 @op()
@@ -88,16 +86,10 @@ def _(
     """Equations of the padding set its own unknowns to 0."""
     below, above, sides = (with_zeros(pad, x) for x in (lower, upper, b))
     middle = pad.filled(diagonal, sorted(diagonal.axes), 1)
-    above = F.where(_is_last(pad, upper), 0, above)
+    n = upper.type.shape[-1]  # beside its last element is padding
+    above = F.where(is_last(pad, n, n), 0, above)
     solution: Value = _solve_tridiagonal(below, middle, above, sides)
     return solution
-
-
-def _is_last(pad: Padding, x: PaddedValue) -> Value:
-    """Where the last element of the last axis stands, whose neighbour is padding."""
-    n: Size = x.type.shape[-1]
-    places = pad.positions(n)
-    return F.equal(places + 1, cast(pad.length(n), places.dtype))
 
 
 @public(name="linalg.solve_tridiagonal")

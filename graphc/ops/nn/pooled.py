@@ -57,9 +57,7 @@ def _numbers(x: ArrayLike, name: str) -> Value:
     return value if is_integer(value.dtype) else real(value, name)
 
 
-def _declare_pool(
-    name: str, pooled: Callable[..., Value], doc: str
-) -> None:
+def _declare_pool(name: str, pooled: Callable[..., Value], doc: str) -> None:
     """Declare a function of every window; those of `max_pool` are told at length."""
 
     @public(name=f"nn.{name}", doc=doc)

@@ -24,6 +24,11 @@ def in_number(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
+def in_numbers(calls: int, compilations: int) -> str:
+    """How many calls and compilations there were, in words."""
+    return f"{in_number(calls, 'call')}, {in_number(compilations, 'compilation')}"
+
+
 @dataclass(frozen=True)
 class Compilation:
     """`segment` is an index into `plan.segments`; `sizes` are its keys by name.
@@ -49,17 +54,14 @@ class Stats:
 
     def __repr__(self) -> str:
         seconds = sum(c.seconds for c in self.compilations)
-        return f"<graphc.Stats: {self._counts()} in {seconds:.1f} s>"
-
-    def _counts(self) -> str:
-        compiled = in_number(len(self.compilations), "compilation")
-        return f"{in_number(self.calls, 'call')}, {compiled}"
+        counts = in_numbers(self.calls, len(self.compilations))
+        return f"<graphc.Stats: {counts} in {seconds:.1f} s>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        lines = [self._counts()]
+        lines = [in_numbers(self.calls, len(self.compilations))]
         if self.numpy_calls:
             lines[0] += f", {self.numpy_calls} calls ran on NumPy"
         for c in self.compilations:

@@ -9,7 +9,7 @@ from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
 from graphc.importers.jax.sizes.pattern import MOST_SHOWN, ShapesOfCall
 from graphc.importers.jax.trace.decisions import OPAQUE
-from graphc.runtime.driver.log import Compilation, in_number
+from graphc.runtime.driver.log import Compilation, in_number, in_numbers
 from graphc.runtime.function import Function
 
 
@@ -48,17 +48,14 @@ class JitStats:
 
     def __repr__(self) -> str:
         seconds = sum(one.seconds for one in self.compilations)
-        return f"<graphc.JitStats: {self._counts()} in {seconds:.1f} s>"
-
-    def _counts(self) -> str:
-        compiled = in_number(len(self.compilations), "compilation")
-        return f"{in_number(self.calls, 'call')}, {compiled}"
+        counts = in_numbers(self.calls, len(self.compilations))
+        return f"<graphc.JitStats: {counts} in {seconds:.1f} s>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
     def __str__(self) -> str:
-        lines = [self._counts()]
+        lines = [in_numbers(self.calls, len(self.compilations))]
         lines += [f"  {one}" for one in self.compilations]
         lines += [f"  {change}" for change in self.changes]
         lines += [f"  compiled once for each size: {why}" for why in self.fallbacks]

@@ -2,9 +2,8 @@
 
 Libraries are not asked for: their primitives are known by name. Some of them, and
 those of JAX's sparse matrices, are lowered by a function of JAX, which is then read in
-their place. Among their params are
-sizes in whatever form, and functions that know them: traces at several sizes are put
-together when these equations have been replaced.
+their place. Among their params are sizes in whatever form, and functions that know
+them: traces at several sizes are put together when these equations have been replaced.
 """
 
 from collections.abc import Sequence

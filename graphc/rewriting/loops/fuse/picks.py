@@ -12,6 +12,7 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, product
 from graphc.ops.indexing.counted import of_gathered
+from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.access import picked, resized, row_of_picked, same_op
 from graphc.rewriting.loops.find.affine_reads import ALL, Stream, View
 from graphc.rewriting.loops.find.axis_gathers import normal
@@ -115,7 +116,7 @@ def _is_within(index: Value, tile: Value, axis: int) -> Value:
 def _over(node: Node, held: Value) -> Value:
     """A condition for each pick, along the axes of the result."""
     axes, indices = node.params["axes"], node.inputs[1:]
-    adjacent = list(axes) == list(range(axes[0], axes[0] + len(axes)))
     rank, points = held.type.rank, max(i.type.rank for i in indices)
-    trailing = node.outputs[0].type.rank - points - (axes[0] if adjacent else 0)
+    before = axes[0] if is_adjacent(axes) else 0
+    trailing = node.outputs[0].type.rank - points - before
     return F.expand_dims(held, tuple(range(rank, rank + trailing)))
