@@ -1,5 +1,7 @@
 """Settings of JAX that are changed between calls: each holds from the next call on."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from jax import random
 
 import graphc
+from graphc.importers.jax.read import products
 
 SIZES = 3, 5, 8, 3
 
@@ -139,3 +142,24 @@ def test_a_nan_of_padding_is_none_of_the_function():
             x = np.ones(n, "float32")
             for a, b in zip(ours(x), theirs(x), strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("setting", [None, "highest", "tensorfloat32", "F32_F32_F32"])
+def test_products_are_read_in_the_precision_that_is_set(setting, monkeypatch):
+    """On an accelerator, where there are several; this one has those of a CPU."""
+    monkeypatch.setattr(products, "_is_on_cpu", lambda: False)
+    w = np.ones((3, 2), "float32")
+
+    def times(x, **how):
+        return jnp.dot(x, w, **how) + jnp.einsum("ij,jk->ik", x, w)
+
+    as_set, other = graphc.jit(times), graphc.jit(partial(times, precision="high"))
+    with jax.default_matmul_precision(setting):
+        for f in (as_set, other):
+            for n in SIZES:
+                x = np.ones((n, 3), "float32")
+                np.testing.assert_array_equal(f(x), jax.jit(times)(x))
+    of_all_sizes = [setting == "tensorfloat32" or f is as_set for f in (as_set, other)]
+    assert [len(f.stats().compilations) == 2 for f in (as_set, other)] == of_all_sizes
+    if not of_all_sizes[1]:
+        assert "dot_general: its precision is HIGH, and that of" in other.explain()

@@ -1,6 +1,7 @@
 """Rules of products and convolutions."""
 
 import string
+from functools import lru_cache
 
 import jax
 import jax.numpy as jnp
@@ -15,19 +16,44 @@ from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.types import is_inexact
 
-_DEFAULT = Precision.DEFAULT
-
 
 def _require_default(eqn: Equation, *inputs: Value) -> None:
     """Raise Unsupported where a product is asked for in another precision.
 
-    On CPUs there is one only.
+    On CPUs there is one only; elsewhere there is that which JAX is set to.
     """
     if not _is_on_cpu():
-        eqn.require("precision", _DEFAULT, (_DEFAULT, _DEFAULT))
+        _require_usual_precision(eqn)
     if any(v.dtype != eqn.result.dtype for v in inputs):
         name = eqn.eqn.primitive.name
         raise Unsupported(f"{name}: it gives another dtype than it is given")
+
+
+def _require_usual_precision(eqn: Equation) -> None:
+    usual = _precision_set_to(jax.config.jax_default_matmul_precision)
+    precision = _of_both(eqn.params["precision"])
+    if precision != usual:
+        raise Unsupported(
+            f"{eqn.eqn.primitive.name}: its precision is {precision}, and that of "
+            f'programs is {usual}: jax.config.update("jax_default_matmul_precision", '
+            '"highest") sets it, for one'
+        )
+
+
+def _of_both(precision: object) -> object:
+    """The precision of both operands, which JAX may say twice, or not at all."""
+    if isinstance(precision, tuple) and len(set(precision)) == 1:
+        return precision[0]
+    return Precision.DEFAULT if precision is None else precision
+
+
+@lru_cache(16)
+def _precision_set_to(setting: str | None) -> object:
+    """The precision of products while JAX has this setting."""
+    del setting  # JAX reads it for itself
+    row = jax.ShapeDtypeStruct((1,), "float32")
+    (eqn,) = jax.make_jaxpr(jax.lax.dot)(row, row).eqns
+    return _of_both(eqn.params["precision"])
 
 
 def _is_on_cpu() -> bool:
