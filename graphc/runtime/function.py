@@ -117,6 +117,8 @@ class Function(Pictured, AheadOfCalls):
             getattr(loaded.module, entry(padded=True)),
             int if segment is None else partial(segment.placed, loaded.jax),
             getattr(loaded.module, "on_device", None),
+            self._pipeline.how.target.costs.launches,
+            loaded.announced,
             self._call,
             programs,
             newest,

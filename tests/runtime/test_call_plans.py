@@ -7,6 +7,10 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from benchmarks.harness import xla_compilations
+from graphc.analysis.cost import GPU
+from graphc.runtime.call import device_copies
+from graphc.runtime.driver import devices
 from tests.importers.jax.comparing import same
 
 SIZES = (0, 1, 2, 5, 16, 17, 5, 33, 0, 16)
@@ -60,6 +64,34 @@ def forms(args):
     on_device = [jnp.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
     mixed = [pair[i % 2] for i, pair in enumerate(zip(args, on_device, strict=True))]
     return [args, on_device, mixed]
+
+
+@pytest.fixture
+def accelerated(monkeypatch):
+    """Programs are those of an accelerator, and copies on it are compiled at once."""
+    monkeypatch.setattr(devices, "costs_of", lambda platform: GPU)
+    monkeypatch.setattr(device_copies, "COMPILED", 0.0)
+
+
+@pytest.mark.usefixtures("accelerated")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_copies_on_an_accelerator_are_those_of_the_host(dtype):
+    for program in PROGRAMS:
+        test_planned_calls_are_calls_by_the_driver(program, dtype)
+
+
+@pytest.mark.usefixtures("accelerated")
+def test_nothing_is_compiled_for_a_copy_where_that_is_refused():
+    x = gt.tensor("x", "float32", ("n", 3))
+    f = graphc.function([x], -x, dims="pad")
+    array = jnp.ones((5, 3))
+    f(array), f(array)  # compiled, and then planned
+    with graphc.stance("no_compile"), xla_compilations() as refused:
+        for _ in range(3):
+            np.testing.assert_array_equal(f(array), -np.ones((5, 3)))
+    with xla_compilations() as compiled:
+        np.testing.assert_array_equal(f(array), -np.ones((5, 3)))
+    assert (len(refused), len(compiled)) == (0, 2)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -30,6 +30,7 @@ import numpy as np
 from graphc.backends.entry import where_xla_takes_it
 from graphc.backends.program import Outputs
 from graphc.runtime.call.arguments import ArgumentValues
+from graphc.runtime.call.device_copies import DeviceCopy
 from graphc.runtime.call.plan import CallPlan, KnownShape
 from graphc.runtime.driver.xla import EVENTS
 from graphc_serving.arguments import SMALL, copy
@@ -52,16 +53,19 @@ class CallSite:
     """The function that calls belong to, and what they need of it.
 
     `jitted` runs at capacities, on true sizes as `number` makes them of integers, and
-    `place` makes arrays of JAX of parts of results, if there are any. `otherwise` runs
-    calls while JAX looks for NaN or does not compile, and where the program of `jitted`
-    is not the newest of `programs`. `fail` gives the error of a failed call, `settle`
-    records what one has compiled, as `pending` or by JAX's events.
+    `place` makes arrays of JAX of parts of results, if there are any. Where a device
+    `launches` what it does, arrays of JAX are copied there, and `owner` compiles this.
+    `otherwise` runs calls while JAX looks for NaN or does not compile, and where the
+    program of `jitted` is not the newest of `programs`. `fail` gives the error of a
+    failed call; `settle` records what one has compiled, `pending` or by JAX's events.
     """
 
     jax: Any
     jitted: Run
     number: Callable[[int], object]
     place: Run | None
+    launches: bool
+    owner: object
     otherwise: Run
     programs: InUse
     program: object
@@ -75,9 +79,9 @@ def runner(
 ) -> Run:
     """The function that runs calls of the signature of `args` by their plan."""
     buffers = zip(args, plan.buffers, strict=True)
-    handed = tuple([_handed_over(*pair) for pair in buffers])
+    handed = tuple([_handed_over(*pair, site.launches) for pair in buffers])
     results = zip(plan.stored, plan.cuts, strict=True)
-    returned = tuple([_returned(*pair) for pair in results])
+    returned = tuple([_returned(*pair, site.launches) for pair in results])
     jax, config = site.jax, site.jax.config
     scope = {"nans": jax.debug_nans, "infs": jax.debug_infs, "config": config}
     scope |= _HELPERS | vars(site)
@@ -85,9 +89,13 @@ def runner(
         if stored is not None:
             scope |= {f"s{i}": stored, f"d{i}": a.dtype}
             scope[f"i{i}"] = _part(a.shape, stored)
+            if site.launches:
+                scope[f"p{i}"] = _padded_there(site, a.shape, stored, a.dtype)
     for i, (stored, true) in enumerate(zip(plan.stored, plan.cuts, strict=True)):
         if true is not None:
             scope[f"t{i}"] = _part(true, stored)
+            if site.launches:
+                scope[f"c{i}"] = _cut_there(site, stored, true)
     scope |= {f"n{i}": site.number(n) for i, n in enumerate(plan.integers)}
     exec(_code(handed, len(plan.integers), returned, outputs), scope)
     run: Run = scope["run"]
@@ -103,25 +111,55 @@ _HELPERS: dict[str, Any] = {
 }
 
 
-def _handed_over(argument: Any, stored: KnownShape | None) -> str:
+def _handed_over(argument: Any, stored: KnownShape | None, launches: bool) -> str:
     """The text of an argument as it is handed over; a buffer is `b` and a number."""
     if stored is None or stored == argument.shape:
         if type(argument) is not np.ndarray:
             return "a{0}"
         return "a{0}.copy()" if argument.nbytes < SMALL else "copy(a{0})"
+    if launches and type(argument) is not np.ndarray:
+        return "p{0}(a{0})"
     large = argument.dtype.itemsize * prod(stored) >= _LARGE
     return "where_xla_takes_it(zeros(s{0}, d{0}))" if large else "zeros(s{0}, d{0})"
 
 
-def _returned(stored: KnownShape, true: KnownShape | None) -> str:
+def _returned(stored: KnownShape, true: KnownShape | None, launches: bool) -> str:
     """The text of a result as it is returned. Little of much is copied, not kept."""
     if true is None:
         return "r{0}"
+    if launches:
+        return "c{0}(r{0})"
     copied = ".copy()" if 2 * prod(true) < prod(stored) else ""
     return "place(asarray(r{0})[t{0}]" + copied + ", r{0})"
 
 
-def _part(shape: KnownShape, stored: KnownShape) -> object:
+def _padded_there(
+    site: CallSite, true: KnownShape, stored: KnownShape, dtype: object
+) -> DeviceCopy:
+    """The copy of an argument into a buffer of zeros, on an accelerator."""
+    part, jnp = _part(true, stored), site.jax.numpy
+    widths = [(0, n - m) for n, m in zip(stored, true, strict=True)]
+
+    def by_host(array: object) -> object:
+        buffer = np.zeros(stored, dtype)
+        buffer[part] = array
+        return buffer
+
+    return DeviceCopy(site.jax, by_host, lambda a: jnp.pad(a, widths), site.owner)
+
+
+def _cut_there(site: CallSite, stored: KnownShape, true: KnownShape) -> DeviceCopy:
+    """The part of a result that counts, on an accelerator."""
+    part, place = _part(true, stored), site.place
+    assert place is not None
+
+    def by_host(result: object) -> object:
+        return place(np.asarray(result)[part], result)
+
+    return DeviceCopy(site.jax, by_host, lambda r: r[part], site.owner)
+
+
+def _part(shape: KnownShape, stored: KnownShape) -> Any:
     """The index of the first part of a stored array that has this shape."""
     count = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
     parts = tuple(map(slice, shape[:count]))
@@ -137,11 +175,13 @@ def _code(
     results = ", ".join(f"r{i}" for i in range(len(returned)))
     buffers, operands = [], []
     for i, text in enumerate(handed):
-        if "zeros" in text:
-            buffers += [f"b{i} = {text.format(i)}", f"b{i}[i{i}] = a{i}"]
-            operands.append(f"b{i}")
-        else:
+        if not text.startswith(("zeros", "where", "p")):
             operands.append(text.format(i))
+            continue
+        buffers.append(f"b{i} = {text.format(i)}")
+        if "zeros" in text:
+            buffers.append(f"b{i}[i{i}] = a{i}")
+        operands.append(f"b{i}")
     operands += [f"n{i}" for i in range(integers)]
     result_texts = [text.format(i) for i, text in enumerate(returned)]
     lines = [
