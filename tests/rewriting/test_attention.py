@@ -198,3 +198,17 @@ def test_a_gradient_that_computes_the_weights_anew_leaves_the_way_forth_as_one_o
         for found, expected in zip(f(*given), exact(*given), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert counts == [0, 1]
+
+
+def test_half_precision_has_the_kernel_of_the_device(made):
+    """Chosen when it is traced: here there is none. JAX has no float16 on a CPU."""
+    q, k, v = operands((2, 3), dtype="bfloat16")
+    mask = gt.tensor("m", "bool", (5, 6))
+    output = gt.nn.softmax(gt.where(mask, scores(q, k), -math.inf)) @ v
+    f = made(GPU, [q, k, v, mask], output)
+    assert 'implementation="cudnn"' in f.source.replace("'", '"')
+    arrays = [floats(x).astype(x.dtype) for x in (q, k, v)]
+    hidden = RNG.normal(size=(5, 6)) > -1
+    exact = made(CPU, [q, k, v, mask], output, backend="numpy")
+    found, expected = (g(*arrays, hidden).astype("float32") for g in (f, exact))
+    np.testing.assert_allclose(found, expected, rtol=0.05, atol=0.02)

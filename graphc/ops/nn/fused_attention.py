@@ -73,9 +73,25 @@ def attention_jax(
     bias: JaxArray | None,
     mask: JaxArray | None,
 ) -> JaxArray:
-    """Attention; where all logits have more than `most` bytes, of some rows of `q`."""
+    """Attention; where all logits have more than `most` bytes, of some rows of `q`.
+
+    NVIDIA's kernel for half precision makes no logits.
+    """
+    device, width = jax.devices()[0], q.shape[3]
+    nvidia = device.device_kind.startswith("NVIDIA")
+    half = q.dtype.itemsize == 2 and (bias is None or bias.dtype == q.dtype)
+    fits = width % 8 == 0 and width <= 128
+    if nvidia and half and fits and float(device.compute_capability) >= 8:
+        pairs = q.shape[1], k.shape[1]
+        bias, mask = (
+            x if x is None else jax.numpy.broadcast_to(x, (*x.shape[:2], *pairs))
+            for x in (bias, mask)
+        )
+        return jax.nn.dot_product_attention(
+            q, k, v, bias, mask, scale=scale, implementation="cudnn"
+        )
     each = 4 * q.shape[0] * q.shape[2] * k.shape[1]
-    if q.shape[1] * each <= most:
+    if not most or q.shape[1] * each <= most:
         return jax.nn.dot_product_attention(q, k, v, bias, mask, scale=scale)
 
     def by_row(x: JaxArray | None) -> JaxArray | None:
@@ -108,7 +124,8 @@ def _print_numpy(p: Printing) -> str:
 
 def _print_jax(p: Printing) -> str:
     added, scale = _added(p), repr(p.node.params["scale"])
-    if most := p.node.params["most"]:
+    most = p.node.params["most"]
+    if most or p.node.inputs[0].dtype.itemsize == 2:
         both = [added.get(name, "None") for name in ("bias", "mask")]
         arguments = ["jax", str(most), *p.inputs[:3], scale, *both]
         return f"{p.helper(attention_jax)}({', '.join(arguments)})"
