@@ -58,7 +58,7 @@ def calibrated() -> DeviceCosts:
 def _products() -> float:
     """Operations per second in a product of float32 matrices."""
     a = jnp.ones((SIDE, SIDE), "float32")
-    return 2 * SIDE**3 / _seconds(partial(jax.jit(jnp.matmul), a, a))
+    return 2 * SIDE**3 / _busy(partial(jax.jit(jnp.matmul), a, a))
 
 
 def _step() -> float:
@@ -75,7 +75,7 @@ def _step() -> float:
 def _bandwidth() -> float:
     """Bytes per second that are read from memory, or written to it."""
     x = jnp.ones(MOVED // 4, "float32")
-    return 2 * MOVED / _seconds(partial(jax.jit(jnp.negative), x))
+    return 2 * MOVED / _busy(partial(jax.jit(jnp.negative), x))
 
 
 def _calls() -> tuple[float, float]:
@@ -103,18 +103,21 @@ def _launch() -> float:
             x = x @ matrices[i]
         return x
 
-    return _seconds(partial(jax.jit(row), x, factors)) / LAUNCHES
+    return _busy(partial(jax.jit(row), x, factors)) / LAUNCHES
 
 
 def _compilations() -> list[float]:
     """Seconds of a core for nodes of gradients, pairs of them, others, and a loop."""
     blocks = [[_parameters() for _ in range(count)] for count in CHAINS]
+    _compiled(_chain, blocks[0])  # the compiler itself is loaded first
     gradients = [_compiled(jax.grad(_chain), each) for each in blocks]
     numbers = [NODES * (1 + BACKWARD) * count for count in CHAINS]
     crowded, compiled, _ = np.polyfit(numbers, gradients, 2)
     alike = np.polyfit(numbers, [_compiled(_chain, each) for each in blocks], 1)[0]
     stacked = _parameters(max(CHAINS))
     looped = _compiled(_loop, stacked) - _compiled(_chain, [_parameters()])
+    if compiled <= 0:  # the noise is larger: all of it for the nodes
+        compiled, crowded = gradients[-1] / numbers[-1], 0.0
     seconds = compiled, crowded, alike * (1 + BACKWARD), looped
     return [max(float(each), 0.0) for each in seconds]
 
@@ -144,14 +147,18 @@ def _loop(parameters: Sequence[jax.Array], x: jax.Array) -> jax.Array:
 
 
 def _compiled(function: Callable[..., jax.Array], parameters: object) -> float:
-    """Seconds of a core to compile a function, which no cache has compiled before."""
+    """Seconds to compile a function, which no cache has compiled before.
+
+    They are those of a core on a CPU; assemblers of accelerators are other processes.
+    """
+    clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
     unique = float(np.random.default_rng().normal())
     x = jnp.ones((WIDTH // 2, WIDTH), "float32")
     jitted = jax.jit(lambda parameters, x: function(parameters, x * unique))
     lowered = jitted.lower(parameters, x)
-    start = time.process_time()
+    start = clock()
     lowered.compile()
-    return time.process_time() - start
+    return clock() - start
 
 
 def _cached_bytes() -> int:
@@ -180,6 +187,13 @@ def _spared_bytes(device: "Device") -> int:
     """The part of a device's memory that one temporary may take."""
     limit = (device.memory_stats() or {}).get("bytes_limit")
     return limit // SHARE if limit else costs_of(device.platform).temporary
+
+
+def _busy(call: Callable[[], Any]) -> float:
+    """The shortest time of some calls, beyond that of a call that does nothing."""
+    nothing = partial(jax.jit(jnp.negative), jnp.ones((), "float32"))
+    seconds = _seconds(call)
+    return max(seconds - _seconds(nothing), seconds / 16)
 
 
 def _seconds(call: Callable[[], Any]) -> float:

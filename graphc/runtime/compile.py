@@ -212,7 +212,7 @@ def _rules(rewrites: object, backend: Backend, unjitted: bool, target: Target) -
     rules = _set_of_rules(rewrites, "function").on(target.costs)
     if backend == "numpy":
         return rules.interpreted
-    rules = rules if target.costs.launches else rules.fused
+    rules = rules.compiled if target.costs.launches else rules.fused
     return rules.unchecked if unjitted else rules
 
 

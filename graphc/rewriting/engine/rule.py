@@ -250,8 +250,13 @@ class Rules:
     @cached_property
     def fused(self) -> "Rules":
         """The rules for what XLA compiles for a CPU."""
-        fused = [rule.fused or rule for rule in self if not rule.unfused]
-        return self if fused == list(self) else Rules(tuple(fused))
+        return self.compiled._only(lambda rule: not rule.unfused)
+
+    @cached_property
+    def compiled(self) -> "Rules":
+        """The rules for what XLA compiles: it fuses reductions with operands."""
+        rules = tuple([rule.fused or rule for rule in self])
+        return self if rules == self.rules else Rules(rules)
 
     def _only(self, chosen: Callable[[Rule], bool]) -> "Rules":
         some = tuple(filter(chosen, self.rules))

@@ -159,7 +159,7 @@ def key_of(
     it depends on, as their `repr` shows.
     """
     known = ALL.on(costs)
-    if not {*known, *known.fused}.issuperset(rewrites):
+    if not {*known, *known.compiled}.issuperset(rewrites):
         return ""
     rules = [rule.name for rule in rewrites]
     fixed = _versions(jax), rules, costs, config.float.name, config.max_bytes, others
