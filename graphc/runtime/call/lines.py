@@ -29,6 +29,7 @@ import numpy as np
 
 from graphc.backends.entry import where_xla_takes_it
 from graphc.backends.program import Outputs
+from graphc.ir.types import DType
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.device_copies import DeviceCopy
 from graphc.runtime.call.plan import CallPlan, KnownShape
@@ -134,7 +135,7 @@ def _returned(stored: KnownShape, true: KnownShape | None, launches: bool) -> st
 
 
 def _padded_there(
-    site: CallSite, true: KnownShape, stored: KnownShape, dtype: object
+    site: CallSite, true: KnownShape, stored: KnownShape, dtype: DType
 ) -> DeviceCopy:
     """The copy of an argument into a buffer of zeros, on an accelerator."""
     part, jnp = _part(true, stored), site.jax.numpy

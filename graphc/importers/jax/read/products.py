@@ -2,9 +2,11 @@
 
 import string
 from functools import lru_cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import Precision
 
 from graphc.importers.jax.read.reader import Equation
@@ -30,7 +32,8 @@ def _require_default(eqn: Equation, *inputs: Value) -> None:
 
 
 def _require_usual_precision(eqn: Equation) -> None:
-    usual = _precision_set_to(jax.config.jax_default_matmul_precision)
+    config: Any = jax.config
+    usual = _precision_set_to(config.jax_default_matmul_precision)
     precision = _of_both(eqn.params["precision"])
     if precision != usual:
         raise Unsupported(
@@ -51,7 +54,7 @@ def _of_both(precision: object) -> object:
 def _precision_set_to(setting: str | None) -> object:
     """The precision of products while JAX has this setting."""
     del setting  # JAX reads it for itself
-    row = jax.ShapeDtypeStruct((1,), "float32")
+    row = np.ones(1, "float32")
     (eqn,) = jax.make_jaxpr(jax.lax.dot)(row, row).eqns
     return _of_both(eqn.params["precision"])
 
