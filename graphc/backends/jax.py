@@ -42,7 +42,7 @@ from graphc.transform.planning.donated import given_up
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
-from graphc.transform.printed_sizes import printed
+from graphc.transform.printed_sizes import in_order
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.messages import Follower, Messages
 
@@ -218,7 +218,7 @@ def _derive(body: PrintedBody, segment: Segment) -> None:
     host = PrintedBody(body.module, "np", reads=True)
     origins = [cast(Value, s.origin) for s in segment.derived]
     nodes = ancestors([body.module.resolve(v) for v in origins])
-    for symbol in dict.fromkeys(s for n in nodes for s in printed(n)):
+    for symbol in dict.fromkeys(s for n in nodes for s in in_order(n)):
         if body.knows(symbol):
             host.bind_size(symbol, body.size(symbol))
     for node in nodes:

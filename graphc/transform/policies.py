@@ -22,7 +22,7 @@ from graphc.ir.tracebacks import at_its_caller
 from graphc.ir.types import product
 from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.indexing.scatter import SLICE_UPDATE
-from graphc.transform.printed_sizes import printed
+from graphc.transform.printed_sizes import in_order
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def _axes(graph: Graph) -> Iterator[Size]:
 
 def sizes_of(graph: Graph) -> list[Symbol]:
     """As `symbols_of`, with the sizes of inputs and those that ops ask for."""
-    asked = [s for node in graph.nodes for s in printed(node)]
+    asked = [s for node in graph.nodes for s in in_order(node)]
     of_axes = [s for n in _axes(graph) if isinstance(n, Dim) for s in n.symbols]
     asked.sort(key=lambda s: s.serial)
     return list(dict.fromkeys([*of_axes, *symbols_of(graph), *asked]))
@@ -336,11 +336,11 @@ def _symbols_of(nodes: Iterable[Node]) -> Iterator[Symbol]:
                 if isinstance(size, Dim):
                     yield from size.symbols
         if node.primitive is SLICE_UPDATE:  # the slice has a size, though no value has
-            yield from printed(node)
+            yield from in_order(node)
         if node.primitive is SIZE_OP:  # of an argument of which only sizes matter
-            yield from (s for s in printed(node) if s.origin is None)
+            yield from (s for s in in_order(node) if s.origin is None)
         if has_inner(node):  # a loop has as many steps, and no array has that size
-            yield from printed(node)
+            yield from in_order(node)
             yield from _limits(node)
 
 

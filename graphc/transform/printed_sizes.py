@@ -1,6 +1,6 @@
 """The sizes whose numbers stand in the text of a program."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from graphc.ir.graph.nodes import Node, entries_of
 from graphc.ir.sizes.dims import Dim, Symbol
@@ -11,17 +11,18 @@ NOTHING: Keys = frozenset()
 
 def printed(node: Node) -> Keys:
     """The symbols whose numbers stand in the text of this node."""
-    if not node.params and not node.guards:
-        return NOTHING
-    symbols: set[Symbol] = set()
-    add_symbols(entries_of(node.params), symbols)
+    return frozenset(in_order(node)) if node.params or node.guards else NOTHING
+
+
+def in_order(node: Node) -> Iterator[Symbol]:
+    """The same, as they occur: a set has another order in each process."""
+    yield from symbols_of_sizes(entries_of(node.params))
     for guard in node.guards:
-        add_symbols((guard.left, guard.right), symbols)
-    return frozenset(symbols)
+        yield from symbols_of_sizes((guard.left, guard.right))
 
 
-def add_symbols(sizes: Iterable[object], symbols: set[Symbol]) -> None:
-    """Put the symbols of those of `sizes` that are symbolic into a set."""
+def symbols_of_sizes(sizes: Iterable[object]) -> Iterator[Symbol]:
+    """The symbols of those of `sizes` that are symbolic."""
     for size in sizes:
         if isinstance(size, Dim):
-            symbols.update(size.symbols)
+            yield from size.symbols

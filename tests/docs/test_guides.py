@@ -11,7 +11,7 @@ from tests import test_readme
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 GUIDES = ("add_an_op", "add_a_rule", "add_a_pass", "add_a_backend")
-GUIDES += "add_a_step", "loops"
+GUIDES += "add_a_step", "add_a_jax_primitive", "add_a_policy", "loops"
 
 
 @pytest.fixture(scope="module")

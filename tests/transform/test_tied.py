@@ -10,8 +10,10 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import DeviceCosts
+from graphc.ir.graph.nodes import Graph
 from graphc.ops.effects.capacities import doubled, together, together_if_small
 from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.policies import symbols_of
 from graphc.transform.tied import Tied
 
 x = gt.tensor("x", "float32", ("n",))
@@ -182,3 +184,12 @@ def test_functions_of_jax():
         )
     assert len(attended.stats().compilations) <= 1 + 5
     assert "tied to the sizes that vary with it" in str(attended.stats())
+
+
+def test_sizes_of_a_param_come_in_one_order():
+    """Texts with sizes as arguments would differ between processes otherwise."""
+    for i in range(16):
+        names = f"a{i}", f"b{i}"
+        count = gt.tensor("v", "float32", names).size
+        graph = Graph((), (count * 1.0,), (), ("count",))
+        assert [s.name for s in symbols_of(graph)] == [*names]

@@ -5,7 +5,7 @@ same operands, in whatever order they were made and whatever their symbols are c
 Sharing, rolling, patterns, `block` and the importers compare graphs by it.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -103,28 +103,6 @@ def with_operands(
             for n in nodes
         }
     return known
-
-
-def users_alike(
-    first: Node,
-    value: Value,
-    others: Iterable[Node],
-    users: Mapping[Value, Sequence[Node]],
-    is_alike: Callable[[int, Node], bool],
-) -> tuple[Node, ...] | None:
-    """The nodes that do in each part of a graph what `first` does in the first one.
-
-    `first` uses `value`; `others` are the nodes of the other parts in whose place the
-    node of `value` is. `is_alike` tells of a user in a part whether it does the same.
-    """
-    nodes = [first]
-    for part, node in enumerate(others, 1):
-        candidates = users.get(node.outputs[value.index], ())
-        user = next((user for user in candidates if is_alike(part, user)), None)
-        if user is None:
-            return None
-        nodes.append(user)
-    return tuple(nodes) if len(set(nodes)) == len(nodes) else None
 
 
 class GraphReading:

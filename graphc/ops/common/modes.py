@@ -11,7 +11,7 @@ def require_mode(mode: str, op: str) -> None:
     """Raise GraphError where there is no such mode."""
     if mode not in MODES:
         expected = "'raise', 'wrap' or 'clip'"
-        raise graph_error(f"unknown mode {mode!r}", op=op, expected=expected)
+        raise graph_error("unknown mode", op=op, got=repr(mode), expected=expected)
 
 
 def moved_inside(positions: Value, size: Value | int, mode: str) -> Value:

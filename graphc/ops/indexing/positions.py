@@ -22,7 +22,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer, product
-from graphc.ops.common.modes import moved_inside
+from graphc.ops.common.modes import moved_inside, require_mode
 
 Layout = Literal["C", "F"]
 
@@ -112,11 +112,9 @@ def ravel_multi_index(
 def _inside(place: Value, n: Size, mode: str, name: str) -> Value:
     """Positions within an axis of size `n`."""
     size = size_value(n)
-    if mode in ("wrap", "clip"):
-        return moved_inside(place, size, mode)
+    require_mode(mode, name)
     if mode != "raise":
-        expected = "'raise', 'wrap' or 'clip'"
-        raise graph_error("unknown mode", op=name, got=repr(mode), expected=expected)
+        return moved_inside(place, size, mode)
     if _is_outside(place, n):
         raise _outside(name, n)
     if literal_of(place) is not None and isinstance(n, int):

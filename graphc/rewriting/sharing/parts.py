@@ -1,9 +1,7 @@
 """Parts of a graph that are alike: the same nodes on other values, wherever they stand.
 
 Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
-each part, the parts are walked in lockstep towards the inputs, as far as all do the
-same: *counterparts* are values that have one place each in the parts. Afterwards the
-walk goes on to nodes that use what parts compute.
+each part, the parts are walked in lockstep, as far as all do the same.
 
 A part must be convex: nothing outside of it lies between two of its nodes. So what a
 part takes from outside taints what that depends on; tainted nodes stay outside.
@@ -20,11 +18,12 @@ from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value, origins
 from graphc.ir.graph.op import EMISSION
-from graphc.ir.graph.structure import kind_of, users_alike, with_operands
+from graphc.ir.graph.structure import kind_of, with_operands
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import is_integer
 from graphc.rewriting.loops.roll.repeats import place_of
+from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
 
 ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike
 MOST_VISITS = 4  # per node of the graph, in all walks together
@@ -33,8 +32,6 @@ MOST_RESTARTS = 4
 MOST_CHECKED = 16  # kinds of parts per graph
 BIG = 16  # nodes of a part that is rather a block than an idiom in one
 
-Row = tuple[Node, ...]  # one node per part
-Counterparts = tuple[Value, ...]  # one value per part
 Pays = Callable[[int, int], bool]
 
 
@@ -253,33 +250,24 @@ class _PartSearch:
         return None
 
 
-class _Walk:
+class _Walk(Lockstep):
     """The walk from the last nodes of parts."""
 
     def __init__(self, ends: Row, search: _PartSearch) -> None:
+        super().__init__(search.kinds, search.users, search.rank.__getitem__)
         self._search, self._count = search, len(ends)
-        self._rows: list[Row] = []
-        self._place: dict[Node, tuple[int, int]] = {}  # row, part
-        self._tainted = [_Tainted(self._rows, search) for _ in ends]
+        self._tainted = [_Tainted(self.rows, search) for _ in ends]
         self._keys = _symbols(ends[0])
-        self._heap: list[tuple[int, int, Counterparts]] = []
-        self._seen: set[Counterparts] = set()
+        self._firsts: list[int] = []  # ranks, where each part begins
         self._add(ends)
 
     def run(self) -> list[int] | None:
         """Find the parts; None, or the parts that had better be walked alone."""
-        while self._heap:
-            row = heapq.heappop(self._heap)[-1]
+        for row in self._to_visit():
             better = self._visit(row)
             if better is not None:
                 return better
         return None
-
-    def _push(self, row: Counterparts) -> None:
-        if row not in self._seen:
-            self._seen.add(row)
-            rank = self._search.rank[row[-1].node]
-            heapq.heappush(self._heap, (-rank, len(self._seen), row))
 
     def _visit(self, row: Counterparts) -> list[int] | None:
         """Decide where counterparts come from."""
@@ -288,13 +276,14 @@ class _Walk:
             return None
         nodes = tuple([v.node for v in row])
         kinds = [self._search.kinds.get(n, -1) for n in nodes]
-        placed = any(n in self._place for n in nodes)
+        placed = any(n in self._places for n in nodes)
         if not placed and any(k != kinds[0] for k in kinds):
             majority = self._majority(kinds)
             if majority is not None:
                 return majority
-        if placed and any(self._own_row(n, i) >= 0 for i, n in enumerate(nodes)):
-            return self._agreeing(nodes)
+        rows = [self._row_of(node, i) for i, node in enumerate(nodes)]
+        if any(number is not None for number in rows):
+            return self._agreeing(rows)
         same = all(v.index == row[0].index for v in row)
         if same and not placed and self._can_be_row(nodes):
             self._add(nodes)
@@ -308,28 +297,14 @@ class _Walk:
         best = max(dict.fromkeys(kinds), key=lambda k: (k >= 0, kinds.count(k)))
         alike = [i for i, kind in enumerate(kinds) if kind == best]
         lost = self._count - len(alike)
-        few = 2 * len(alike) > self._count and lost * len(self._rows) <= self._count
+        few = 2 * len(alike) > self._count and lost * len(self.rows) <= self._count
         return alike if few and best >= 0 and len(alike) > 1 else None
 
-    def _own_row(self, node: Node, part: int) -> int:
-        """The row of a node of this part, -1 if it is none."""
-        row, owner = self._place.get(node, (-1, part))
-        return row if owner == part else -1
-
-    def _agreeing(self, nodes: Row) -> list[int]:
+    def _agreeing(self, rows: Sequence[int | None]) -> list[int]:
         """Most of the parts, where some take here what they compute, but not others."""
-        rows = [self._own_row(node, i) for i, node in enumerate(nodes)]
         best = max(dict.fromkeys(rows), key=rows.count)
         agreeing = [i for i, row in enumerate(rows) if row == best]
-        return agreeing if len(agreeing) < len(nodes) else []
-
-    def _is_inside(self, row: Counterparts) -> bool:
-        """Whether counterparts are computed by nodes of the parts."""
-        at = self._place.get(row[0].node)
-        if at is None or at[1] or any(v.index != row[0].index for v in row):
-            return False
-        there = self._rows[at[0]]
-        return all(v.node is n for v, n in zip(row, there, strict=True))
+        return agreeing if len(agreeing) < len(rows) else []
 
     def _can_be_row(self, nodes: Row) -> bool:
         search = self._search
@@ -338,7 +313,7 @@ class _Walk:
             return False
         if any(search.kinds.get(n) != kind or n in search.taken for n in nodes):
             return False
-        level = search.level[self._rows[0][0]]
+        level = search.level[self.rows[0][0]]
         if _symbols(nodes[0]) != self._keys:  # it may be compiled for fewer sizes
             return False
         if any(search.level[n] != level for n in nodes):
@@ -347,77 +322,31 @@ class _Walk:
 
     def _add(self, nodes: Row) -> None:
         """Add nodes to the parts, and look at what they take."""
-        number = len(self._rows)
-        self._rows.append(nodes)
-        self._place.update((node, (number, i)) for i, node in enumerate(nodes))
-        for row in zip(*(node.inputs for node in nodes), strict=True):
-            if not _is_fixed(row[0]):
-                self._push(row)
+        self._add_row(nodes)
+        takes = zip(*(node.inputs for node in nodes), strict=True)
+        self._visit_later(row for row in takes if not _is_fixed(row[0]))
 
     def extended(self) -> AlikeParts:
         """The parts, with nodes that only use what the parts compute, and are alike."""
-        firsts = [
-            min(self._search.rank[row[i]] for row in self._rows)
-            for i in range(self._count)
-        ]
-        for nodes in self._rows:  # which grow
-            for value in nodes[0].outputs:
-                for user in self._search.users.get(value, ()):
-                    counterparts = self._counterparts(user, value, nodes, firsts)
-                    if counterparts is not None:
-                        number = len(self._rows)
-                        self._rows.append(counterparts)
-                        self._place.update(
-                            (n, (number, i)) for i, n in enumerate(counterparts)
-                        )
         rank = self._search.rank
-        rows = sorted(self._rows, key=lambda row: rank[row[0]])
+        self._firsts = [
+            min(rank[row[i]] for row in self.rows) for i in range(self._count)
+        ]
+        for nodes in self._followers():
+            self._add_row(nodes)
+        rows = sorted(self.rows, key=lambda row: rank[row[0]])
         takes = [tuple(zip(*(n.inputs for n in row), strict=True)) for row in rows]
         return AlikeParts(rows, takes)
 
-    def _counterparts(
-        self, first: Node, value: Value, nodes: Row, firsts: Sequence[int]
-    ) -> Row | None:
-        """The nodes that do in each part what a user of `value` does in the first."""
-        kind = self._search.kinds.get(first)
-        if kind is None or not self._does_same(first, first, 0, firsts):
-            return None
+    def _does_same(self, first: Node, user: Node, part: int) -> bool:
         search = self._search
-
-        def is_alike(part: int, user: Node) -> bool:
-            same = search.kinds.get(user) == kind
-            return same and self._does_same(first, user, part, firsts)
-
-        others = self._visited(nodes[1:])
-        return users_alike(first, value, others, search.users, is_alike)
-
-    def _visited(self, nodes: Iterable[Node]) -> Iterator[Node]:
-        """The nodes, each counted as it is asked for."""
-        for node in nodes:
-            self._search.visits -= 1
-            yield node
-
-    def _does_same(
-        self, first: Node, user: Node, part: int, firsts: Sequence[int]
-    ) -> bool:
-        """Whether a node takes in a part what `first` takes in the first one.
-
-        Values from outside must be there before the part begins.
-        """
-        search = self._search
-        if user in self._place or user in search.taken:
+        if user in search.taken or search.level[user] != search.level[self.rows[0][0]]:
             return False
-        if search.level[user] != search.level[self._rows[0][0]]:
-            return False
-        for mine, other in zip(first.inputs, user.inputs, strict=True):
-            place = self._place.get(mine.node)
-            if place is not None and place[1] == 0:
-                if self._place.get(other.node) != (place[0], part):
-                    return False
-            elif search.rank[other.node] >= firsts[part]:
-                return False
-        keys = _symbols(user)
-        return keys == self._keys
+        return super()._does_same(first, user, part) and _symbols(user) == self._keys
+
+    def _may_take(self, value: Value, part: int) -> bool:
+        """Values from outside must be there before the part begins."""
+        return self._search.rank[value.node] < self._firsts[part]
 
 
 class _Tainted:

@@ -19,9 +19,9 @@ from graphc.ir.graph.replay import follow
 from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Size
 from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
+from graphc.rewriting.match.lockstep import Counterparts
 from graphc.rewriting.sharing.parts import (
     AlikeParts,
-    Counterparts,
     alike_parts,
     has_marks,
     in_order,

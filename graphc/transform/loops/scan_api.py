@@ -80,12 +80,12 @@ def scan(
     numbers, like = numbers_and_parts(init)
     rows, form = parts(xs)
     count = length_of(rows, length, user_op("scan"))
-    steps = _Steps(body, like, form, until)
-    start = steps.started(numbers, rows)
+    steps = UserSteps("scan", body, (like, form))
+    first = steps.begin(numbers, rows)
     remembered = kept_carries(checkpoint, count, "scan")
-    loop = _loop(steps.last if until else None, remembered, _unroll(unroll))
-    ends, stacked = loop(steps.step, start.carries, rows, count, reverse)
-    return unflatten(like, start.results(ends)), unflatten(steps.given, stacked)
+    last = partial(steps.last, until) if until else None
+    loop = _loop(last, remembered, _unroll(unroll))
+    return steps.results(*loop(steps.step, first, rows, count, reverse))
 
 
 def _check_arguments(body: object, reverse: object) -> None:
@@ -98,49 +98,69 @@ def _check_arguments(body: object, reverse: object) -> None:
         raise graph_error("reverse is True or False", op="scan", got=got)
 
 
-class _Steps:
-    """The functions of a user, as those of lists of values."""
+class UserSteps:
+    """The body of a user's loop, as a step of lists of values.
+
+    `forms` are the structures of what it takes: a carry, and a row of sequences if
+    there are any. Beside the next carry it gives outputs, if they are collected.
+    """
 
     def __init__(
         self,
+        op: str,
         body: Callable[..., object],
-        like: object,
-        form: object,
-        until: Callable[..., object] | None,
+        forms: Sequence[object],
+        collects: bool = True,
     ) -> None:
-        self._body, self._until = body, until
-        self._like, self._form = like, form
+        self._op, self._body, self._collects = op, body, collects
+        self._forms, self._like = forms, forms[0]
         self._start = FirstCarry([], [], [])
-        self.given: Any = None  # the structure of what is stacked
+        self._outputs: object = None  # the structure of what is stacked
 
-    def started(self, numbers: list[Value], rows: list[Value]) -> FirstCarry:
-        """The start of the loop, by a first step with numbers."""
+    def begin(
+        self,
+        numbers: list[Value],
+        rows: list[Value],
+        asked: Callable[[list[Value]], list[Value]] = lambda carry: [],
+    ) -> list[Value]:
+        """The carry before the first step, by a trial step with numbers.
+
+        `asked` gives what else is computed of a carry in each step.
+        """
 
         def trial(carry: list[Value]) -> StepResult:
             after, outputs = self._asked(carry, list(map(first_row, rows)))
-            return after_step(self._like, after, "scan"), outputs
+            carries = after_step(self._like, after, self._op)
+            return carries, [*asked(carry), *outputs]
 
         self._start = started(numbers, trial)
-        return self._start
+        return self._start.carries
 
     def _asked(
         self, carry: list[Value], row: list[Value]
     ) -> tuple[object, list[Value]]:
-        arguments = [unflatten(self._like, carry), unflatten(self._form, row)]
-        after, y = both_of(ask(self._body, arguments, "scan"), "scan")
-        outputs, self.given = parts(y)
+        arguments = list(map(unflatten, self._forms, (carry, row)))
+        after, outputs = ask(self._body, arguments, self._op), list[Value]()
+        if self._collects:
+            after, y = both_of(after, self._op)
+            outputs, self._outputs = parts(y)
         return after, outputs
 
     def step(self, carry: list[Value], row: list[Value]) -> StepResult:
         """The next carry, and what is stacked."""
         after, outputs = self._asked(self._start.seen(carry), row)
-        return as_before(self._like, carry, after, "scan"), outputs
+        return as_before(self._like, carry, after, self._op), outputs
 
-    def last(self, after: list[Value], outputs: list[Value]) -> Value:
+    def last(self, until: object, after: list[Value], outputs: list[Value]) -> Value:
         """Whether a step is the last one."""
         carry = self._start.seen(after)
-        arguments = [unflatten(self._like, carry), unflatten(self.given, outputs)]
-        return condition(ask(self._until, arguments, "scan", "`until`"), "scan")
+        arguments = [unflatten(self._like, carry), unflatten(self._outputs, outputs)]
+        return condition(ask(until, arguments, self._op, "`until`"), self._op)
+
+    def results(self, ends: list[Value], stacked: list[Value]) -> Any:
+        """The last carry, and what is collected, in the user's structures."""
+        carry = unflatten(self._like, self._start.results(ends))
+        return (carry, unflatten(self._outputs, stacked)) if self._collects else carry
 
 
 def _loop(

@@ -3,27 +3,18 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from graphc.control.carries import (
-    after_step,
-    as_before,
-    ask,
-    both_of,
-    condition,
-    numbers_and_parts,
-    parts,
-)
+from graphc.control.carries import ask, condition, numbers_and_parts
 from graphc.control.checkpoint_policy import Kept, kept_carries
 from graphc.control.pytree import unflatten
 from graphc.control.scan import run_scan
 from graphc.control.trip_count import counted_steps, steps_size
-from graphc.control.weak_carries import started
 from graphc.errors import graph_error
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.sizes.dims import Size
-from graphc.transform.loops.scan_api import first_steps, run_stopping
+from graphc.transform.loops.scan_api import UserSteps, first_steps, run_stopping
 
 
 @public()
@@ -70,14 +61,14 @@ def while_loop(
     loop = _Loop(cond, body, init, collect, remembered)
     ends, stacked = loop.run(most)
     if most is None:
-        return loop.result(ends, stacked)
+        return loop.results(ends, stacked)
     done = F.logical_not(loop.test(ends))
     if on_exceeded == "flag":
-        return loop.result(ends, stacked), done
+        return loop.results(ends, stacked), done
     message = f"while_loop: more than max_steps={max_steps} steps"
     # Any of them may be the one used.
     ends, stacked = ([F.assert_(done, message, v) for v in p] for p in (ends, stacked))
-    return loop.result(ends, stacked)
+    return loop.results(ends, stacked)
 
 
 def _check(max_steps: object, on_exceeded: object) -> None:
@@ -96,7 +87,7 @@ def _check(max_steps: object, on_exceeded: object) -> None:
         raise graph_error(problem, op="while_loop", got=f"max_steps={max_steps}")
 
 
-class _Loop:
+class _Loop(UserSteps):
     """The functions of a user, as those of lists of values."""
 
     def __init__(
@@ -107,38 +98,19 @@ class _Loop:
         collect: bool,
         remembered: Kept,
     ) -> None:
-        self._kept = remembered
-        self._cond, self._body, self._collect = cond, body, collect
-        numbers, self._like = numbers_and_parts(init)
-        self._given: Any = None
-        self._start = started(numbers, self._trial)
-
-    def _trial(self, carry: list[Value]) -> StepResult:
-        after, outputs = self._asked(carry)
-        carries = after_step(self._like, after, "while_loop")
-        return carries, [self._tested(carry), *outputs]
+        numbers, like = numbers_and_parts(init)
+        super().__init__("while_loop", body, [like], collect)
+        self._cond, self._kept = cond, remembered
+        self._first = self.begin(numbers, [], lambda carry: [self._tested(carry)])
 
     def _tested(self, carry: list[Value]) -> Value:
         arguments = [unflatten(self._like, carry)]
         test = ask(self._cond, arguments, "while_loop", "the condition")
         return condition(test, "while_loop")
 
-    def _asked(self, carry: list[Value]) -> tuple[object, list[Value]]:
-        arguments, outputs = [unflatten(self._like, carry)], list[Value]()
-        after = ask(self._body, arguments, "while_loop")
-        if self._collect:
-            after, y = both_of(after, "while_loop")
-            outputs, self._given = parts(y)
-        return after, outputs
-
     def test(self, carry: list[Value]) -> Value:
         """Whether the loop goes on."""
         return self._tested(self._start.seen(carry))
-
-    def step(self, carry: list[Value], _: list[Value]) -> StepResult:
-        """The next carry, and the collected outputs."""
-        after, outputs = self._asked(self._start.seen(carry))
-        return as_before(self._like, carry, after, "while_loop"), outputs
 
     def _stopping(self, carry: list[Value], row: list[Value]) -> StepResult:
         after, outputs = self.step(carry, row)
@@ -150,7 +122,7 @@ class _Loop:
 
     def run(self, most: Size | None) -> StepResult:
         """The final carry, and the collected outputs."""
-        first = self._start.carries
+        first = self._first
         if most is None and self._kept == Kept():
             length = counted_steps(first, self.test, lambda c: self.step(c, [])[0])
             if length is not None:
@@ -159,19 +131,14 @@ class _Loop:
         if most is not None:
             step = self._stopping
             ends, stacked = run_stopping(step, first, [], most, self._kept, going)
-            return ends, first_steps(stacked, most) if self._collect else []
+            return ends, first_steps(stacked, most) if self._collects else []
         step = self._counting
-        remembered = Kept() if self._collect else self._kept
+        remembered = Kept() if self._collects else self._kept
         ends, (steps,) = run_stopping(step, first, [], None, remembered, going)
-        if not self._collect:
+        if not self._collects:
             return ends, []
         return self._steps(steps_size(steps, None))
 
     def _steps(self, length: Size) -> StepResult:
         options = self._kept._asdict()
-        return run_scan(self.step, self._start.carries, [], length, False, **options)
-
-    def result(self, ends: list[Value], stacked: list[Value]) -> object:
-        """The results in the user's structure."""
-        carry = unflatten(self._like, self._start.results(ends))
-        return (carry, unflatten(self._given, stacked)) if self._collect else carry
+        return run_scan(self.step, self._first, [], length, False, **options)

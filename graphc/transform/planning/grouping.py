@@ -12,7 +12,7 @@ from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ops.effects.capacities import BUCKET
-from graphc.transform.printed_sizes import Keys, add_symbols, printed
+from graphc.transform.printed_sizes import Keys, printed, symbols_of_sizes
 
 Operands = Callable[[Node], Iterable[Node]]
 
@@ -140,7 +140,7 @@ class Varying:
         if in_shapes is None:
             symbols: set[Symbol] = set()
             for shape in shapes:
-                add_symbols(shape, symbols)
+                symbols.update(symbols_of_sizes(shape))
             in_shapes = self._of_shapes[shapes] = frozenset(symbols)
         return printed(node) | in_shapes if node.params or node.guards else in_shapes
 

@@ -27,13 +27,9 @@ from graphc.rewriting.engine.rule import Replaced, Rule, Rules, whole_graph
 from graphc.rewriting.loops.find.scan_view import with_made
 from graphc.rewriting.loops.find.work import HEAVY, typical, work_of
 from graphc.rewriting.loops.roll.late_work import without_late_work
-from graphc.rewriting.loops.roll.repeats import (
-    BlockSearch,
-    Counterparts,
-    Repeats,
-    place_of,
-)
+from graphc.rewriting.loops.roll.repeats import BlockSearch, Repeats, place_of
 from graphc.rewriting.loops.roll.worth import LEAST_SECONDS, Role, Worth
+from graphc.rewriting.match.lockstep import Counterparts
 
 NAME = "repeated_blocks"
 LEAST_SEARCHED = 100  # nodes that loops would leave out: fewer never pay

@@ -1,14 +1,12 @@
 """Repeated blocks: isomorphic parts of a graph, each of which continues the one before.
 
 Nodes whose neighbourhoods look alike are found by hashing. From such nodes, the last of
-each block, the blocks are walked in lockstep towards the inputs: *counterparts* are
-values that have one place each in the blocks, in their order. They are computed in a
-block, are the same value for all blocks, are carried (the counterparts of others, one
-block before), or are computed before all blocks. Afterwards the walk goes on to nodes
-that only use what blocks compute, as gradients of the parameters of each block do.
+each block, the blocks are walked in lockstep. Counterparts are computed in a block, are
+the same value for all blocks, are carried (the counterparts of others, one block
+before), or are computed before all blocks. The gradients of the parameters of each
+block only use what blocks compute.
 """
 
-import heapq
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +18,11 @@ from typing import Any
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.structure import kind_of, users_alike, with_operands
+from graphc.ir.graph.structure import kind_of, with_operands
 from graphc.ir.graph.walk import operands
 from graphc.ops.effects.assertions import ASSERT
 from graphc.ops.indexing.basic import BASIC_INDEX
+from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
 
 LEAST_BLOCKS = 4
 ROUNDS = (4, 1)  # of hashing: how far nodes that are tried first must look alike
@@ -31,7 +30,6 @@ MOST_TRIES = 12  # of last nodes of blocks, per graph
 MOST_RESTARTS = 5  # of each
 
 _SERIAL = attrgetter("serial")
-Counterparts = tuple[Value, ...]  # one per block
 KindOf = dict[Node, int | None]
 
 
@@ -46,7 +44,7 @@ class Repeats:
     """
 
     count: int
-    rows: list[tuple[Node, ...]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
     carried: dict[Counterparts, Counterparts] = field(default_factory=dict)
     given: dict[Counterparts, None] = field(default_factory=dict)
@@ -118,7 +116,7 @@ class BlockSearch:
         self.nodes = nodes
         self.kinds = _kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
-        self._failed = set[tuple[Node, ...]]()  # rows of blocks that were not alike
+        self._failed = set[Row]()  # rows of blocks that were not alike
         self._refused: dict[Node, Node] = {}  # the first of rows that need no loop
         self._before: dict[Node, list[Node]] = {}
         for node in nodes:
@@ -140,7 +138,7 @@ class BlockSearch:
         for row in blocks.rows:
             self._refused |= dict.fromkeys(row, row[0])
 
-    def _is_refused(self, group: tuple[Node, ...]) -> bool:
+    def _is_refused(self, group: Row) -> bool:
         first = self._refused.get(group[0])
         return first is not None and all(self._refused.get(n) is first for n in group)
 
@@ -161,7 +159,7 @@ class BlockSearch:
         """
         if self._most_saved() < least:
             return
-        tried = set[tuple[Node, ...]]()
+        tried = set[Row]()
         for rounds in ROUNDS:
             groups = dict.fromkeys(map(tuple, self._alike(rounds, least)))
             waiting = [g for g in groups if g not in tried]
@@ -247,106 +245,76 @@ class BlockSearch:
                 return chain
 
 
-class _Matching:
+class _Matching(Lockstep):
     """The walk from the last nodes of blocks."""
 
     def __init__(self, ends: Sequence[Counterparts], search: BlockSearch) -> None:
+        super().__init__(search.kinds, search.users, _SERIAL)
         self._ends, self._search = ends, search
-        self._kinds = search.kinds
-        self._result = Repeats(len(ends[0]))
-        self._row: dict[Node, int] = {}  # of nodes of the first block
-        self._inside: set[Node] = set()
+        self._result = Repeats(len(ends[0]), self.rows)
         self._late = search.behind({end[0].node for end in ends})
-
-    @property
-    def rows(self) -> list[tuple[Node, ...]]:
-        """The rows of nodes that were reached."""
-        return self._result.rows
 
     def found(self) -> Repeats:
         """The blocks. Raises _MismatchError."""
-        self._walk()
+        self._visit_later(self._ends)
+        for row in self._to_visit():  # the nodes that give it are known before
+            self._visit_later(self._visit(row))
         if not self._result.carried:
             raise _MismatchError
-        self._late = self._inside | self._search.behind(self._inside)
+        inside = set(self._places)
+        self._late = inside | self._search.behind(inside)
         if any(v.node in self._late for v in self._result.from_before):
             raise _MismatchError
         self._result.chained = len(self.rows)
-        self._extend()
+        for nodes in self._followers():
+            if self._takes_known(nodes):
+                self._add(nodes)
         return self._result
-
-    def _walk(self) -> None:
-        """Find what the blocks compute, from their last nodes on.
-
-        The latest nodes are visited first, so that of what is carried the nodes that
-        give it are known before.
-        """
-        heap: list[tuple[int, int, Counterparts]] = []
-        seen: set[Counterparts] = set()
-        rows: Iterable[Counterparts] = self._ends
-        while True:
-            for row in rows:
-                if row not in seen:
-                    seen.add(row)
-                    heapq.heappush(heap, (-row[-1].node.serial, len(seen), row))
-            if not heap:
-                return
-            rows = self._visit(heapq.heappop(heap)[-1])
 
     def _visit(self, row: Counterparts) -> Iterable[Counterparts]:
         """Decide where counterparts come from; give those that their nodes take."""
-        nodes = tuple([v.node for v in row])
-        if _is_shared(row) or self._is_inside(row, nodes):
+        if _is_shared(row) or self._is_inside(row):
             return ()
         giving = self._giving(row)
         if giving is not None:
             self._result.carried[row] = giving
             return ()
+        nodes = tuple([v.node for v in row])
         if self._can_be_row(row, nodes):
             return self._add(nodes)
-        early = self._late.isdisjoint(nodes) and self._inside.isdisjoint(nodes)
+        early = self._late.isdisjoint(nodes) and self._places.keys().isdisjoint(nodes)
         if not early or not _of_one_type(row):
             raise self._mismatch(row)
         self._result.given[row] = None
         return ()
 
-    def _is_inside(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
-        """Whether counterparts are computed by nodes of the blocks."""
-        number = self._row.get(nodes[0])
-        if number is None or self._result.rows[number] != nodes:
-            return False
-        return len({v.index for v in row}) == 1
-
     def _giving(self, row: Counterparts) -> Counterparts | None:
         """The counterparts of which each is carried to the next block, as in `row`."""
-        second, index = self._row.get(row[1].node), row[1].index
+        second, index = self._row_of(row[1].node), row[1].index
         if second is None or not row[0].type.same(row[1].type):
             return None
-        giving = tuple([n.outputs[index] for n in self._result.rows[second]])
+        giving = tuple([n.outputs[index] for n in self.rows[second]])
         return giving if all(map(is_, row[1:], giving)) else None
 
-    def _can_be_row(self, row: Counterparts, nodes: tuple[Node, ...]) -> bool:
+    def _can_be_row(self, row: Counterparts, nodes: Row) -> bool:
         kinds = {self._kinds[n] for n in nodes}
         if None in kinds or len(kinds) > 1 or len({v.index for v in row}) > 1:
             return False
         return (
-            self._inside.isdisjoint(nodes)
+            self._places.keys().isdisjoint(nodes)
             and len(set(nodes)) == len(nodes)
             and not self._demands_late(nodes)
         )
 
-    def _demands_late(self, nodes: tuple[Node, ...]) -> bool:
+    def _demands_late(self, nodes: Row) -> bool:
         """Whether nodes that do the same, and so demand the same, must wait for it."""
         return any(v.node in self._late for v in nodes[0].demands)
 
-    def _add(self, nodes: tuple[Node, ...]) -> tuple[Counterparts, ...]:
+    def _add(self, nodes: Row) -> tuple[Counterparts, ...]:
         """Add nodes to the blocks; give the counterparts that they take."""
-        number = len(self._result.rows)
         takes = tuple(zip(*(node.inputs for node in nodes), strict=True))
-        self._result.rows.append(nodes)
         self._result.takes.append(takes)
-        self._row[nodes[0]] = number
-        self._inside.update(nodes)
+        self._add_row(nodes)
         return takes
 
     def _mismatch(self, row: Counterparts) -> _MismatchError:
@@ -365,7 +333,7 @@ class _Matching:
         """Whether the first is from before all blocks, and the others are alike."""
         first, *others = [v.node for v in row]
         kinds = {self._kinds[n] for n in others}
-        early = first not in self._late and first not in self._inside
+        early = first not in self._late and first not in self._places
         return early and len(kinds) == 1 and None not in kinds
 
     def _by_chance(self, row: Counterparts) -> Counterparts:
@@ -373,45 +341,15 @@ class _Matching:
 
         All that it takes is from before all blocks then, though the others' is not.
         """
-        for nodes, takes in zip(self._result.rows, self._result.takes, strict=True):
+        for nodes, takes in zip(self.rows, self._result.takes, strict=True):
             if row in set(takes) and all(map(self._starts_otherwise, takes)):
                 return tuple([n.outputs[0] for n in nodes])
         return row
 
-    def _extend(self) -> None:
-        """Add nodes that only use what the blocks compute, and are alike."""
-        for nodes in self._result.rows:  # which grow
-            for value in nodes[0].outputs:
-                for user in self._search.users.get(value, ()):
-                    counterparts = self._counterparts(user, value, nodes)
-                    if counterparts is not None and self._takes_known(counterparts):
-                        self._add(counterparts)
+    def _may_take(self, value: Value, part: int) -> bool:
+        return True  # where from is asked of all blocks at once
 
-    def _counterparts(
-        self, first: Node, value: Value, nodes: tuple[Node, ...]
-    ) -> tuple[Node, ...] | None:
-        """The nodes that do in each block what a user of `value` does in the first."""
-        kind = self._kinds.get(first)
-        if kind is None or first in self._inside:
-            return None
-
-        def is_alike(block: int, user: Node) -> bool:
-            return self._kinds[user] == kind and self._does_same(first, user, block)
-
-        return users_alike(first, value, nodes[1:], self._search.users, is_alike)
-
-    def _does_same(self, first: Node, user: Node, block: int) -> bool:
-        """Whether a node takes in a block what `first` takes in the first one."""
-        if user in self._inside:
-            return False
-        for mine, other in zip(first.inputs, user.inputs, strict=True):
-            number = self._row.get(mine.node)
-            there = None if number is None else self._result.rows[number][block]
-            if there not in (None, other.node):
-                return False
-        return True
-
-    def _takes_known(self, nodes: tuple[Node, ...]) -> bool:
+    def _takes_known(self, nodes: Row) -> bool:
         """Whether nodes take only what blocks can take; record from where.
 
         An array of each block is not stacked for elementwise nodes alone, as the state
@@ -420,8 +358,7 @@ class _Matching:
         rows: dict[Counterparts, None] = {}
         light = nodes[0].primitive.elementwise
         for row in zip(*(node.inputs for node in nodes), strict=True):
-            is_computed = self._is_inside(row, tuple([v.node for v in row]))
-            if is_computed or row in self._result.carried:
+            if self._is_inside(row) or row in self._result.carried:
                 continue
             if any(v.node in self._late for v in row) or not _of_one_type(row):
                 return False
