@@ -90,11 +90,11 @@ def compare(
     ours: Run, theirs: Run, *, rounds: int = 15, calls: int = 1, clock: Clock = WALL
 ) -> Comparison:
     """Time both sides in turns; who goes first changes with every round."""
-    rounds, calls = setting((rounds, calls), (2, 1))
+    rounds, calls, tidy = setting((rounds, calls, True), (2, 1, False))
     seconds(ours), seconds(theirs)  # whatever happens once only
     pairs = []
     for i in range(rounds):
-        if calls == 1:  # the garbage of one turn is not on the clock of the next
+        if tidy and calls == 1:  # the garbage of one turn is not timed with the next
             gc.collect()
         if i % 2:
             other = seconds(theirs, calls, clock)

@@ -12,6 +12,7 @@ import graphc
 import graphc.tensor
 from graphc.ir.graph.op import BATCHING, EMISSION, GRADIENTS, PRIMITIVES
 from graphc.ir.namespace import FUNCTIONS
+from tests import parsed
 
 ROOT = pathlib.Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -62,10 +63,9 @@ class Facts(NamedTuple):
 
 @cache
 def facts(path):
-    """A file is read and parsed once, which takes longer than all questions."""
+    """A file is read once, which takes longer than all questions."""
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    nodes = list(ast.walk(tree))
+    nodes = parsed.nodes(path)
     imports = set(imports_of(nodes)) - type_checking_only(nodes) - {module_of(path)}
     functions = [
         (node.name, node.end_lineno - node.lineno + 1, imports_inside(node))
@@ -229,9 +229,9 @@ def named(function):
         yield from (ast.unparse(t) for t, x in pairs if is_name_of_primitive(x))
 
 
-def names_of_primitives(tree):
+def names_of_primitives(path):
     """Where the name of a primitive is compared or looked up."""
-    for function in ast.walk(tree):
+    for function in parsed.nodes(path):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         held = set(named(function))
@@ -252,17 +252,17 @@ def names_of_primitives(tree):
 
 def test_ops_are_told_apart_by_identity():
     """`node.primitive is OP.where`, a trait, or a rule in a table: never a name."""
-    trees = {module_of(p): ast.parse(p.read_text(encoding="utf-8")) for p in FILES}
-    found = {m: found for m, t in trees.items() if (found := [*names_of_primitives(t)])}
+    uses = {module_of(path): [*names_of_primitives(path)] for path in FILES}
+    found = {module: texts for module, texts in uses.items() if texts}
     by_name = {m: f for m, f in found.items() if m not in BY_NAME}
     assert by_name == {}, "write `node.primitive is OP.where`, or a rule in a table"
     assert found.keys() <= BY_NAME
 
 
-def primitives_named(tree):
+def primitives_named(path):
     """The primitives that a file reaches as `OP.name`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "OP":
+    for node in parsed.nodes(path):
+        if isinstance(node, ast.Attribute) and dotted(node.value) == "OP":
             yield PRIMITIVES[node.attr.removesuffix("_")]
 
 
@@ -271,7 +271,7 @@ def test_primitives_are_told_apart_from_above():
     upward = {
         (module_of(path), primitive.name)
         for path in FILES
-        for primitive in primitives_named(ast.parse(path.read_text(encoding="utf-8")))
+        for primitive in primitives_named(path)
         if layer(module_of(path)) < layer(primitive.infer.__module__)
     }
     assert upward == {("graphc.ir.graph.build", "true_divide")}  # a hint: write a // b

@@ -5,6 +5,7 @@ import collections
 import pathlib
 
 import graphc
+from tests import parsed
 
 ROOT = pathlib.Path(graphc.__file__).parent
 MOST = 4.9  # per cent of the functions
@@ -29,7 +30,7 @@ def says_any(annotation):
 def functions():
     """All functions of graphc, each with its file."""
     for path in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in parsed.nodes(path):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield path.relative_to(ROOT), node
 

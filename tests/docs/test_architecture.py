@@ -11,6 +11,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from tests import parsed
 
 HOUSE = pathlib.Path(graphc.__file__).parent
 FILES = sorted([*HOUSE.rglob("*.py"), *(HOUSE.parent / "graphc_serving").rglob("*.py")])
@@ -40,7 +41,7 @@ def statements(body):
 
 def imported(path):
     """The files of ours that a file imports."""
-    for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
+    for node in statements(parsed.tree(path).body):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{a.name}" for a in node.names]
@@ -116,7 +117,7 @@ def test_a_room_has_a_door():
     for path in FILES:
         family = path.parent.parent == HOUSE / "ops"
         if path.name == "__init__.py" and path.parent != HOUSE and not family:
-            door = DOOR.search(ast.get_docstring(ast.parse(path.read_text())))
+            door = DOOR.search(ast.get_docstring(parsed.tree(path)))
             assert door, f"{path}: In: ... Out: ... Begin at `a module`"
             assert is_inside(path.parent, door[1]), f"{path}: there is no {door[1]}"
 

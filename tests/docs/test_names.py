@@ -4,6 +4,7 @@ import ast
 import pathlib
 
 import graphc
+from tests import parsed
 
 ROOT = pathlib.Path(graphc.__file__).parent.parent
 PACKAGES = ("graphc", "graphc_serving")
@@ -18,7 +19,7 @@ SCOPES = (*FUNCTIONS, ast.Lambda)
 def modules():
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+            yield path, parsed.tree(path)
 
 
 def names_of_helpers(tree):

@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import graphc
+from tests import parsed
 
 ROOT = pathlib.Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -21,7 +22,7 @@ def definitions():
     """The classes and type aliases of all modules, with how each is defined."""
     for path in FILES:
         module = path.relative_to(ROOT).with_suffix("").as_posix()
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed.tree(path).body:
             if isinstance(node, ast.ClassDef):
                 yield node.name, module, f"class of {module}"
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -44,7 +45,7 @@ def test_retired_words_stay_out():
 
 def names_in(path):
     """The names that a file gives or asks for."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in parsed.nodes(path):
         for field in ("id", "attr", "name", "arg"):
             name = getattr(node, field, None)
             if isinstance(name, str):
@@ -63,7 +64,7 @@ def test_names_are_the_words_of_the_field():
 
 def docstrings():
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in parsed.nodes(path):
             kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
             if isinstance(node, kinds) and (text := ast.get_docstring(node)):
                 yield f"{path.relative_to(ROOT)}: {text}"

@@ -16,6 +16,7 @@ from graphc.command.entries import entries
 from graphc.entries import ENTRIES, entry_of
 from graphc.ir.forks import fork_error
 from graphc.ir.text.reader import parse_graph
+from tests import parsed
 
 HOUSE = pathlib.Path(graphc.__file__).parent
 MAKERS = {"graph_error": "entry", "GraphError": "", "CallError": "", "ForkError": ""}
@@ -63,7 +64,7 @@ def sites():
     for path in HOUSE.rglob("*.py"):
         parts = ("graphc", *path.relative_to(HOUSE).with_suffix("").parts)
         module = ".".join(parts).removesuffix(".__init__")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in parsed.nodes(path):
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             if name in MAKERS and not name.startswith(("Call", "Fork")):
                 yield module, name, literal(node, name), f"{path}:{node.lineno}"

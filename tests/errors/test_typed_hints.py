@@ -19,6 +19,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests import parsed
 
 HOUSE = pathlib.Path(graphc.__file__).parents[1]
 FILES = [*HOUSE.glob("graphc/**/*.py"), *HOUSE.glob("graphc_serving/**/*.py")]
@@ -71,7 +72,7 @@ def hinting(node):
 def hints():
     """The hints of the code base that have code in them."""
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in parsed.nodes(path):
             for expression in hinting(node):
                 yield from filter(CODE.search, texts_of(expression))
 

@@ -65,18 +65,32 @@ def agree(
     rtol: float = 1e-9,
     rules: Rules = DEFAULT,
 ) -> None:
-    """The values with and without rules are equal up to `rtol`, on both backends.
+    """The values with rules, on both backends, are those without on NumPy up to `rtol`.
 
     NaN and infinities are where they were, or there is the same error.
     """
     dtypes = {k: a.dtype.name for k, a in zip(shapes, arrays[0], strict=True)}
     inputs = variables(shapes, dtypes)
     y = build(*inputs)
-    for backend in ("jax", "numpy"):
-        new = graphc.function(inputs, y, backend=backend, rewrites=rules)
-        old = graphc.function(inputs, y, backend=backend, rewrites=none)
-        for given in arrays:
-            _same(_outcome(new, given), _outcome(old, given), rtol)
+    expected = _outcomes(inputs, y, arrays, "numpy", none)
+    for backend in ("numpy", "jax"):
+        if backend == "jax" and any(value is None for value in expected):
+            expected = _outcomes(inputs, y, arrays, "jax", none)  # other errors
+        values = _outcomes(inputs, y, arrays, backend, rules)
+        for new, old in zip(values, expected, strict=True):
+            _same(new, old, rtol)
+
+
+def _outcomes(
+    inputs: list[Any],
+    y: Any,
+    arrays: list[list[np.ndarray]],
+    backend: str,
+    rules: Rules,
+) -> list[Any]:
+    """The values of one function for all arrays, None where it refuses them."""
+    f = graphc.function(inputs, y, backend=backend, rewrites=rules)
+    return [_outcome(f, given) for given in arrays]
 
 
 def _outcome(f: Any, given: list[np.ndarray]) -> Any:

@@ -53,12 +53,32 @@ def gradient_of(function, words):
     return jax.grad(cost, argnums=at)
 
 
-def attempt(function, args):
-    """The results, or the exception."""
+def outcome(function, args):
+    """The results, or the exception of the function."""
     try:
-        return jax.tree.map(np.asarray, function(*args))
+        return jax.block_until_ready(function(*args))
     except Exception as error:
         return error
+
+
+def outcomes_by_jax(function, calls):
+    """The outcomes by `jax.jit` for arguments under keys: it compiles all at once.
+
+    That is quicker for many small programs, and not for large ones.
+    """
+    errors = {}
+
+    def of_all(calls):
+        outcomes = {key: outcome(function, args) for key, args in calls.items()}
+        failed = {k: v for k, v in outcomes.items() if isinstance(v, Exception)}
+        errors.update(failed)
+        return {k: v for k, v in outcomes.items() if k not in failed}
+
+    try:
+        return jax.jit(of_all)(calls) | errors
+    except Exception:  # of one that is traced, and not compiled
+        exact = jax.jit(function)
+        return {key: outcome(exact, args) for key, args in calls.items()}
 
 
 def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
@@ -68,7 +88,7 @@ def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
         args = arguments(words, n)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found, wanted = attempt(ours, args), attempt(theirs, args)
+            found, wanted = outcome(ours, args), outcome(theirs, args)
         if isinstance(wanted, Exception):
             assert type(found) is type(wanted), (n, found, wanted)
             continue
@@ -77,6 +97,7 @@ def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
         assert jax.tree.structure(found) == jax.tree.structure(wanted)
         pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
         for a, b in pairs:
+            a, b = np.asarray(a), np.asarray(b)
             assert a.dtype == b.dtype and a.shape == b.shape, (n, a, b)
             small = a.dtype.name in ("float16", "bfloat16")
             near = 1e-2 if small else rtol
@@ -102,7 +123,9 @@ def vector(n):
 
 def agrees(function, sizes=MANY_SIZES, **options):
     """`graphc.jit` of a function, after it gave what JAX gives at each size."""
-    ours, exact = graphc.jit(function, **options), jax.jit(function)
-    for n in sizes:
-        same(ours(vector(n)), exact(vector(n)))
+    ours, calls = graphc.jit(function, **options), {n: (vector(n),) for n in sizes}
+    results = [(n, ours(*calls[n])) for n in sizes]
+    expected = outcomes_by_jax(function, calls)
+    for n, found in results:
+        same(found, expected[n])
     return ours

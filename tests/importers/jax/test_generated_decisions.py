@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import graphc
+from tests.importers.jax.comparing import outcome, outcomes_by_jax
 from tests.importers.jax.deciding import Deciding, arrays_of, sizes_of
 from tests.importers.jax.questions import STEPS
 from tests.importers.jax.steps_of_params import STEPS_OF_PARAMS
@@ -21,32 +22,6 @@ FUNCTIONS = 25 * AT_LENGTH or 6
 OF_PARAMS = 5 * AT_LENGTH or 3
 CALLS = 60 if AT_LENGTH else 12
 WAYS = {"auto": {}, "pad": {"dims": "pad"}, "shapes": {"shapes": "n, m"}}
-
-
-def outcome(function, arguments):
-    """The results, or the exception of the function."""
-    try:
-        return function(*arguments)
-    except Exception as error:
-        return error
-
-
-def by_jax(function, calls):
-    """The outcomes of calls of these sizes by `jax.jit`, which compiles all at once."""
-    errors = {}
-
-    def of_all(arguments):
-        known = {sizes: outcome(function, arguments[sizes]) for sizes in arguments}
-        failed = {k: v for k, v in known.items() if isinstance(v, Exception)}
-        errors.update(failed)
-        return {k: v for k, v in known.items() if k not in failed}
-
-    arguments = {sizes: arrays_of(*sizes) for sizes in calls}
-    try:
-        return jax.jit(of_all)(arguments) | errors
-    except Exception:  # of one that is traced, and not compiled
-        exact = jax.jit(function)
-        return {sizes: outcome(exact, args) for sizes, args in arguments.items()}
 
 
 def require_same(ours, theirs):
@@ -90,7 +65,9 @@ def test_generated_functions_get_the_params_of_each_size(seed):
 def require_branches(seed, steps):
     """Require the outcomes of `jax.jit` of a function of these steps, at each size."""
     calls = sizes_of(seed, CALLS)
-    known = by_jax(Deciding(seed, steps), calls)
+    known = outcomes_by_jax(
+        Deciding(seed, steps), {sizes: arrays_of(*sizes) for sizes in calls}
+    )
     for name in WAYS if AT_LENGTH else [list(WAYS)[seed % len(WAYS)]]:
         function = Deciding(seed, steps)
         compiled = graphc.jit(function, **WAYS[name])
