@@ -52,6 +52,23 @@ def test_tokens_are_taken_and_returned(given):
     assert told in why
 
 
+UNREAD = {
+    "convert_element_type: there is no dtype int4": lambda x: x.astype("int4") * 2,
+    "random_seed: keys of the generator": lambda x: (
+        jax.random.normal(jax.random.key(0, impl="rbg"), x.shape) * x
+    ),
+    "create_token: a value is no array": within,
+}
+
+
+@pytest.mark.parametrize("reason", UNREAD)
+def test_the_primitive_and_the_line_are_told(reason):
+    ours = graphc.jit(UNREAD[reason])
+    with pytest.warns(FallbackWarning, match=rf"{reason}.*, at test_like_jit.py:\d+"):
+        for n in SIZES[:2]:
+            ours(column(n))
+
+
 def of_tokens_alone(token):
     return lax.after_all(token, lax.create_token())
 
