@@ -104,6 +104,19 @@ def discharge_state() -> Run | None:
     return discharge if first == "closed_jaxpr" else None
 
 
+def search_by_halves() -> Run | None:
+    """The function by which `jnp.searchsorted` searches one table.
+
+    Where it is gone: searches have a program for each number of halvings.
+    """
+    try:
+        module = importlib.import_module("jax._src.numpy.hijax")
+        search: Run = module._searchsorted_scan_impl
+    except (AttributeError, ImportError):
+        return None
+    return search
+
+
 def options(jax: Any) -> Mapping[str, Any]:
     """The options of JAX by name, each a context that sets it for this thread.
 

@@ -1,12 +1,12 @@
 """Functions in programs: the text of helpers, and names of those without text."""
 
 import ast
-import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
 from graphc.backends.names import Names
+from graphc.ir.syntax import parsed, source_of
 
 
 def plain_source(
@@ -24,7 +24,7 @@ def _plain_source(
     item: Callable[..., object], new_names: tuple[tuple[str, str], ...]
 ) -> str:
     names = dict(new_names)
-    tree = ast.parse(inspect.getsource(item))
+    tree = parsed(source_of(item))
     for node in ast.walk(tree):
         if isinstance(node, ast.arg):
             node.annotation = None
@@ -39,7 +39,7 @@ def _plain_source(
 @cache
 def globals_used(function: Callable[..., object]) -> dict[str, object]:
     """The objects outside of a function that the names in it refer to."""
-    nodes = list(ast.walk(ast.parse(inspect.getsource(function))))
+    nodes = list(ast.walk(parsed(source_of(function))))
     named = [node for node in nodes if isinstance(node, ast.Name)]
     inside = {node.id for node in named if isinstance(node.ctx, ast.Store)}
     names = {node.id for node in named} - inside  # `_` may be a rule outside

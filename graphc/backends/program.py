@@ -21,6 +21,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
+from graphc.ir.syntax import parsed
 from graphc.ops.common.conditions import tells
 from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.plan import Check, Plan
@@ -32,7 +33,7 @@ WIDE = {np.dtype(name) for name in ("int64", "uint64", "float64", "complex128")}
 
 def segment_text(source: str, index: int) -> str | None:
     """The lines of a program that a segment is printed as; None where there is none."""
-    for node in ast.parse(source).body:
+    for node in parsed(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == f"segment_{index}":
             return ast.get_source_segment(source, node)
     return None

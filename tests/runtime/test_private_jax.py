@@ -45,6 +45,7 @@ def test_they_are_what_they_were():
     jax.make_jaxpr(lambda x: inside.append(tells()) or x)(1.0)
     assert inside == [False]
     assert private_jax.discharge_state() is not None
+    assert private_jax.search_by_halves() is not None
     assert "jax_compilation_cache_dir" in private_jax.options(jax)
     context = private_jax.trace_context(jax)
     outside = context()

@@ -24,6 +24,7 @@ from graphc.errors import (
     user_place,
 )
 from graphc.ir.namespace import FUNCTIONS
+from graphc.ir.syntax import parsed
 
 if TYPE_CHECKING:
     from graphc.ir.graph.nodes import Value
@@ -169,7 +170,7 @@ def around(place: SourceLocation) -> list[ast.AST]:
     if at is None:
         return []
     try:
-        tree = ast.parse("".join(linecache.getlines(place.filename)))
+        tree = parsed("".join(linecache.getlines(place.filename)))
     except (SyntaxError, ValueError, RecursionError):
         return []
     path = [node for node in ast.walk(tree) if _covers(node, at)]

@@ -96,7 +96,39 @@ def averaged(x):
     return lax.associative_scan(joined, (weights, x / 9))[1]
 
 
-@pytest.mark.parametrize("function", [scanned, of_each, slopes, in_order, averaged])
+@jax.jit
+def in_a_function(x):
+    """JAX keeps the trace of the first call, whose size is a number."""
+    return lax.associative_scan(affine, {"a": jnp.cos(x), "b": x})
+
+
+def products(x):
+    """Their slopes, also where there are zeros, and the slopes of these."""
+    with_zeros = jnp.where(jnp.abs(x) < 0.5, 0, x)
+    cost = lambda x: jnp.prod(x) + jnp.sum(jnp.prod(x, 1) ** 2) + jnp.prod(1 + 1j * x)
+    real = jax.grad(lambda x: jnp.real(cost(x)))
+    running = jax.grad(lambda x: jnp.sum(jnp.cumprod(x, 0) ** 2))
+    return real(x), real(with_zeros), jax.hessian(jnp.prod)(x[0]), running(x)
+
+
+def searches(x):
+    """In sorted tables and in others, with NaN, by rows, where JAX takes slopes."""
+    table, many = jnp.sort(x.ravel()), jnp.arange(x.size).astype(float)
+    missing = jnp.where(jnp.arange(x.size) > 4, jnp.nan, table)
+    queries = jnp.append(x[:2], jnp.array([jnp.nan, jnp.inf]))
+    both = [
+        jnp.searchsorted(t, queries, side=side)
+        for t in (table, missing, x[0], many)
+        for side in ("left", "right")
+    ]
+    slope = jax.grad(lambda x: jnp.sum(x[jnp.searchsorted(jnp.sort(x), 0.0) - 1] ** 2))
+    return both, jax.vmap(jnp.searchsorted)(jnp.sort(x), x), slope(x[0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [scanned, of_each, slopes, in_order, averaged, in_a_function, products, searches],
+)
 def test_one_program_serves_all_sizes(function):
     assert as_jax_by_each(function, dims="pad") <= 4
 

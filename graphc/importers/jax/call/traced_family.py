@@ -384,11 +384,14 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         elif self._is_to_check(program, sizes) and not self._agrees(program, sizes):
             shown = program.pattern.shown(sizes)
             reason = f"JAX traces something else for {shown}"
+            if program.foreign:  # equations with functions or shapes among their params
+                reason = f"{reason}, perhaps in {program.foreign[0]}"
             raise Unsupported(reason, program.decisions.opaque)
 
 
 def _joined(reasons: list[Unsupported]) -> Unsupported:
     """Why there is no program, neither by symbols nor by traces at several sizes."""
-    why, last = str(reasons[0]), reasons[-1].reason
-    reason = why if last in why else f"{why}; traces at several sizes: {last}"
-    return Unsupported(reason)
+    why, last = str(reasons[0]), reasons[-1]
+    if last.reason in why:
+        return Unsupported(why)
+    return Unsupported(f"{why}; traces at several sizes: {last}")

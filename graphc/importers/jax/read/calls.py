@@ -11,6 +11,7 @@ from jax.extend.core import JaxprEqn
 from graphc.importers.jax.read.jaxprs import bound, opened
 from graphc.importers.jax.read.reader import Equation
 from graphc.importers.jax.read.rules import ONE_DEVICE, PRIMITIVES
+from graphc.importers.jax.read.settings import for_many_sizes
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
@@ -197,7 +198,8 @@ def expansion_of(eqn: JaxprEqn) -> "ClosedJaxpr":
     if not hasattr(primitive, "expand"):
         raise Unsupported("call_hi_primitive: it does not say what it expands to")
     operands = [struct_of(atom.aval) for atom in eqn.invars]
-    return jax.make_jaxpr(primitive.expand)(*operands)
+    with for_many_sizes():
+        return jax.make_jaxpr(primitive.expand)(*operands)
 
 
 @PRIMITIVES.define("device_put")

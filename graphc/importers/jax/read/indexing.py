@@ -8,12 +8,15 @@ moved to the front, so that NumPy's rule for where the new axes go plays no part
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
+from jax import lax
 from jax.lax import GatherScatterMode
 
+from graphc.importers.jax.read.calls import struct_of
 from graphc.importers.jax.read.jaxprs import opened
 from graphc.importers.jax.read.reader import KEY_WORDS, Equation, known_size
 from graphc.importers.jax.read.rules import PRIMITIVES
@@ -24,7 +27,7 @@ from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, less_equal
-from graphc.ir.types import BOOL, DType, dtype_of, is_inexact
+from graphc.ir.types import BOOL, DType, JaxArray, dtype_of, is_inexact
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr, Jaxpr
@@ -320,7 +323,7 @@ def _write(x: Value, v: Value, places: Places, how: str) -> Value:
 def _scatter_rule(how: str) -> Callable[..., Value]:
     def rule(eqn: Equation, x: Value, indices: Value, v: Value) -> Value:
         if how == "set" and not _is_second(eqn.params["update_jaxpr"]):
-            raise Unsupported("scatter: it applies a function to elements")
+            return _with_applied(eqn, x, indices, v)
         numbers, mode = eqn.params["dimension_numbers"], eqn.params["mode"]
         dropped, windows = numbers.inserted_window_dims, numbers.update_window_dims
         windows = (*windows, v.type.rank - 1) if eqn.of_keys else windows
@@ -344,6 +347,35 @@ def _scatter_rule(how: str) -> Callable[..., Value]:
         return _write(x, ordered, places, how)
 
     return rule
+
+
+def _with_applied(eqn: Equation, *inputs: Value) -> Value:
+    """An array with a function applied to some elements, as by `x.at[i].apply`."""
+    params = eqn.params
+    if not params["unique_indices"]:
+        problem = "it applies a function to elements that may be one and the same"
+        raise Unsupported(f"scatter: {problem}")
+    to, (inner, consts) = params["dimension_numbers"], opened(params["update_jaxpr"])
+    numbers = lax.GatherDimensionNumbers(
+        *(to.update_window_dims, to.inserted_window_dims),
+        *(to.scatter_dims_to_operand_dims, to.operand_batching_dims),
+        to.scatter_indices_batching_dims,
+    )
+    dropped = {*to.inserted_window_dims, *to.operand_batching_dims}
+    consts = consts or list(params["update_consts"])
+
+    def applied(x: JaxArray, indices: JaxArray, like: JaxArray) -> JaxArray:
+        windows = iter(like.shape[axis] for axis in to.update_window_dims)
+        sizes = [1 if axis in dropped else next(windows) for axis in range(x.ndim)]
+        each: Any = partial(jax.core.eval_jaxpr, inner, consts)
+        for _ in range(like.ndim):
+            each = jax.vmap(each)
+        old = lax.gather(x, indices, numbers, sizes, mode=params["mode"])
+        how = {"unique_indices": True, "mode": params["mode"]}
+        return lax.scatter(x, indices, each(old, like)[0], to, **how)
+
+    structs = [struct_of(atom.aval) for atom in eqn.eqn.invars]
+    return eqn.body(jax.make_jaxpr(applied)(*structs), inputs)[0]
 
 
 def _is_second(jaxpr: "Jaxpr | ClosedJaxpr") -> bool:

@@ -22,7 +22,7 @@ from graphc.importers.jax.read.calls import (
     with_own_rule,
 )
 from graphc.importers.jax.read.jaxprs import equations, opened
-from graphc.importers.jax.read.reader import Equation
+from graphc.importers.jax.read.reader import Equation, place_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.nodes import Value
@@ -140,12 +140,13 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
         jaxpr = jax.make_jaxpr(partial(function, **eqn.params))(*operands)
     except Exception as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
-        raise Unsupported(f"{primitive.name}: {line}") from None
+        raise Unsupported(f"{primitive.name}: {line}", place_of(eqn)) from None
     called: Any = jaxpr
     while len(eqns := opened(called)[0].eqns) == 1 and "jaxpr" in eqns[0].params:
         called = eqns[0].params["jaxpr"]
     if [e.primitive for e in eqns] == [primitive]:  # other ones may solve parts of it
-        raise Unsupported(f"{primitive.name}: it calls what is no function of JAX")
+        problem = f"{primitive.name}: it calls what is no function of JAX"
+        raise Unsupported(problem, place_of(eqn))
     return jaxpr
 
 

@@ -90,9 +90,13 @@ class Reader:
         key = id(eqn), self.within, self.place
         facts = self._known.get(key)
         if facts is None:
-            types = [self.type_of(v.aval) for v in eqn.outvars]
-            facts = _Known(eqn, types, _place_of(eqn, self.within) or self.place)
-            self._known[key] = facts
+            place = place_of(eqn, self.within) or self.place
+            try:
+                types = [self.type_of(v.aval) for v in eqn.outvars]
+            except Unsupported as error:
+                problem = f"{eqn.primitive.name}: {error.reason}"
+                raise Unsupported(problem, place) from None
+            facts = self._known[key] = _Known(eqn, types, place)
         return facts
 
     def read(
@@ -350,7 +354,7 @@ def _line_of(eqn: JaxprEqn) -> re.Match[str] | None:
     return _SUMMARY.match(source_info_util.summarize(eqn.source_info))
 
 
-def _place_of(eqn: JaxprEqn, within: Sequence[str]) -> SourceLocation | None:
+def place_of(eqn: JaxprEqn, within: Sequence[str] = ()) -> SourceLocation | None:
     """The user's line that an equation comes from, in functions of these names.
 
     Where there are none, it is in the function that the line stands in. None where JAX

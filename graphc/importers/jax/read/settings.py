@@ -1,6 +1,7 @@
 """Settings of JAX by which the trace of a function differs."""
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,23 @@ _IN_CONTEXT = (
     *("softmax_custom_jvp", "threefry_partitionable"),
 )
 _TRACED_BY = _BESIDE if _CONTEXT is not None else (*_BESIDE, *_IN_CONTEXT)
+
+# Whether sizes that are numbers here are those of one call of many. It is a setting, as
+# JAX keeps traces of inner functions, of which there are others then.
+_make_context: Any = jax.make_user_context
+_IS_FOR_MANY: Any = _make_context(default_value=False)
+
+
+def for_many_sizes() -> AbstractContextManager[None]:
+    """Trace here at numbers as at symbols: the trace is compared with one of these."""
+    context: AbstractContextManager[None] = _IS_FOR_MANY(True)
+    return context
+
+
+def is_for_many_sizes() -> bool:
+    """Whether a trace at numbers is to have the steps of one at symbols."""
+    is_for_many: bool = _IS_FOR_MANY.value
+    return is_for_many
 
 
 def is_wide() -> bool:

@@ -8,13 +8,9 @@ are not associative have the same results, too. All these combinations are
 equations, each by those before it; the derivative is the solution of the linear ones.
 """
 
-import inspect
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
@@ -24,8 +20,7 @@ from jax import lax
 from jax.extend.core import JaxprEqn, Literal, Var
 
 from graphc.importers.jax.read.jaxprs import is_array_type, is_key, opened
-from graphc.importers.jax.trace.dimensions import DIMENSION
-from graphc.importers.jax.trace.recorder import recorder_of
+from graphc.importers.jax.trace.replaced import is_of_many, replaced
 from graphc.ir.types import JaxArray
 
 if TYPE_CHECKING:
@@ -36,24 +31,6 @@ _Inputs = tuple[Elements, Elements, Sequence[Elements]]
 _Widths = tuple[JaxArray, JaxArray, list[JaxArray]]
 _Slopes = tuple[list[JaxArray], list[JaxArray]]  # of values, and their tangents
 T = TypeVar("T")
-
-
-class _SizesOfThread(threading.local):
-    is_for_many = False  # sizes that are numbers here are those of one call of many
-
-
-_THREAD = _SizesOfThread()
-
-
-@contextmanager
-def for_many_sizes() -> Iterator[None]:
-    """Trace here at numbers as at symbols: the trace is compared with one of these."""
-    outer = _THREAD.is_for_many
-    _THREAD.is_for_many = True
-    try:
-        yield
-    finally:
-        _THREAD.is_for_many = outer
 
 
 @dataclass(frozen=True)
@@ -346,13 +323,6 @@ def _size(x: Elements, axis: int) -> object:
     return sizes[0] if alike else None
 
 
-def _is_of_many(size: object) -> bool:
-    """Whether there are to be the same steps for this size as for others."""
-    if isinstance(size, DIMENSION):
-        return recorder_of(size) is not None
-    return _THREAD.is_for_many and type(size) is int and size > 1
-
-
 def scanned(
     fn: Callable[..., object], elems: object, reverse: bool = False, axis: int = 0
 ) -> object:
@@ -360,7 +330,7 @@ def scanned(
     tree: Any
     x, tree = jax.tree.flatten(elems)
     known = callable(fn) and all(isinstance(v, jax.Array) for v in x)
-    if known and _is_of_many(_size(x, axis)):
+    if known and is_of_many(_size(x, axis)):
         axis %= x[0].ndim
         combine = _combine(fn, tree, x, axis)
         if combine is not None:
@@ -377,8 +347,6 @@ def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[JaxArray]:
     return [jnp.moveaxis(v, 0, combine.axis) for v in combined]
 
 
-# Code that takes the place of that of JAX, so that it is found by whatever name it was
-# imported. It sees the names of JAX's module, and no others.
 def _instead(
     fn: Callable[..., object], elems: object, reverse: "bool" = False, axis: "int" = 0
 ) -> object:
@@ -386,28 +354,4 @@ def _instead(
     return ours.scanned(fn, elems, reverse, axis)
 
 
-def _replaced() -> Callable[..., object]:
-    """JAX's own function, whose name means ours from now on.
-
-    One with other arguments, of another JAX, is left as it is.
-    """
-    public: Any = lax.associative_scan
-    original: Any = inspect.unwrap(public)
-    names = [inspect.getfullargspec(function).args for function in (original, _instead)]
-    if (
-        not isinstance(original, FunctionType)
-        or original.__closure__
-        or names[0] != names[1]
-    ):
-        return original
-    copy = FunctionType(
-        original.__code__,
-        original.__globals__,
-        original.__name__,
-        original.__defaults__,
-    )
-    original.__code__ = _instead.__code__
-    return copy
-
-
-_BY_JAX = _replaced()
+_BY_JAX = replaced(lax.associative_scan, _instead)

@@ -9,9 +9,9 @@ from typing import Any
 
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.read.libraries import lowered
+from graphc.importers.jax.read.settings import for_many_sizes
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.trace.arguments import JaxCall
-from graphc.importers.jax.trace.associative import for_many_sizes
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.tracing import (
     Imported,

@@ -26,10 +26,10 @@ from graphc.importers.jax.read import (
 from graphc.importers.jax.read.foreign import Origin
 from graphc.importers.jax.read.jaxprs import is_array_type, opened
 from graphc.importers.jax.read.reader import PulledRules, Reader
-from graphc.importers.jax.read.settings import is_wide
+from graphc.importers.jax.read.settings import for_many_sizes, is_wide
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.trace.associative import for_many_sizes
+from graphc.importers.jax.trace import associative, product_slopes, searches
 from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.references import without_references
@@ -43,6 +43,7 @@ FAMILIES = (
     *(callbacks, calls, control, decompositions, elementwise, indexing),
     *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
+REPLACED = associative, product_slopes, searches  # by being imported
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
 
 SpecShape = tuple[int | str, ...]

@@ -1,0 +1,44 @@
+"""The derivative of `jnp.prod` along axes whose sizes are symbols.
+
+JAX halves an axis in Python until one element is left: its steps depend on the size. In
+a trace for many sizes running products stand in their place: the slope of an element is
+the product of those before it and of those after it, so that zeros are divided by none.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+from jax.extend.core.primitives import reduce_prod_p
+from jax.interpreters import ad
+
+from graphc.importers.jax.trace.replaced import is_of_many
+from graphc.ir.types import JaxArray
+
+Pair = tuple[JaxArray, JaxArray]
+
+
+def _sloped(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
+    """A product and its tangent, in the same steps for all sizes in such a trace."""
+    (x,), (slopes,), axes = primals, tangents, params["axes"]
+    if not any(is_of_many(x.shape[axis]) for axis in axes):
+        result: Pair = _BY_JAX(primals, tangents, **params)
+        return result
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = prod(x.shape[a] for a in axes), *(x.shape[a] for a in kept)
+    rows, row_slopes = (
+        jnp.reshape(jnp.transpose(v, (*axes, *kept)), shape) for v in (x, slopes)
+    )
+    others = _before(rows) * jnp.flip(_before(jnp.flip(rows, 0)), 0)
+    return reduce_prod_p.bind(x, **params), jnp.sum(others * row_slopes, 0)
+
+
+def _before(rows: JaxArray) -> JaxArray:
+    """The product of all rows before each row."""
+    return lax.cumprod(jnp.concatenate([jnp.ones_like(rows[:1]), rows[:-1]]))
+
+
+_BY_JAX = ad.primitive_jvps[reduce_prod_p]
+ad.primitive_jvps[reduce_prod_p] = _sloped

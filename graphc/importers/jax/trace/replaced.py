@@ -1,0 +1,44 @@
+"""Functions of JAX that take other steps for each size, and what takes their place.
+
+They count these steps in Python. In a trace for many sizes a function is called that
+takes the same steps for all of them.
+"""
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from graphc.importers.jax.read.settings import is_for_many_sizes
+from graphc.importers.jax.trace.dimensions import DIMENSION
+from graphc.importers.jax.trace.recorder import recorder_of
+
+
+def is_of_many(size: object) -> bool:
+    """Whether there are to be the same steps for this size as for others."""
+    if isinstance(size, DIMENSION):
+        return is_for_many_sizes() or recorder_of(size) is not None
+    return type(size) is int and size > 1 and is_for_many_sizes()
+
+
+def replaced(public: Any, instead: Any) -> Callable[..., Any]:
+    """JAX's own function, whose name means `instead` from now on.
+
+    Its code is replaced, so that it is found by whatever name it was imported: code
+    that sees the names of JAX's module, and no others. A function with other arguments,
+    of another JAX, is left as it is.
+    """
+    original: Any = inspect.unwrap(public)
+    if not isinstance(original, FunctionType) or original.__closure__:
+        return original
+    names = [inspect.getfullargspec(function).args for function in (original, instead)]
+    if names[0] != names[1]:
+        return original
+    copy = FunctionType(
+        original.__code__,
+        original.__globals__,
+        original.__name__,
+        original.__defaults__,
+    )
+    original.__code__ = instead.__code__
+    return copy

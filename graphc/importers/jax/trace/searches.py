@@ -1,0 +1,53 @@
+"""`jnp.searchsorted` in a table whose size is a symbol.
+
+JAX halves a range so many times as the size has bits, which it counts in Python. In a
+trace for many sizes the bits are counted while it runs.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from graphc.importers.jax.trace.replaced import is_of_many, replaced
+from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.types import JaxArray
+from graphc_serving import private_jax
+
+
+def searched(
+    table: JaxArray, queries: JaxArray, side: str, dtype: DTypeLike, unrolled: bool
+) -> JaxArray:
+    """Where elements would go in a sorted table, in the same steps for all sizes."""
+    is_complex = jnp.issubdtype(table.dtype, jnp.complexfloating)
+    if is_complex or not is_of_many(table.shape[0]):
+        places: JaxArray = _BY_JAX(table, queries, side, dtype, unrolled)
+        return places
+    size = jnp.asarray(table.shape[0], "int32")
+    halvings = jnp.sum(size >> jnp.arange(31, dtype="int32") > 0, dtype="int32")
+
+    def step(_: object, bounds: tuple[JaxArray, JaxArray]) -> tuple[JaxArray, JaxArray]:
+        low, high = bounds
+        middle = low + (high - low) // 2
+        element = table.at[middle].get(mode="promise_in_bounds")
+        goes_left = _is_before(queries, element, or_equal=side == "left")
+        return jnp.where(goes_left, low, middle), jnp.where(goes_left, middle, high)
+
+    start = jnp.zeros(queries.shape, "int32"), jnp.full(queries.shape, size)
+    return lax.fori_loop(0, halvings, step, start)[1].astype(dtype)
+
+
+def _is_before(x: JaxArray, y: JaxArray, *, or_equal: bool) -> JaxArray:
+    """Whether elements are sorted before others: NaN is the last, and equals itself."""
+    is_last = jnp.isnan(y) if or_equal else jnp.isnan(y) & ~jnp.isnan(x)
+    return (x <= y if or_equal else x < y) | is_last
+
+
+def _instead(
+    sorted_arr: "Any", query: "Any", side: "Any", dtype: "Any", unrolled: "Any"
+) -> "Any":
+    ours = __import__("graphc.importers.jax.trace.searches", fromlist=["searched"])
+    return ours.searched(sorted_arr, query, side, dtype, unrolled)
+
+
+_BY_JAX = replaced(private_jax.search_by_halves(), _instead)
