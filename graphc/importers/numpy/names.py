@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import called_by_user, graph_error
+from graphc.importers.lookups import looks_up
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
@@ -27,7 +28,6 @@ from graphc.importers.numpy import (  # noqa: F401  (arrays have what these defi
 from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
-from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.ir.config import default_float
