@@ -40,6 +40,7 @@ from graphc.importers.numpy.sharing import (
     REARRANGING,
     RESHAPING,
     WRITING,
+    after_out,
     gives_arguments,
     may_give_itself,
     place_of_out,
@@ -175,7 +176,7 @@ class TracedArray:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
-            raise AttributeError(name)
+            raise AttributeError(f"a TracedArray has no attribute {name!r}")
         if lacks(name, self.content):
             raise lack_of(name, sys._getframe(1))
         attribute = getattr(self.content, name)
@@ -216,9 +217,9 @@ class TracedArray:
                 "knows no layout in memory", op=name, got=order, hint=hint
             )
         sizes = tuple(shape)[::-1] if isinstance(shape, (list, tuple)) else (shape,)
-        if self.content.ndim < 2:
-            return self.viewed("", lambda x: in_columns(x, sizes))
         read = partial(in_columns, sizes=sizes)
+        if self.content.ndim < 2 and self.memory.owner is self.memory:
+            return self.viewed("", read)
         return TracedArray(self.memory.reshaped(read, in_rows=False))
 
     def _by_method(self, name: str, *args: object, **options: object) -> "TracedArray":
@@ -389,7 +390,8 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
     """The array itself, or a copy where its layout is not the one that is asked for."""
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
-    is_there = array.content.ndim < 2 or (array.memory.ordered and not in_columns)
+    laid_out = array.content.ndim < 2 or (array.memory.ordered and not in_columns)
+    is_there = laid_out and array.memory.owner is array.memory  # no view with steps
     if name.endswith(("ascontiguousarray", "asfortranarray")) and not array.ndim:
         return as_array(array).reshape(1)
     if array.memory.fixed == NUMBER:
@@ -405,7 +407,8 @@ def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
     out, name, rank = options.pop("out", None), function.__name__, 0
     if 0 <= (place := place_of_out(function)) < len(args):
-        out, args = args[place], (*args[:place], *args[place + 1 :])
+        out, options = args[place], options | after_out(function, args, place)
+        args = args[:place]
     if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
         options.pop("order", None)
         rank = options.pop("ndmin", 0)  # type: ignore[assignment]

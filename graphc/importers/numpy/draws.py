@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    standing_at,
+    user_place,
+)
 from graphc.importers.reached import reached
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
@@ -62,11 +68,16 @@ def no_draws(function: Callable[..., object]) -> Iterator[None]:
 
 
 def _error(function: Callable[..., object]) -> GraphError:
+    with standing_at(defined_at(function)):
+        return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
+
+
+def defined_at(function: Callable[..., object]) -> SourceLocation:
+    """The line at which a function begins; where it has none, the user's."""
     code = getattr(function, "__code__", None)
-    if code is None:
-        return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
-    with standing_at(SourceLocation(code.co_filename, code.co_firstlineno)):
-        return graph_error(_PROBLEM, op="numpy.random", hint=HINT)
+    return (
+        SourceLocation(code.co_filename, code.co_firstlineno) if code else user_place()
+    )
 
 
 def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:

@@ -18,6 +18,7 @@ from graphc.importers.numpy.arrays import (
 )
 from graphc.importers.numpy.memory import Content, indexed, is_symbolic
 from graphc.ir.graph.build import as_value
+from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 
 
@@ -68,11 +69,20 @@ def put(
     places, count = content_of(indices), elements.content.size
     if isinstance(places, (list, tuple)):
         places = np.asarray(places) if not is_symbolic(places) else F.asarray(places)
+    if not isinstance(count, int):
+        places = _of_some(places, count)
     if mode == "wrap":
         places = places % count
     elif mode == "clip":
         places = np.clip(places, 0, count - 1)
     elements[places] = values
+
+
+def _of_some(places: Content, count: Value) -> Value:
+    """Positions in an array which is not empty unless there are no positions."""
+    fit = (count > 0) | (as_value(places).size == 0)
+    told = "numpy.put: cannot replace elements of an empty array"
+    return F.assert_(fit, told, as_value(places), IndexError)
 
 
 def elements_with_places(array: Any) -> Iterator[tuple[tuple[int, ...], object]]:
@@ -100,7 +110,12 @@ def _fill(array: TracedArray, value: object) -> None:
     array[...] = value
 
 
+def _squeeze(array: TracedArray, axis: object = None) -> object:
+    return called(np.squeeze, (array, axis), {})
+
+
 _METHODS: dict[str, object] = {
+    "squeeze": _squeeze,
     "argsort": _argsort,
     "fill": _fill,
     "flat": property(_flat, _write_flat),

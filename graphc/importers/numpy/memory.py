@@ -14,7 +14,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.numpy.lookups import looks_up
+from graphc.importers.lookups import looks_up
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F

@@ -19,17 +19,18 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import called_by_user, graph_error
+from graphc.importers.asking import is_in_file_of_user
+from graphc.importers.lookups import looks_up
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
-    ufuncs,
 )
 from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
-from graphc.importers.numpy.lookups import looks_up
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
+from graphc.importers.numpy.ufuncs import UfuncOfUser
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
@@ -65,7 +66,10 @@ class _WatchedModule(ModuleType):
         plain = super().__getattribute__(name)
         if not _TRACING.depth or name not in _replaced:
             return plain
-        return _replaced[name] if looks_up(sys._getframe(1), name) else plain
+        asking = sys._getframe(1)
+        if isinstance(plain, np.ufunc) and not is_in_file_of_user(asking):
+            return plain
+        return _replaced[name] if looks_up(asking, name) else plain
 
 
 @contextmanager
@@ -97,6 +101,7 @@ def _enter(token: object) -> None:
             _replaced.update(
                 mgrid=Grid(np.mgrid, _made_by_user), ogrid=Grid(np.ogrid, _made_by_user)
             )
+            _replaced.update(_ufuncs())
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             _replaced["nditer"] = _nditer
@@ -121,6 +126,13 @@ def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
             and (name_of(member) in FUNCTIONS or name in NAMES)
         ):
             yield name, member
+
+
+def _ufuncs() -> Iterator[tuple[str, UfuncOfUser]]:
+    """The ufuncs of NumPy as the user has them, who makes arrays by them too."""
+    for name, member in vars(np).items():
+        if isinstance(member, np.ufunc):
+            yield name, UfuncOfUser(member, _made_by_user)
 
 
 def _of_values(function: Callable[..., object]) -> Callable[..., object]:

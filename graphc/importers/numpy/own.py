@@ -1,6 +1,6 @@
 """Functions of NumPy that write, that give views by their arguments, or call others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from graphc.importers.numpy.arrays import (
     OWN,
     TracedArray,
     as_array,
+    called,
     computed,
     content_of,
     note_sharing,
@@ -20,7 +21,77 @@ from graphc.importers.numpy.in_place import put
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Dim, Size, is_one
 from graphc.transform.derivatives.vectorize import vmap
+
+
+def _squeeze(array: object, axis: Any = None) -> object:
+    """A view without the axes of size 1, which are known before the call."""
+    view = _array(array)
+    if axis is None:
+        sizes = as_value(view.content).type.shape
+        _require_known(sizes, "squeeze")
+        axis = tuple(i for i, n in enumerate(sizes) if is_one(n))
+    return view.viewed("squeeze", lambda content: content.squeeze(axis))
+
+
+def _require_known(sizes: Sequence[Size], op: str) -> None:
+    """Raise GraphError where whether a size is 1 depends on data, as the rank then."""
+    for size in sizes:
+        if isinstance(size, Dim) and size.compared("at least", 2) is None:
+            problem = "whether an axis has one element depends on data"
+            hint = "say axis=" if op == "squeeze" else "put x.reshape(...) before it"
+            raise graph_error(problem, op=op, got=f"a size of {size}", hint=hint)
+
+
+def _covariance(x: Any, y: Any = None, *args: Any, **options: Any) -> object:
+    _require_rows(x, y, "cov")
+    return _in_float64(F.cov, x, y, *args, **options)
+
+
+def _correlation(x: Any, y: Any = None, *args: Any, **options: Any) -> object:
+    _require_rows(x, y, "corrcoef")
+    return _in_float64(F.corrcoef, x, y, *args, **options)
+
+
+def _require_rows(x: Any, y: Any, op: str) -> None:
+    """Raise GraphError where that there is one variable depends on data."""
+    if y is None:
+        _require_known(as_value(content_of(x)).type.shape[:-1], op)
+
+
+def _in_float64(function: Callable[..., Value], *args: Any, **options: Any) -> object:
+    """The results of a function that computes in float64 at least, as NumPy's does."""
+    if options.get("dtype") is None:
+        arrays = [_array(x).dtype for x in args[:2] if x is not None]
+        options["dtype"] = np.result_type(np.float64, *arrays)
+    return as_array(wrapped(function(*content_of(args), **content_of(options))))
+
+
+def _roll_axis(array: object, axis: int, start: int = 0) -> object:
+    """A view in which an axis stands before another one."""
+    view = _array(array)
+    rank = view.content.ndim
+    first, last = axis % rank, start if start >= 0 else start + rank
+    return called(np.moveaxis, (view, first, last - (first < last)), {})
+
+
+def _from_dlpack(array: object, **options: object) -> object:
+    problem = "an array that is traced is in no memory of others"
+    raise graph_error(problem, op="numpy.from_dlpack", hint="use the array itself")
+
+
+def _trim_zeros(array: object, trim: str = "fb", axis: int | None = None) -> object:
+    """The part of a vector between its first and its last number that is not 0."""
+    view = _array(array)
+    if view.content.ndim != 1:
+        hint = "write x[first:last], by np.nonzero"
+        raise graph_error("trims vectors", op="numpy.trim_zeros", hint=hint)
+    count = as_value(view.content).shape[0]
+    places = F.flatnonzero(view.content)
+    first = F.min(places, initial=count) if "f" in trim.lower() else 0
+    last = F.max(places, initial=-1) + 1 if "b" in trim.lower() else count
+    return view[first:last]
 
 
 def _copy_to(
@@ -55,6 +126,7 @@ def _along_axis(
         )
 
     others = content.ndim - 1
+    content = _with_vectors(content, axis % content.ndim)
     each: Callable[[Value], Value] = one
     for _ in range(others):
         each = vmap(each)
@@ -65,6 +137,16 @@ def _along_axis(
         [axis % content.ndim + i for i in own_axes],
     )
     return as_array(wrapped(F.moveaxis(results, last, there)))
+
+
+def _with_vectors(content: Value, axis: int) -> Value:
+    """The array, which has a vector along an axis: NumPy asks for one."""
+    sizes = [n for i, n in enumerate(content.shape) if i != axis]
+    if all(isinstance(n, int) and n for n in sizes):
+        return content
+    fit = F.all(F.asarray(sizes) > 0)
+    told = "numpy.apply_along_axis: there is no vector along this axis"
+    return F.assert_(fit, told, content, ValueError)
 
 
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
@@ -181,6 +263,14 @@ def _diag_indices_from(array: TracedArray) -> object:
 # Functions of NumPy that write, or that call functions of the user.
 SAME_RESULTS = frozenset(["diag_indices", "diag_indices_from"])
 OWN |= {
+    "from_dlpack": _from_dlpack,
+    "iscomplexobj": lambda array: content_of(array).dtype.kind == "c",
+    "isrealobj": lambda array: content_of(array).dtype.kind != "c",
+    "corrcoef": _correlation,
+    "cov": _covariance,
+    "rollaxis": _roll_axis,
+    "squeeze": _squeeze,
+    "trim_zeros": _trim_zeros,
     "diag_indices": _diag_indices,
     "diag_indices_from": _diag_indices_from,
     "broadcast_arrays": _broadcast_arrays,

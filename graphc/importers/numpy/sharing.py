@@ -56,6 +56,16 @@ def place_of_out(function: Callable[..., object]) -> int:
     return names.index("out") if "out" in names else -1
 
 
+def after_out(
+    function: Callable[..., object], args: Sequence[object], place: int
+) -> dict[str, object]:
+    """The arguments that come after `out`, by their names."""
+    if len(args) == place + 1:
+        return {}
+    names = list(inspect.signature(function).parameters)
+    return dict(zip(names[place + 1 :], args[place + 1 :], strict=False))
+
+
 def may_give_itself(
     name: str, dtype: DType, args: tuple[Any, ...], options: Mapping[str, Any]
 ) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from graphc.errors import graph_error
+from graphc.errors import graph_error, standing_at
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.sizes.pattern import SizePattern
@@ -15,7 +15,7 @@ from graphc.importers.jax.trace.subject import derived, wrt_leaves
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.asked import needing_numbers
-from graphc.importers.numpy.draws import no_draws
+from graphc.importers.numpy.draws import defined_at, no_draws
 from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.names import numpy_of_values
 from graphc.ir.graph.build import as_value, strong, variable
@@ -57,7 +57,8 @@ def traced(
         with no_draws(called), explaining_libraries():
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
-        outputs = [_output(leaf) for leaf in leaves]
+        with standing_at(defined_at(called)):
+            outputs = [_output(leaf) for leaf in leaves]
         if how is not None:
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derived(how, outputs, wrt)

@@ -1,5 +1,7 @@
 """Ufuncs of arrays of functions of NumPy: `np.add(x, y, out=z)`, `np.add.at(x, i)`."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,67 @@ from graphc.importers.numpy.arrays import (
     Args,
     TracedArray,
     content_of,
+    holds_arrays,
     wrapped,
     written_to,
 )
 from graphc.importers.numpy.memory import Content, is_symbolic
-from graphc.ir.graph.build import as_value
+from graphc.importers.numpy.reductions import METHODS, loop_dtypes
+from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc
 from graphc.ir.namespace import F
 
-OF_UFUNCS = {"maximum": "max", "minimum": "min"}  # updates of other names than `at`'s
+OF_UFUNCS = {  # updates of other names than `at`'s
+    "maximum": "max",
+    "minimum": "min",
+    "logical_or": "max",
+    "logical_and": "min",
+}
 UPDATES = frozenset(["add", "multiply", "max", "min"])
+OF_ARRAYS = ("reduce", "accumulate", "reduceat", "outer", "at")
+
+
+class UfuncOfUser:
+    """A ufunc, to code of the user, where lists may hold arrays that are traced.
+
+    NumPy asks arrays, and looks into no list. `made` makes results the user's.
+    """
+
+    def __init__(self, plain: np.ufunc, made: Callable[[object], object]) -> None:
+        self._plain, self._made = plain, made
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # which `isinstance` asks for
+        return np.ufunc
+
+    def __call__(self, *args: object, **options: object) -> object:
+        """The results of the ufunc."""
+        return self._called(self._plain, *args, **options)
+
+    def __getattr__(self, name: str) -> object:
+        member = getattr(self._plain, name)
+        return partial(self._called, member) if name in OF_ARRAYS else member
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._plain is other
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
+    def __repr__(self) -> str:
+        return repr(self._plain)
+
+    def _called(self, function: Any, *args: object, **options: object) -> object:
+        if not holds_arrays([*args, *options.values()]):
+            return self._made(function(*args, **options))
+        return function(*map(_as_array, args), **options)
+
+
+def _as_array(argument: object) -> object:
+    """An argument, as an array if it is a list that holds some."""
+    listed = isinstance(argument, (list, tuple)) and holds_arrays(argument)
+    return np.asarray(argument) if listed else argument
 
 
 def _of_ufunc(
@@ -29,16 +82,41 @@ def _of_ufunc(
     """The results of a ufunc, or of a method of it, written where `out=` says so."""
     if method == "at":
         return _update(ufunc, *inputs)
-    out, where = options.pop("out", None), options.pop("where", True)
-    casting = options.pop("casting", "same_kind")
+    out, casting = options.pop("out", None), options.pop("casting", "same_kind")
+    where = options.pop("where", True) if method == "__call__" else True
     args, options = content_of(inputs), content_of(options)
-    if is_symbolic([args, *options.values()]):
-        result = wrapped(apply_ufunc(ufunc, method, args, options))
+    if is_symbolic([*args, *options.values()]):
+        result = wrapped(_symbolic(ufunc, method, args, options))
     else:
         result = wrapped(getattr(ufunc, method)(*args, **options))
     if where is not True:
         result = _selected(ufunc, where, result, out)
     return result if out is None else written_to(out, result, casting)
+
+
+def _symbolic(
+    ufunc: np.ufunc, method: str, args: Args, options: dict[str, Any]
+) -> object:
+    """The results where an argument is symbolic."""
+    if method in METHODS:
+        return METHODS[method](ufunc, *args, **options)
+    if (dtype := options.pop("dtype", None)) is None:
+        return apply_ufunc(ufunc, method, args, options)
+    return _in_dtype(ufunc, method, args, options, dtype)
+
+
+def _in_dtype(
+    ufunc: np.ufunc,
+    method: str,
+    args: Args,
+    options: dict[str, Any],
+    dtype: DTypeLike,
+) -> object:
+    """The results as computed for arguments that are cast, as `dtype=` says."""
+    operands = [as_value(argument) for argument in args]
+    dtypes = loop_dtypes(ufunc, operands, np.dtype(dtype))
+    pairs = zip(operands, dtypes, strict=False)
+    return apply_ufunc(ufunc, method, tuple(cast(x, d) for x, d in pairs), options)
 
 
 def _selected(
@@ -68,9 +146,11 @@ def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
     _require_same_dtype(name, content, operands)
     if name == "subtract":
         name, operands = "add", tuple(-as_value(operand) for operand in operands)
-    if name not in UPDATES:
-        hint = f"one of {', '.join(sorted(UPDATES))}"
-        raise graph_error("there is no such update", op=f"{name}.at", hint=hint)
+    to_bools = name == ufunc.__name__ or content.dtype.kind == "b"
+    if name not in UPDATES or (not to_bools and ufunc.__name__.startswith("logical")):
+        hint = f"y[index] = np.{ufunc.__name__}(y[index], ...) if none is repeated"
+        problem = "there is no such update of positions that may be repeated"
+        raise graph_error(problem, op=f"numpy.{ufunc.__name__}.at", hint=hint)
     new = getattr(as_value(content).at[index], name)(*operands)
     array.memory.replace(new)
 

@@ -1,0 +1,207 @@
+"""`reduce`, `accumulate` and `reduceat` of ufuncs, of symbolic values.
+
+Where there is a function for it, as `sum` for `np.add.reduce`, it is used. Elements of
+other ufuncs are joined one after the other, as NumPy does.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from graphc.errors import GraphError, graph_error
+from graphc.ir.graph.accepted import ArrayLike, AxesLike, DTypeLike
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.dispatch import METHODS as FUNCTIONS_OF
+from graphc.ir.graph.dispatch import apply_ufunc
+from graphc.ir.graph.nodes import Value
+from graphc.ir.namespace import F
+from graphc.ir.types import DType
+
+Dtypes = tuple[DType | type | None, ...]
+TAKING_DTYPES = frozenset(["sum", "prod", "cumsum", "cumprod"])
+_SEGMENTS = {
+    "add": F.segment_sum,
+    "multiply": F.segment_prod,
+    "maximum": F.segment_max,
+    "minimum": F.segment_min,
+}
+
+
+def loop_dtypes(
+    ufunc: np.ufunc,
+    operands: Sequence[Value],
+    dtype: DType | None,
+    reducing: bool = False,
+) -> Sequence[DType]:
+    """The dtypes that a ufunc computes in, of operands and then of results."""
+    empty = [None] * ufunc.nin
+    signature = (dtype, *empty) if reducing else (*empty, *[dtype] * ufunc.nout)
+    known = [_of_numpy(operand) for operand in operands]
+    left = [None] * (ufunc.nin - len(known))
+    dtypes: Dtypes = (*left, *known, *[None] * ufunc.nout)
+    options = {} if dtype is None else {"signature": signature}
+    try:
+        found: Sequence[DType] = ufunc.resolve_dtypes(
+            dtypes, casting="same_kind", reduction=reducing, **options
+        )
+    except TypeError as error:
+        hint = "cast the arguments by astype"
+        op = f"numpy.{ufunc.__name__}"
+        raise graph_error(str(error), op=op, hint=hint) from None
+    return found
+
+
+def _of_numpy(operand: Value) -> DType | type:
+    """The dtype of a value; of a weak one, its class of Python."""
+    if not operand.type.weak:
+        return operand.dtype
+    return {"b": bool, "i": int, "f": float, "c": complex}[operand.dtype.kind]
+
+
+class _Fold:
+    """The elements of an array along an axis, which a ufunc joins."""
+
+    def __init__(
+        self,
+        ufunc: np.ufunc,
+        x: ArrayLike,
+        axis: AxesLike | None,
+        dtype: DTypeLike | None,
+    ) -> None:
+        value = as_value(x)
+        to = None if dtype is None else np.dtype(dtype)
+        dtypes = loop_dtypes(ufunc, [value], to, reducing=True)
+        if len(set(dtypes)) > 1:
+            raise self._error(ufunc, "gives another dtype than it takes")
+        self._ufunc, self.dtype, self.rank = ufunc, dtypes[-1], value.ndim
+        self.axes = _axes(axis, value.ndim, ufunc)
+        in_front = tuple(range(len(self.axes)))
+        moved = F.moveaxis(cast(value, self.dtype), self.axes, in_front)
+        if len(self.axes) > 1:
+            if ufunc.identity is None:
+                raise self._error(ufunc, "depends on the order: give one axis")
+            moved = F.reshape(moved, (-1, *moved.shape[len(self.axes) :]))
+        self.rows = moved if self.axes else F.expand_dims(moved, 0)
+
+    @staticmethod
+    def _error(ufunc: np.ufunc, problem: str) -> GraphError:
+        hint = "write the loop, or use gt.scan of graphc.tensor"
+        return graph_error(problem, op=f"numpy.{ufunc.__name__}.reduce", hint=hint)
+
+    def joined(self, one: Value, other: Value) -> Value:
+        """The results of the ufunc of two rows."""
+        return cast(
+            as_value(apply_ufunc(self._ufunc, "__call__", (one, other), {})), self.dtype
+        )
+
+    def selected(self, where: ArrayLike) -> None:
+        """Leave out what a mask does not name."""
+        identity = self._ufunc.identity
+        if identity is None:
+            raise self._error(self._ufunc, "has no element for what `where` leaves out")
+        mask = F.broadcast_to(as_value(where), self.rows.shape)
+        self.rows = F.where(mask, self.rows, np.asarray(identity).astype(self.dtype))
+
+    def total(self, initial: ArrayLike | None) -> Value:
+        """All rows joined."""
+        rows, identity = self.rows, self._ufunc.identity
+        if initial is None and identity is None:
+            start, rows = rows[0], rows[1:]
+        else:
+            number = np.asarray(identity).astype(self.dtype)
+            start = as_value(number if initial is None else initial)
+            start = F.broadcast_to(cast(start, self.dtype), rows.shape[1:])
+
+        def step(total: Value, row: Value) -> tuple[Value, None]:
+            return self.joined(total, row), None
+
+        return as_value(F.scan(step, start, rows)[0])
+
+    def totals(self) -> Value:
+        """The rows so far joined, for each row."""
+
+        def step(total: Value, at: tuple[Value, Value]) -> tuple[Value, Value]:
+            new = F.where(at[0] == 0, at[1], self.joined(total, at[1]))
+            return new, new
+
+        rows = self.rows
+        start = F.zeros(rows.shape[1:], self.dtype)
+        totals = F.scan(step, start, (F.arange(rows.shape[0]), rows))[1]
+        return F.moveaxis(totals, 0, self.axes[0])
+
+
+def _axes(axis: AxesLike | None, rank: int, ufunc: np.ufunc) -> tuple[int, ...]:
+    axes = range(rank) if axis is None else np.atleast_1d(axis).tolist()
+    if any(not -rank <= i < rank for i in axes):
+        op = f"numpy.{ufunc.__name__}.reduce"
+        raise graph_error("there is no such axis", op=op, got=str(axis))
+    return tuple(i % rank for i in axes)
+
+
+def _reduce(
+    ufunc: np.ufunc,
+    x: ArrayLike,
+    axis: AxesLike | None = 0,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike = True,
+) -> Value:
+    name = FUNCTIONS_OF.get((ufunc.__name__, "reduce"))
+    if name is not None and (dtype is None or name in TAKING_DTYPES):
+        optional = {"dtype": dtype, "initial": initial, "where": where}
+        options: dict[str, object] = {"axis": axis, "keepdims": keepdims}
+        options |= {k: v for k, v in optional.items() if not (v is None or v is True)}
+        return as_value(apply_ufunc(ufunc, "reduce", (x,), options))
+    fold = _Fold(ufunc, x, axis, dtype)
+    if where is not True:
+        fold.selected(where)
+    total = fold.total(initial)
+    return F.expand_dims(total, sorted(fold.axes)) if keepdims else total
+
+
+def _accumulate(
+    ufunc: np.ufunc, x: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None
+) -> Value:
+    name = FUNCTIONS_OF.get((ufunc.__name__, "accumulate"))
+    if name is not None and (dtype is None or name in TAKING_DTYPES):
+        options: dict[str, object] = {"axis": axis}
+        if dtype is not None:
+            options["dtype"] = dtype
+        return as_value(apply_ufunc(ufunc, "accumulate", (x,), options))
+    return _Fold(ufunc, x, axis, dtype).totals()
+
+
+def _reduce_at(
+    ufunc: np.ufunc,
+    x: ArrayLike,
+    indices: ArrayLike,
+    axis: int = 0,
+    dtype: DTypeLike | None = None,
+) -> Value:
+    """The elements from each index up to the next one, joined; indices ascend."""
+    op = f"numpy.{ufunc.__name__}.reduceat"
+    if ufunc.__name__ not in _SEGMENTS:
+        problem = f"is compiled for {', '.join(_SEGMENTS)}"
+        hint = "write a loop over the parts, as for a, b in zip(starts, ends)"
+        raise graph_error(problem, op=op, hint=hint)
+    fold = _Fold(ufunc, x, axis, dtype)
+    rows, starts = fold.rows, F.asarray(indices)
+    told = f"{op}: takes indices from 0 on, in ascending order"
+    fit = F.all(starts[1:] >= starts[:-1]) & F.all(starts >= 0)
+    starts = F.assert_(fit, told, starts)
+    count, length = starts.shape[0], rows.shape[0]
+    parts = F.searchsorted(starts, F.arange(length), side="right") - 1
+    parts = F.where(parts < 0, count, parts)  # before the first index
+    joined = _SEGMENTS[ufunc.__name__](rows, parts, count + 1)[:-1]
+    ends = F.concatenate([starts[1:], F.reshape(F.asarray(length), (1,))])
+    empty = F.reshape(starts >= ends, (-1, *[1] * (rows.ndim - 1)))
+    chosen = F.where(empty, rows[starts], joined)
+    return F.moveaxis(cast(chosen, fold.dtype), 0, fold.axes[0])
+
+
+METHODS: dict[str, Callable[..., Value]] = {
+    "reduce": _reduce,
+    "accumulate": _accumulate,
+    "reduceat": _reduce_at,
+}
