@@ -8,7 +8,7 @@ from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
-from graphc.backends.on_parts import print_on_parts
+from graphc.backends.on_parts import print_on_mesh
 from graphc.backends.prelude import checked
 from graphc.backends.program import (
     Outputs,
@@ -44,7 +44,7 @@ from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
 from graphc.transform.printed_sizes import in_order
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.messages import Follower, Messages
+from graphc.transform.sharding.messages import Follower
 
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
@@ -180,11 +180,9 @@ def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:
             slices.print(node)
         return
     follower = Follower(plan.layout)
-    follower.enter(map(plan.resolve, segment.inputs))
+    follower.enter(map(plan.resolve, segment.inputs), segment.nodes)
     for node in segment.nodes:
-        if not print_on_parts(body, follower, node):
-            body.node(node)
-        follower.follow(node, Messages())
+        print_on_mesh(body, follower, node)
 
 
 def _print_room(

@@ -16,6 +16,7 @@ from graphc.backends.sharding.combined import (
     joined_by,
     joined_recurrences,
     order_over_parts,
+    picked_of_parts,
     sorted_over_parts,
     top_of_parts,
 )
@@ -28,12 +29,13 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
+from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.messages import Follower
+from graphc.transform.sharding.messages import Follower, Messages
 from graphc.transform.sharding.neighbours import shift_of, written_slice
-from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
+from graphc.transform.sharding.whole import Gathered, gathered
 
 COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(
     "text of what devices do on their parts, and how they combine"
@@ -57,10 +59,30 @@ _JOINS = {
 }
 
 
-def print_on_parts(body: PrintedBody, follower: Follower, node: Node) -> bool:
-    """Print a node that devices do on their parts, or need arrays whole for.
+def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
+    """Print a node, and follow it: results of what was moved stay where they lie then.
 
-    Whether it is one. The follower knows where what it takes lies.
+    The follower knows where what it takes lies.
+    """
+    moves = follower.moves(node).items()
+    operands = {v: axes for v, axes in moves if not follower.is_made(v)}
+    if not _print_on_parts(body, follower, node, operands):
+        body.node(node)
+    follower.follow(node, Messages())
+    pins = moves or follower.masks_whole(node)
+    if pins and node.primitive is not SCAN:
+        _lay(body, {v: follower.place(v) for v in node.outputs if v.type.rank})
+
+
+def _print_on_parts(
+    body: PrintedBody,
+    follower: Follower,
+    node: Node,
+    operands: Mapping[Value, MeshAxes],
+) -> bool:
+    """Print a node that devices do on their parts, or move arrays for.
+
+    Whether it is one.
     """
     layout = follower.layout
     combines = combined(layout, node)
@@ -77,7 +99,6 @@ def print_on_parts(body: PrintedBody, follower: Follower, node: Node) -> bool:
         body.node(node, NEIGHBOURS.rules[node.primitive])
         return True
     needs = gathered(layout, node)
-    operands = whole_operands(layout, node)
     if needs is not None:
         _print_gathered(body, follower, needs)
     elif operands:
@@ -243,3 +264,30 @@ def _sorted_text(p: Printing, combines: Combined) -> str:
 def _order_text(p: Printing, combines: Combined) -> str:
     options = f"{p.node.params['axis']}, {combines.names[0]!r}"
     return f"{p.helper(order_over_parts)}(jax, {p.inputs[0]}, {options})"
+
+
+@COMBINING.of(OP.gather)
+def _picked_text(p: Printing, combines: Combined) -> str:
+    x = p.node.inputs[0]
+    axes, place = p.node.params["axes"], combines.inputs[x]
+    (at,) = [i for i, a in enumerate(axes) if place[a] == combines.names[0]]
+    picked = (*p.inputs[: at + 1], "i", *p.inputs[at + 2 :])
+    text = _on_part(p._replace(inputs=picked))
+    first = axes[0] if is_adjacent(axes) else 0
+    behind = x.type.rank - len(axes) - first
+    options = f"{p.inputs[0]}.shape[{axes[at]}], {behind}, {combines.names[0]!r}"
+    options = f"lambda i: {text}, {p.inputs[at + 1]}, {options}"
+    return f"{p.helper(picked_of_parts)}(jax, {options})"
+
+
+@COMBINING.of(OP.basic_index)
+def _cut_text(p: Printing, combines: Combined) -> str:
+    (x,), (result,), name = p.node.inputs, p.node.outputs, combines.names[0]
+    axis = combines.inputs[x].index(name)
+    start, step = (p.node.params[key][axis] for key in ("starts", "steps"))
+    places = f"jnp.arange({p.code(result.type.shape[axis])})"
+    places += "" if step is None else f" * {p.code(step)}"
+    places += "" if start is None else f" + {p.code(start)}"
+    pick = f"lambda i: jnp.take({p.inputs[0]}, i, axis={axis})"
+    options = f"{p.inputs[0]}.shape[{axis}], {x.type.rank - axis - 1}, {name!r}"
+    return f"{p.helper(picked_of_parts)}(jax, {pick}, {places}, {options})"

@@ -6,7 +6,7 @@ Within `jax.shard_map`, along the axis `name` of the mesh.
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
-from graphc.ir.types import JaxArray
+from graphc.ir.types import ConcreteArray, JaxArray
 from graphc.transform.sharding.merging import rounds
 
 LocalParts = list[JaxArray]
@@ -118,3 +118,31 @@ def order_over_parts(jax: ModuleType, x: JaxArray, axis: int, name: str) -> JaxA
     places = jax.lax.broadcasted_iota("int64", x.shape, axis)
     places = places + jax.lax.axis_index(name).astype("int64") * size
     return sorted_over_parts(jax, [x, places], axis, name)[1]
+
+
+def picked_of_parts(
+    jax: ModuleType,
+    pick: Callable[[JaxArray], JaxArray],
+    index: ConcreteArray,
+    size: int,
+    behind: int,
+    name: str,
+) -> JaxArray:
+    """Printed into programs: elements of any part, given by the device that has it.
+
+    Parts have so many elements; the result has `behind` axes after those of the index.
+    Bits are added up, so that zeros keep their sign.
+    """
+    jnp, count = jax.numpy, jax.lax.axis_size(name) * size
+    places = jnp.asarray(index)
+    if jnp.issubdtype(places.dtype, jnp.signedinteger):
+        places = places if places.itemsize > 2 else places.astype("int32")
+        places = jnp.where(places < 0, places + count, places)
+    places = places.clip(0, count - 1).astype("int32")
+    places = places - jax.lax.axis_index(name) * size
+    inside = jnp.expand_dims((places >= 0) & (places < size), range(-behind, 0))
+    picked = pick(places.clip(0, size - 1))
+    dtype, width = picked.dtype, picked.itemsize
+    as_bits = width == 1 or (jnp.issubdtype(dtype, jnp.floating) and width > 2)
+    bits = picked.view(f"uint{8 * width}") if as_bits else picked
+    return jax.lax.psum(jnp.where(inside, bits, 0), name).view(dtype)

@@ -1,6 +1,7 @@
 """The messages between devices that rules foresee for a plan, segment by segment."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.nodes import Node, Value
@@ -32,8 +33,11 @@ def refuse_gathers(plan: Plan) -> None:
     for messages in foreseen(plan).values() if refused else ():
         for one in (*messages.gathers, *messages.unforeseen):
             if one.axes & refused:
-                surely = one in messages.gathers
-                raise _gathers(one, min(one.axes & refused), surely)
+                alike = messages.gathers if one in messages.gathers else [one]
+                sizes = [other.bytes for other in alike if other.node is one.node]
+                all_of_node = replace(one, bytes=sum(sizes))
+                axis, surely = min(one.axes & refused), one in messages.gathers
+                raise _gathers(all_of_node, axis, surely)
 
 
 def _gathers(one: Gathering, axis: str, surely: bool) -> GraphError:

@@ -12,10 +12,11 @@ from math import prod
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Size, minimum
-from graphc.ir.types import is_float
+from graphc.ir.sizes.dims import Dim, Size, minimum
+from graphc.ir.types import is_float, same_size
+from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.layout import MeshLayout, weight
 from graphc.transform.sharding.merging import rounds
 
 
@@ -96,6 +97,10 @@ def combined(layout: MeshLayout, node: Node) -> Combined | None:
     """The way in which devices combine a node; None where there is no need or rule."""
     if node.primitive in EXTREMES:
         return _extremes(layout, node)
+    if node.primitive is OP.gather:
+        return _picked(layout, node)
+    if node.primitive is OP.basic_index:
+        return _cut(layout, node)
     rule = COMBINED.find(node.primitive)
     if rule is None or node.inputs[0].dtype.kind == "c":  # XLA has no order of these
         return None
@@ -142,3 +147,45 @@ def _extremes(layout: MeshLayout, node: Node) -> Combined | None:
     devices = prod(map(layout.mesh.size, spread))
     outputs = {result: tuple(after)}
     return Combined(node, spread, inputs, outputs, "all-gather", devices * size)
+
+
+def _picked(layout: MeshLayout, node: Node) -> Combined | None:
+    """Elements anywhere along one axis, of which each device gives those of its part.
+
+    Unless it is less to gather that axis, or devices have parts of the indices.
+    """
+    x, *indices = node.inputs
+    axes, (result,) = node.params["axes"], node.outputs
+    place = layout.of(x)
+    if place is None or any(any(layout.of(i) or ()) for i in indices):
+        return None
+    spread = [a for a in axes if place[a] is not None]
+    if len(spread) != 1 or layout.mesh.size(place[spread[0]] or "") == 1:
+        return None
+    at = axes[0] if is_adjacent(axes) else 0
+    points: list[str | None] = [None] * max(i.type.rank for i in indices)
+    left = [name for a, name in enumerate(place) if a not in axes]
+    after = (*left[:at], *points, *left[at:])
+    whole = tuple([None if a in spread else n for a, n in enumerate(place)])
+    size, gathered = layout.local_bytes(result, after), layout.local_bytes(x, whole)
+    if weight(size) > weight(gathered):
+        return None
+    inputs: dict[Value, MeshAxes] = {x: place}
+    inputs |= {i: (None,) * i.type.rank for i in indices if not i.node.primitive.inline}
+    name = place[spread[0]] or ""
+    return Combined(node, (name,), inputs, {result: after}, "all-reduce", size)
+
+
+def _cut(layout: MeshLayout, node: Node) -> Combined | None:
+    """So many rows along one axis, of which each device gives those of its part."""
+    (x,), (result,) = node.inputs, node.outputs
+    place, before, after = layout.of(x), x.type.shape, result.type.shape
+    if place is None or set(node.params["kinds"]) != {"s"}:
+        return None
+    cut = [a for a, n in enumerate(after) if not same_size(n, before[a])]
+    name = place[cut[0]] if len(cut) == 1 else None
+    if name is None or layout.mesh.size(name) == 1 or isinstance(after[cut[0]], Dim):
+        return None
+    whole = tuple([None if a in cut else n for a, n in enumerate(place)])
+    size = layout.local_bytes(result, whole)
+    return Combined(node, (name,), {x: place}, {result: whole}, "all-reduce", size)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
-from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.sizes.dims import Dim, Size, equal
 from graphc.ir.sizes.polynomials import polynomial
-from graphc.ir.types import same_size
+from graphc.ir.types import product, same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.ops.indexing.counted import (
     axes_after,
@@ -47,6 +47,8 @@ def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:
     None for an operand that all parts share; None for all of them where there is no
     such axis.
     """
+    if node.primitive.elementwise:
+        return _aligned(node.inputs, result.type.rank - axis)
     cores = STACKED.find(node.primitive)
     if cores is not None:
         ranks = [v.type.rank - cores for v in node.inputs]
@@ -98,9 +100,11 @@ def _of_tensordot(node: Node) -> AxesOfOperands:
 def _parts_of_reshape(node: Node, axis: int) -> OperandAxis | None:
     """Rows that are joined, or parted, stay in the order of devices."""
     before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
-    if axis or not before or not _share_a_factor(before[0], after[0]):
-        return None
-    return [0]
+    for old, size in enumerate(before):
+        alike = equal(product(before[:old]), product(after[:axis])) is True
+        if alike and _share_a_factor(size, after[axis]):
+            return [old]
+    return None
 
 
 def _share_a_factor(n: Size, m: Size) -> bool:
@@ -173,8 +177,8 @@ def _parts_of_scatter(node: Node, axis: int) -> OperandAxis | None:
     axes = node.params["axes"]
     if axis in axes:
         behind = behind_counting(node, axis) if is_adjacent(axes) else None
-        if behind is None:
-            return None
+        if behind is None:  # each device writes what is in its part
+            return [axis, *[None] * (len(indices) + 1)]
         updates = _aligned([update], behind + axes_after(node))
         return [axis, *updates, *_aligned(indices, behind)]
     start, points = _points(axes, indices)

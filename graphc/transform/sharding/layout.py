@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from math import prod
 
 from graphc.errors import graph_error
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div
+from graphc.ir.sizes.dims import Dim, Size, Symbol, ceil_div, substitute
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import polynomial
 from graphc.transform.policies import Policy
@@ -18,6 +19,8 @@ from graphc.transform.sharding.by_hand import (
 )
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import Sharded
+
+_LARGE = 2**12  # the number that all sizes have where bytes are compared
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,10 @@ class MeshLayout:
         sizes = zip(value.type.shape, axes, strict=True)
         return [n if axis is None else self._part(n, axis) for n, axis in sizes]
 
+    def local_bytes(self, value: Value, axes: Sequence[str | None]) -> Size:
+        """The bytes of the part that one device has of a value that lies so."""
+        return prod(self.local_shape(value, axes)) * value.dtype.itemsize
+
     def _part(self, size: Size, axis: str) -> Size:
         count = self.mesh.size(axis)
         even = is_multiple(size, count, self.devices)
@@ -113,6 +120,15 @@ class MeshLayout:
             if axis not in taken and all(symbol in monomial for monomial in terms):
                 return axis
         return None
+
+
+def weight(size: Size) -> int:
+    """A number to compare bytes by, where all sizes are alike and large."""
+    if not isinstance(size, Dim):
+        return size
+    known = substitute(size, dict.fromkeys(size.symbols, _LARGE))
+    assert isinstance(known, int)
+    return known
 
 
 def without_last_whole(axes: Sequence[str | None]) -> Sequence[str | None]:

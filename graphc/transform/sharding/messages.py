@@ -23,7 +23,9 @@ from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import Combined, combined
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.moved import moved
 from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
+from graphc.transform.sharding.recomputed import recomputed
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
@@ -80,7 +82,9 @@ class Follower:
     def __init__(self, layout: MeshLayout) -> None:
         self.layout = layout
         self._places: dict[Value, MeshAxes] = {}
-        self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has gathered
+        self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
+        self._made: set[Value] = set()  # of nothing that is spread
+        self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
 
     def messages(
         self,
@@ -93,8 +97,8 @@ class Follower:
         Where that is left to JAX, devices have parts that are as large as others, or
         all of it.
         """
-        messages = Messages()
-        self.enter(inputs)
+        messages, nodes = Messages(), [*nodes]
+        self.enter(inputs, nodes)
         for node in nodes:
             self.follow(node, messages)
         for value, axes in outputs.items():
@@ -116,12 +120,22 @@ class Follower:
         self._places.update((v, self._decided(v)) for v in outputs)
         return Messages(unforeseen=[gathering] if gathering.axes else [])
 
-    def enter(self, inputs: Iterable[Value]) -> None:
-        """Begin a segment with these inputs."""
+    def enter(self, inputs: Iterable[Value], nodes: Iterable[Node] = ()) -> None:
+        """Begin a segment with these inputs and nodes."""
         self._copies.clear()
         for value in inputs:
             if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
+        self._recomputed = self._recomputed_in(nodes)
+
+    def _recomputed_in(self, nodes: Iterable[Node]) -> dict[Value, Node]:
+        """The values that devices compute whole, and the nodes that need them so."""
+        before, moves = Follower(self.layout), {}
+        before._places.update(self._places)
+        for node in nodes:
+            moves[node] = before.moves(node)
+            before.follow(node, Messages())
+        return recomputed(self.layout, moves, before.place, before.is_made)
 
     def _decided(self, value: Value) -> MeshAxes:
         """Where the layout says that a value lies; whole where it leaves that open."""
@@ -157,7 +171,7 @@ class Follower:
 
     def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises _Unforeseen where no rule says that."""
-        self._gather_operands(node, messages)
+        moves = self._gather_operands(node, messages)
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
         elif (combines := combined(self.layout, node)) is not None:
@@ -165,7 +179,7 @@ class Follower:
         elif gathered(self.layout, node) is not None:
             self._apart(node, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
-            self._from_whole(node)
+            self._from_whole(node, is_pinned=moves)
         elif node.primitive is CALL:
             self._call(node, messages)
         elif node.primitive is SCAN:
@@ -178,20 +192,66 @@ class Follower:
         else:
             self._by_axes(node, messages)
 
-    def _gather_operands(self, node: Node, messages: Messages) -> None:
-        for value, axes in whole_operands(self.layout, node).items():
-            self._move(node, value, self._spread(axes), messages)
+    def is_made(self, value: Value) -> bool:
+        """Whether a value is made of nothing: each device makes what it needs."""
+        return value in self._made
 
-    def _from_whole(self, node: Node) -> None:
+    def masks_whole(self, node: Node) -> bool:
+        """Whether a node takes an array whole along an axis that masks lie along."""
+        places = {v: self.place(v) for v in node.inputs if self.layout.is_spread(v)}
+        if self._made.isdisjoint(places):
+            return False
+        return any(v not in self._made and not any(places[v]) for v in places)
+
+    def moves(self, node: Node) -> dict[Value, MeshAxes]:
+        """Where operands lie for a node that do not lie so before."""
+        if combined(self.layout, node) is not None:
+            return {}
+        operands = whole_operands(self.layout, node)
+        places = {v: self._spread(axes) for v, axes in operands.items()}
+        if not self._is_by_axes(node):
+            return places
+        if not self._recomputed.keys().isdisjoint(node.outputs):
+            spread = [v for v in node.inputs if any(self.place(v))]
+            return {v: _whole(v) for v in spread if v not in self._made}
+        places |= {v: _whole(v) for v in node.inputs if v in self._recomputed}
+        if self._is_from_made(node):
+            return places
+        place = lambda v: places.get(v) or self.place(v)  # noqa: E731
+        return places | moved(self.layout, node, place, self.is_made)
+
+    def _is_from_made(self, node: Node) -> bool:
+        """Whether all that a node takes of what is spread is made of nothing."""
+        return self._made.issuperset(v for v in node.inputs if any(self.place(v)))
+
+    def _is_by_axes(self, node: Node) -> bool:
+        """Whether devices do a node on parts along axes by themselves."""
+        primitive = node.primitive
+        other = primitive in (OP.with_sharding, CALL, SCAN) or primitive.passes_on
+        if other or has_inner(node) or not self.layout.open.isdisjoint(node.inputs):
+            return False
+        return gathered(self.layout, node) is None
+
+    def _gather_operands(self, node: Node, messages: Messages) -> bool:
+        """Count what it takes to lay operands as a node needs them; whether any is."""
+        asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
+        moves = self.moves(node)
+        for value, axes in moves.items():
+            self._move((*asking, node)[0], value, axes, messages)
+        return bool(moves or asking)
+
+    def _from_whole(self, node: Node, is_pinned: bool) -> None:
         """Set where the results lie of a node that takes nothing that is spread.
 
         Values made of nothing, as masks, each device makes where it uses them.
         """
         is_made = not any(map(self.layout.is_spread, node.inputs))
-        if not is_made and _cuts(node):
+        if not is_made and _cuts(node) and not is_pinned:
             raise _Unforeseen  # XLA may spread what it cuts
         place = self._decided if is_made else _whole
         self._places.update((v, place(v)) for v in node.outputs)
+        if is_made:
+            self._made.update(node.outputs)
 
     def _combine(self, combines: Combined, messages: Messages) -> None:
         """Count what devices send to combine what they do on their parts."""
@@ -265,27 +325,47 @@ class Follower:
     ) -> None:
         """Count what it takes to lay a value so, for a node.
 
-        A part of what is there takes no message, and what is spread is gathered, once
-        in a segment. Both at once XLA does in ways of its own: raises _Unforeseen.
+        A part of what is there takes no message, and what is spread is gathered, or
+        laid along another axis, once in a segment. Both at once XLA does in ways of
+        its own: raises _Unforeseen.
         """
         before = self.place(value)
-        moved = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
-        gathered_axes = frozenset([a for a, _ in moved if a is not None])
-        if gathered_axes and any(b is not None for _, b in moved):
-            raise _Unforeseen
-        if gathered_axes and (value, axes) not in self._copies:
-            self._copies.add((value, axes))
-            size = self._local_bytes(value, axes)
-            messages.add("all-gather", size)
-            messages.gathers.append(Gathering(node, size, gathered_axes))
+        changes = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
+        left = [a for a, _ in changes if a is not None]
+        taken = [b for _, b in changes if b is not None]
         self._places[value] = axes
+        if not left or (value, axes) in self._copies or value in self._made:
+            return
+        self._copies.add((value, axes))
+        size = self.layout.local_bytes(value, axes)
+        if not taken:
+            messages.add("all-gather", size)
+            messages.gathers.append(Gathering(node, size, frozenset(left)))
+        elif left == taken and len(left) == 1:
+            messages.add("all-to-all", size)
+        else:
+            raise _Unforeseen
 
     def _by_axes(self, node: Node, messages: Messages) -> None:
-        """Set where the results lie, axis by axis."""
+        """Set where the results lie, axis by axis.
+
+        No rule is needed for arrays that each device has whole, or makes.
+        """
+        is_made = self._is_from_made(node)
         for result in node.outputs:
-            self._result_by_axes(node, result, messages)
+            try:
+                self._result_by_axes(node, result, messages)
+            except _Unforeseen:
+                if not is_made:
+                    raise
+                self._places[result] = _whole(result)
+            if is_made:
+                self._made.add(result)
 
     def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
+        if result in self._recomputed:
+            self._places[result] = _whole(result)
+            return
         taken: list[set[int]] = [set() for _ in node.inputs]
         axes: list[str | None] = []
         shifts: dict[int, Shift] = {}
@@ -298,13 +378,14 @@ class Follower:
             for places, operand_axis in zip(taken, of_operands, strict=False):
                 places.update([] if operand_axis is None else [operand_axis])
         joined = self._joined(node, taken)
-        if len({*filter(None, axes)} | joined) < len([*filter(None, axes), *joined]):
+        names = [*filter(None, axes), *joined]
+        if len(set(names)) < len(names):
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
         for axis, shift in shifts.items():
             self._count_shift(node, axis, shift, messages)
         if joined:
-            messages.add("all-reduce", self._local_bytes(result, axes))
+            messages.add("all-reduce", self.layout.local_bytes(result, axes))
 
     def _count_shift(
         self, node: Node, axis: int, shift: Shift, messages: Messages
@@ -325,9 +406,14 @@ class Follower:
             messages.add("collective-permute", size)
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
-        """The axis of the mesh along which the operands of an axis lie."""
-        pairs = zip(node.inputs, of_operands, strict=False)
-        names = {self.place(v)[a] for v, a in pairs if a is not None} - {None}
+        """The axis of the mesh along which the operands of an axis lie.
+
+        Values that are made of nothing lie as others do.
+        """
+        pairs = [(v, a) for v, a in zip(node.inputs, of_operands, strict=False)]
+        along = [(v, a) for v, a in pairs if a is not None and not _is_one(v, a)]
+        others = [(v, a) for v, a in along if v not in self._made]
+        names = {self.place(v)[a] for v, a in others or along} - {None}
         if len(names) > 1:
             raise _Unforeseen
         return next(iter(names), None)
@@ -345,9 +431,9 @@ class Follower:
                     joined.add(name)
         return joined
 
-    def _local_bytes(self, value: Value, axes: Sequence[str | None]) -> Size:
-        """The bytes of the part of a value that one device has."""
-        return prod(self.layout.local_shape(value, axes)) * value.dtype.itemsize
+
+def _is_one(value: Value, axis: int) -> bool:
+    return same_size(value.type.shape[axis], 1)
 
 
 def _cuts(node: Node) -> bool:

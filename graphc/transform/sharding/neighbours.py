@@ -91,9 +91,10 @@ def _of_slice(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
     start, step = (node.params[name][item] for name in ("starts", "steps"))
     operand_axis = sum(kind != "n" for kind in kinds[:item])
     first = 0 if start is None else start
-    if step not in (None, 1) or not isinstance(first, int) or first < 0:
+    stride = 1 if step is None else step
+    if not isinstance(stride, int) or not isinstance(first, int):
         return None
-    return Shift(0, [operand_axis], first)
+    return Shift(0, [operand_axis], first, stride) if stride > 0 <= first else None
 
 
 @SHIFTED.of(OP.pad)

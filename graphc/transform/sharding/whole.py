@@ -131,18 +131,16 @@ def _without(layout: MeshLayout, value: Value, axes: Iterable[int]) -> MeshAxes:
 def uneven_operands(layout: MeshLayout, node: Node) -> list[Value]:
     """Rows to be added up, of which devices do not surely have as many each.
 
-    Along one of several axes of a mesh, XLA adds some of these up more than once.
+    XLA ends the process where it spreads some of these; along one of several axes of a
+    mesh, it adds some of any rows up more than once.
     """
-    several = len([n for n in layout.mesh.sizes if n > 1]) > 1
-    if not several or node.primitive not in (OP.scatter, OP.segment):
+    if node.primitive not in (OP.scatter, OP.segment):
         return []
+    several = len([n for n in layout.mesh.sizes if n > 1]) > 1
     rows = node.inputs if node.primitive is OP.segment else node.inputs[1:]
-    return [v for v in rows if v.node.inputs and v.type.rank and _is_uneven(layout, v)]
-
-
-def _is_uneven(layout: MeshLayout, value: Value) -> bool:
-    """Whether XLA may spread an array that it cannot share evenly."""
-    return not any(layout.of(value) or ())
+    arrays = [v for v in node.inputs if v.node.inputs and v.type.rank]
+    uneven = [v for v in arrays if not any(layout.of(v) or ())]
+    return [v for v in uneven if layout.is_spread(v) or (several and v in rows)]
 
 
 def whole_operands(layout: MeshLayout, node: Node) -> dict[Value, MeshAxes]:

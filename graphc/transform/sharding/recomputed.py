@@ -1,0 +1,84 @@
+"""Values that each device computes whole, since that moves fewer bytes than they have.
+
+A matrix of distances between rows is larger than the rows: where an op needs it whole,
+the rows are gathered, and each device computes all of it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.primitives import OP
+from graphc.ops.common.monoids import MONOIDS
+from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.layout import MeshLayout, weight
+
+Moves = Mapping[Value, MeshAxes]
+_VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
+_TOO_MANY = 2**99  # bytes, of what is not computed more than once
+_CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, *MONOIDS.rules)
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """The fewest bytes that devices move to have values whole."""
+
+    layout: MeshLayout
+    place: Callable[[Value], MeshAxes]
+    is_made: Callable[[Value], bool]
+    known: dict[Value, int] = field(default_factory=dict)
+
+    def visit(self, node: Node) -> None:
+        """Know those of the results of a node, after those of what it takes."""
+        for value in node.outputs:
+            least = self.least(value)
+            self.known[value] = min(least, self.of_inputs(node)) if least else 0
+
+    def least(self, value: Value) -> int:
+        """Those of one value."""
+        if not any(self.place(value)) or self.is_made(value):
+            return 0
+        return self.known.get(value, self.whole(value))
+
+    def whole(self, value: Value) -> int:
+        """Those of the value itself."""
+        axes: MeshAxes = (None,) * value.type.rank
+        return weight(self.layout.local_bytes(value, axes))
+
+    def of_inputs(self, node: Node) -> int:
+        """Those of what a node takes, where devices may compute it whole."""
+        if not (node.primitive.elementwise or node.primitive in _CHEAP):
+            return _TOO_MANY
+        return sum(map(self.least, dict.fromkeys(node.inputs)))
+
+    def is_computed(self, value: Value) -> bool:
+        """Whether devices had better compute a value whole than gather it."""
+        if value not in self.known:
+            return False
+        node = value.node
+        alike = node.primitive in _VIEWS or any(map(self.is_made, node.inputs))
+        saved = self.whole(value) - self.of_inputs(node)
+        return saved > 0 or (alike and saved == 0)
+
+
+def recomputed(
+    layout: MeshLayout,
+    moves: Mapping[Node, Moves],
+    place: Callable[[Value], MeshAxes],
+    is_made: Callable[[Value], bool],
+) -> dict[Value, Node]:
+    """The values that devices compute whole, and the nodes that need them so.
+
+    `moves` are those of nodes in order, whose values lie at their place.
+    """
+    sizes = _Bytes(layout, place, is_made)
+    for node in moves:
+        sizes.visit(node)
+    asking: dict[Value, Node] = {}
+    for node in reversed(moves):
+        demanded = [v for v, axes in moves[node].items() if not any(axes)]
+        users = [asking[v] for v in node.outputs if v in asking]
+        for value in node.inputs if users else demanded:
+            if sizes.is_computed(value):
+                asking.setdefault(value, (*users, node)[0])
+    return asking
