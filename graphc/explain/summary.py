@@ -78,9 +78,11 @@ def _compiled(plan: Plan, segment: Segment) -> str:
 
 
 def _named(plan: Plan, symbol: Symbol) -> str:
-    originals = {} if plan.padded is None else plan.padded.originals
-    if symbol in originals:
-        return f"true size of {shown_name(originals[symbol])}"
+    if plan.padded is not None:
+        original = plan.padded.originals.get(symbol, symbol)
+        if original in plan.padded.capacities:
+            return f"true size of {shown_name(original)}"
+        symbol = original
     origin = symbol.origin
     static = isinstance(origin, Value) and origin.node.primitive is INPUT
     return shown_name(symbol) + " (static)" * static

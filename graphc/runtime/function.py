@@ -172,8 +172,8 @@ class Function(Pictured, AheadOfCalls):
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
-        except BaseException:  # the user interrupts
-            programs.newest.log.interrupt()
+        except BaseException:
+            self._interrupt()
             raise
         if programs.newest.log.is_pending or EVENTS.count != start:
             self._settle(args, start)
@@ -246,8 +246,8 @@ class Function(Pictured, AheadOfCalls):
         except Exception as error:
             failure = self._fail(error, args)
             raise failure from failure.__cause__
-        except BaseException:  # the user interrupts
-            self._programs.newest.log.interrupt()
+        except BaseException:
+            self._interrupt()
             raise
         if self._programs.newest.log.is_pending or EVENTS.count != start:
             self._settle(args, start)
@@ -270,6 +270,11 @@ class Function(Pictured, AheadOfCalls):
     def _calls(self) -> int:
         """The calls so far that have not failed."""
         return sum(route.calls for route in self._counted) - self._failed
+
+    def _interrupt(self) -> None:
+        """The user has ended a call, which is not counted."""
+        self._failed += 1
+        self._programs.newest.log.interrupt()
 
     def _fail(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failed call, which is not counted."""

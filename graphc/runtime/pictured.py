@@ -62,7 +62,9 @@ class Pictured(Showing):
         """Its programs as pictures tell of them, by default all that are in use."""
         how = self._pipeline.how
         chosen = programs or self._programs.in_use
-        together = [f"{self._calls()} calls, of this program and earlier ones"]
+        calls = self._calls()
+        of_calls = "1 call" if calls == 1 else f"{calls} calls"
+        together = [f"{of_calls}, of this program and earlier ones"]
         together = together if len(chosen) > 1 else []
         for i, one in enumerate(chosen):
             newest = one is self._programs.newest

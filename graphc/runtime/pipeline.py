@@ -68,6 +68,7 @@ from graphc.transform.policies import (
     Policy,
     adapting,
     is_auto,
+    names_after,
     names_of,
     policies_of,
 )
@@ -153,6 +154,7 @@ class Pipeline:
             with remembering(), standing_at(self._place):
                 early = self.how.rewrites.early
                 self._simplified = rewritten(self.written, early)
+            self.names = names_after(self.written, self._simplified.graph)
         return self._simplified
 
     @property

@@ -53,6 +53,7 @@ class Nodes:
         stack = shown[::-1]
         while stack:
             node = stack[-1]
+            self.enter(node)
             inner = [body.nodes for body in bodies_of(node)] if _nests(node) else []
             waiting = [n for body in inner for n in _missing(self.nodes, body)]
             if waiting:
@@ -62,6 +63,11 @@ class Nodes:
             if self.nodes.find(node) is None:
                 self._add(node, inner)
         return tuple(self._places(shown))
+
+    def enter(self, node: Node) -> None:
+        """Tell the sizes of the graphs inside of a node, which are of these alone."""
+        for call in node.primitive.body_calls(node) if _nests(node) else ():
+            self.tables.enter(call)
 
     def _places(self, nodes: Iterable[Node]) -> Iterator[int]:
         for node in nodes:

@@ -159,11 +159,15 @@ class Sizes {
 }
 
 const isAsked = (symbol) => ["axis", "argument", "count"].includes(symbol.kind);
-const answers = (p, sizes) => p.predicates.every((fact) => {
-  const left = sizes.size(fact.left), right = sizes.size(fact.right);
-  if (left === undefined || right === undefined) return true;
-  return (fact.relation === "==" ? left === right : left >= right) === fact.answer;
-});
+/* Whether a program serves these sizes: undefined where more of them must be known. */
+function serves(p, sizes) {
+  const holds = p.predicates.map((fact) => {
+    const left = sizes.size(fact.left), right = sizes.size(fact.right);
+    if (left === undefined || right === undefined) return undefined;
+    return (fact.relation === "==" ? left === right : left >= right) === fact.answer;
+  });
+  return holds.includes(false) ? false : holds.includes(undefined) ? undefined : true;
+}
 
 function typeText(place) {
   return Object.keys(given).length
@@ -268,6 +272,10 @@ const nameOf = (value) => {
   const one = program.values[value];
   return one ? one.literal || one.name : "?";
 };
+const isPadded = (value) =>
+  program.types[program.values[value].type].shape.some((ref) =>
+    (program.sizes[ref]?.terms || []).some(([, factors]) =>
+      factors.some((f) => program.symbols[f]?.kind === "capacity")));
 const place = (line) => `${program.lines[line].file}:${program.lines[line].line}`;
 const symbols = (places) => places.map((s) => program.symbols[s].name).join(", ");
 const GLUE = {
@@ -287,7 +295,7 @@ function words(part) {
   const { data } = part;
   switch (part.kind) {
     case "arguments": return ["arguments", ""];
-    case "results": return ["results", ""];
+    case "results": return ["results", data.values.some(isPadded) ? "cut to true sizes" : ""];
     case "block":
       return [`${data.count} times alike`,
         `${counted(data.lines, "line")}, ${counted(data.total, "node")} in all`];
@@ -310,7 +318,7 @@ function words(part) {
 const MOST_CHIPS = 6, AT_ONCE = 150;
 
 function chips(part) {
-  const values = part.kind === "results" ? [...new Set(part.data.values)] : [...part.gives];
+  const values = [...new Set(part.data.values || part.gives)];
   const statics = part.kind === "arguments" ? program.static_inputs : [];
   const list = el("span", { class: "chips" });
   values.slice(0, MOST_CHIPS).forEach((value) => {
@@ -723,22 +731,31 @@ function drawRewrites() {
 
 /* ---- what if ---- */
 
+const EARLIER = "for the sizes it is compiled for"; // as graphc/runtime/pictured.py has it
+
 function drawWhatIf() {
   const box = $("whatif");
   const asked = program.symbols.map((s, i) => [s, i]).filter(([s]) => isAsked(s));
   box.hidden = !asked.length && !program.predicates.length;
   const out = el("div", { "aria-live": "polite", id: "answer" });
+  const refused = {}; // why numbers were not taken
   const fields = asked.map(([symbol, i]) => el("label", {},
     `${symbol.name}${symbol.kind === "count" ? " (from data)" : ""} `,
     el("input", { type: "number", inputmode: "numeric", "data-symbol": i,
       value: given[i] ?? null, oninput: (event) => {
-        const number = parseInt(event.target.value, 10);
-        if (Number.isNaN(number)) delete given[i];
-        else given[i] = number;
+        const { value, validity } = event.target, number = Number(value);
+        const signed = symbol.kind === "argument";
+        const empty = value === "" && !validity.badInput;
+        const fits = value !== "" && Number.isSafeInteger(number) && (signed || number >= 0);
+        if (fits) given[i] = number;
+        else delete given[i];
+        if (fits || empty) delete refused[i];
+        else refused[i] = `${symbol.name}: a whole number is asked for${signed ? "" : ", 0 or more"}`;
         tell();
         renewTypes();
       } })));
-  const tell = () => out.replaceChildren(...whatIf());
+  const tell = () => out.replaceChildren(
+    ...Object.values(refused).map((why) => el("p", {}, why)), ...whatIf());
   box.replaceChildren(el("h2", {}, "what if"),
     el("p", { class: "more" }, "A number replaces this size everywhere on this page."),
     el("div", { class: "fields" }, ...fields), out);
@@ -750,28 +767,55 @@ function whatIf() {
   const told = [];
   for (const [i, symbol] of program.symbols.entries()) {
     if (symbol.kind === "capacity" && symbol.of !== null) {
-      const n = sizes.symbol(i);
-      const of = program.symbols[symbol.of].name;
-      told.push(`${symbol.name}: ${n === undefined ? `a capacity for ${of}` : n}`);
+      told.push(`${symbol.name}: ${capacityText(i, sizes)}`);
     }
   }
   if (program.predicates.length) told.push(...servedBy());
+  told.push(...earlier());
   for (const [i, step] of Object.entries(program.segments)) {
     if (program.compiled) told.push(`segment ${i}: ${compiles(step.data, sizes)}`);
   }
   return [list(told)];
 }
 
-function servedBy() {
-  const names = {};
+function capacityText(place, sizes) {
+  const symbol = program.symbols[place], capacity = sizes.symbol(place);
+  if (capacity !== undefined) return capacity;
+  const { name } = program.symbols[symbol.of], size = sizes.symbol(symbol.of);
+  const full = symbol.capacity && size !== undefined;
+  return full ? `no bucket has room for ${name} = ${size}: such a call is an error`
+    : `a capacity for ${name}`;
+}
+
+/* The sizes that are given, for another program, whose symbols have the same names. */
+function sizesOf(one) {
+  const names = {}, own = {};
   for (const [i, n] of Object.entries(given)) names[program.symbols[i].name] = n;
+  one.symbols.forEach((s, i) => { if (s.name in names) own[i] = names[s.name]; });
+  return new Sizes(one, own);
+}
+
+/* Programs that were in use before still serve the sizes that they are compiled for. */
+function earlier() {
+  if (!Object.keys(given).length) return [];
+  return picture.programs.flatMap((one) => {
+    if (one.name === program.name || !one.serves.endsWith(EARLIER)) return [];
+    const sizes = sizesOf(one), segments = new Set(one.compilations.map((c) => c.segment));
+    const all = (fits) => segments.size && [...segments].every((i) =>
+      one.compilations.some((c) => c.segment === i &&
+        c.keys.every(([s, n]) => fits(sizes.symbol(s), n))));
+    if (all((size, n) => size === n)) return [`▶ served by ${one.name}, which is compiled for it`];
+    const may = all((size, n) => size === n || size === undefined);
+    return may ? [`may be served by ${one.name}, depending on data`] : [];
+  });
+}
+
+function servedBy() {
   return picture.programs.flatMap((one) => {
     if (!one.predicates.length) return [];
-    const own = {};
-    one.symbols.forEach((s, i) => { if (s.name in names) own[i] = names[s.name]; });
-    const yes = Object.keys(own).length && answers(one, new Sizes(one, own));
-    const facts = one.predicates.map((p) => p.text).join(", ");
-    return [`${yes ? "▶ served by" : "not by"} ${one.name}: where ${facts}`];
+    const yes = serves(one, sizesOf(one));
+    const verdict = yes === undefined ? "may be served by" : yes ? "▶ served by" : "not by";
+    return [`${verdict} ${one.name}`];
   });
 }
 
@@ -834,6 +878,10 @@ function drawNotes(notes) {
   $("notes").replaceChildren(...notes.map((n) => el("li", {}, n)));
 }
 
+/* The head of the part around that of a head, or itself where it is outermost. */
+const outer = (head) => head.parentElement.parentElement.closest(".part")
+  ?.querySelector(":scope > .head") || head;
+
 function heads() {
   return [...document.querySelectorAll("#parts .head")];
 }
@@ -854,10 +902,11 @@ function onKey(event) {
     all[at + move].focus();
   }
   const open = { ArrowRight: "false", ArrowLeft: "true" }[event.key];
-  if (open && event.target.getAttribute("aria-expanded") === open) {
-    event.preventDefault();
-    event.target.click();
-  }
+  if (!open) return;
+  event.preventDefault();
+  if (event.target.getAttribute("aria-expanded") === open) event.target.click();
+  else if (event.key === "ArrowLeft") outer(event.target).focus();
+  else if (event.target.hasAttribute("aria-expanded")) all[at + 1].focus();
 }
 
 async function start() {

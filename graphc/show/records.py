@@ -41,8 +41,10 @@ class SymbolRecord:
 
     `kind` is "axis" (known from a shape), "argument" (an integer that is passed),
     "count" (known when data are), "capacity" and "true size" (both `of` another symbol,
-    a number of which decides it), "same" (it stands for another, `of`) or "steps" (it
-    follows by `formula`). `value` is the one whose number it is, where there is one.
+    a number of which decides it), "same" (it stands for another, `of`), "steps" (it
+    follows by `formula`) or "inner" (of the graph inside of a node: it follows by
+    `formula`, unless nodes with different sizes share that graph). `value` is the one
+    whose number it is, where there is one.
     """
 
     name: str

@@ -1,8 +1,10 @@
 """The rules that changed a graph before it was planned, as records with short texts."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from graphc.errors import shortened
+from graphc.ir.graph.bodies import Body, bodies_of
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.rewriting.engine.fixpoint import Application
@@ -10,6 +12,7 @@ from graphc.show.nodes import LONGEST, Nodes, op_name, params_text
 from graphc.show.records import RewriteRecord
 
 DEPTH, WIDTH = 3, 4  # of the texts: ops within ops, arguments of one
+MOST_OPS = 8  # of the graph inside of a loop, each kind once
 MOST = 1000  # records
 LONGEST_TEXT = 160  # characters
 RewriteKey = tuple[int, str, str, str]
@@ -55,10 +58,21 @@ class Rewrites:
         name = op_name(node)
         if not depth:
             return f"{name}(...)" if node.inputs else f"{name}()"
-        parts = [self.text(v, depth - 1) for v in node.inputs[:WIDTH]]
+        bodies = bodies_of(node)
+        inner = 0 if bodies else depth - 1  # room is for the graphs inside
+        parts = [self.text(v, inner) for v in node.inputs[:WIDTH]]
         parts += ["..."] * (len(node.inputs) > WIDTH)
+        parts += [f"body=[{_ops_of(body)}]" for body in bodies]
         parts += [text] if (text := params_text(node.params)) else []
         return shortened(f"{name}({', '.join(parts)})", LONGEST_TEXT)
+
+
+def _ops_of(body: Body) -> str:
+    """The ops of a graph inside, each with how often it stands there."""
+    shown = (op_name(n) for n in body.nodes if not n.primitive.inline)
+    counts = Counter(shown)
+    parts = [f"{n} {op}" if n > 1 else op for op, n in counts.items()]
+    return ", ".join(parts[:MOST_OPS]) + ", ..." * (len(parts) > MOST_OPS)
 
 
 def _record(key: RewriteKey, ones: list[Application]) -> RewriteRecord:

@@ -116,6 +116,7 @@ class Steps:
         kind = "join" if isinstance(step, JoinedPieces) else "host"
         inner: tuple[StepRecord, ...] = ()
         if isinstance(step, PythonLoop):
+            self._nodes.enter(step.node)
             kind, inner = "loop", self.of(step.body)
         nodes = self._nodes.add([step.node])
         return StepRecord(

@@ -1,13 +1,15 @@
 """Tables of what nodes are made of: types, sizes, symbols, lines, each written once."""
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from graphc.control.trip_count import STEPS
 from graphc.errors import SourceLocation, printable
+from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import INPUT, as_size
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol, equal
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import Call, calls_in, polynomial
 from graphc.ir.types import TensorType, name_of
@@ -64,13 +66,17 @@ class Tables:
         self.value: Callable[[Value], int]  # set by the table of values
         padded = plan.padded
         self._policies: Mapping[Symbol, Policy] = padded.policies if padded else {}
+        self._inner: dict[Symbol, Size | None] = {}
         self._stored: dict[Symbol, Symbol] = {}
         self._true: dict[Symbol, Symbol] = {}
-        self._same = plan.originals
+        self._same = {new: old for new, old in plan.originals.items() if new is not old}
         if padded is not None:
             self._stored |= padded.stored_as
             self._stored |= {new: old for old, new in padded.capacities.items()}
-            self._true |= padded.originals
+            for new, old in padded.originals.items():
+                if new is not old:
+                    of_padded = old in padded.capacities
+                    (self._true if of_padded else self._same).setdefault(new, old)
 
     def line(self, place: SourceLocation) -> int:
         """The place of a line of the user's."""
@@ -142,7 +148,26 @@ class Tables:
                 capacity = self._capacity(symbol, old) if kind == "capacity" else None
                 at = self._value(symbol)
                 return SymbolRecord(name, kind, at, self.symbol(old), capacity=capacity)
+        if symbol in self._inner:
+            return SymbolRecord(name, "inner", formula=self._formula(symbol))
         return self._origin(symbol, name)
+
+    def _formula(self, symbol: Symbol) -> SizeRef | None:
+        size = self._inner[symbol]
+        return None if size is None else self.size(size)
+
+    def enter(self, call: BodyCall) -> None:
+        """Sizes of a graph inside of a node, before its types are told."""
+        for symbol, size in call.sizes.items():
+            if isinstance(size, Dim) and symbol in size.symbols:
+                continue
+            known = self._inner.setdefault(symbol, size)
+            if known is not None and not equal(known, size):
+                self._inner[symbol] = None
+                at = self.symbols.find(symbol)
+                if at is not None:
+                    record = self.symbols.records[at]
+                    self.symbols.records[at] = replace(record, formula=None)
 
     def _capacity(self, symbol: Symbol, old: Symbol) -> CapacityRecord | None:
         """How a capacity is chosen: by the op that computes it, or by the policy."""

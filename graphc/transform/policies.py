@@ -311,6 +311,17 @@ def names_of(graph: Graph) -> dict[object, str]:
     return distinct(sizes_of(graph))
 
 
+def names_after(written: Graph, graph: Graph) -> dict[object, str]:
+    """The names of the sizes of a graph that rewriting has made of another.
+
+    Sizes that are in both graphs keep their names.
+    """
+    names, symbols = names_of(written), {*sizes_of(graph)}
+    both = {s: names.get(s, s.name) for s in sizes_of(written) if s in symbols}
+    later = distinct(symbols, both).items()
+    return {**names, **{s: name for s, name in later if s not in both}}
+
+
 def key_names(declared: object, graph: Graph) -> object:
     """The same `dims`, by names in the place of symbolic integers."""
     if not isinstance(declared, Mapping):

@@ -153,8 +153,11 @@ def test_pages_fit_and_load_nothing_from_elsewhere(address, browser, page, width
     assert [r for r in browser.requests if not r.startswith((address, "data:"))] == []
 
 
-def test_the_search_of_the_site_knows_its_pages(address, browser):
-    browser.open(f"{address}/index.html", LOADED)
+@pytest.mark.parametrize("served", [True, False])
+def test_the_search_of_the_site_knows_its_pages(site, address, browser, served):
+    """Also where the pages are files, which browsers let load no index."""
+    start = address if served else site.as_uri()
+    browser.open(f"{start}/index.html", LOADED)
     browser.run(
         "const s = document.querySelector('.md-search__input'); s.focus();"
         "s.value = 'NonConcreteBooleanIndexError';"
@@ -162,5 +165,5 @@ def test_the_search_of_the_site_knows_its_pages(address, browser):
     )
     first = "document.querySelector('.md-search-result__link')"
     browser.until(f"{first} !== null")
-    assert browser.run(f"{first}.href").startswith(address)
+    assert browser.run(f"{first}.href").startswith(start)
     assert browser.errors == []

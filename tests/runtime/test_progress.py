@@ -14,6 +14,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.config import Config
 from graphc.runtime.driver import progress
+from graphc.runtime.driver.xla import Event
 
 
 class Terminal(io.StringIO):
@@ -91,9 +92,21 @@ def test_an_interrupted_compilation_is_not_counted(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         f(numbers(3))
     monkeypatch.undo()
-    assert f.stats().compilations == []
+    assert (f.stats().calls, f.stats().compilations) == (0, [])
     assert f(numbers(3)) == 4.25
     assert [c.sizes for c in f.stats().compilations] == [{"n": 3}]
+
+
+def test_what_is_compiled_after_an_interrupt_is_told_as_if_there_had_been_none():
+    """JAX does not trace again what it had traced: there is an event, and no word."""
+    f = squares(dims="specialize")
+    log = f._programs.newest.log
+    log.announced.compiling(0, n=3)
+    log.interrupt()
+    [one] = log.settle([Event(0, "jit(segment_0)", 1.5)])
+    assert (one.seconds, one.reason, one.sizes) == (1.5, "first call", {"n": 3})
+    [other] = log.settle([Event(0, "jit(segment_0)", 1.5)])
+    assert (other.reason, other.sizes) == ("another placement of an argument", {})
 
 
 def configured(**environment):

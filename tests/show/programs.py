@@ -33,6 +33,27 @@ def padded():
     return graphc.function([x, y], gt.mean(rows, axis=0), dims=policies)
 
 
+def counted():
+    """An axis that is padded, beside counts and an argument that are not."""
+    x = gt.tensor("x", "float32", ("n", 3))
+    y = gt.tensor("y", "float32", ("m", 3))
+    k = gt.iscalar("k")
+    near = gt.min(gt.sum((x[:, None] - y[None]) ** 2, axis=2), axis=1)
+    results = [gt.unique(gt.floor(near)), gt.sort(near[near > 1])[:k]]
+    policies = {"n": "specialize", "m": graphc.Pad(buckets=[4, 16])}
+    return graphc.function([x, y, k], results, dims=policies)
+
+
+def shared():
+    """Blocks that are calls of one function, whose axes are its own."""
+    x = gt.tensor("x", "float32", ("n", 8))
+    ws = [gt.tensor(f"w{i}", "float32", (8, 8)) for i in range(12)]
+    h = x
+    for w in ws:
+        h = h + gt.tanh(h @ w)
+    return graphc.function([x, *ws], graphc.grad(gt.sum(h**2), ws), dims="pad")
+
+
 def looped():
     """A scan, whose body has nodes, and its gradient."""
     xs = gt.tensor("xs", "float32", ("t", 4))
@@ -100,6 +121,8 @@ KINDS = {
     "numpy": lambda: masked(backend="numpy"),
     "un-jitted": un_jitted,
     "padded": padded,
+    "counted": counted,
+    "shared": shared,
     "looped": looped,
     "driven": driven,
     "checked": checked,

@@ -15,7 +15,7 @@ import graphc.tensor as gt
 from graphc.show.drawing import svg
 from graphc.show.folds import rows_of
 from graphc.show.page import page
-from tests.show.programs import chain, looped, masked, of_jax, padded
+from tests.show.programs import KINDS, chain, counted, looped, masked, of_jax, padded
 
 EVIL = "</script><img src=x onerror=alert(1)>\u2028\"'"
 
@@ -221,6 +221,11 @@ def test_search_and_jumps_and_the_keyboard(browser, tmp_path):
     assert browser.run("document.activeElement.ariaExpanded") == "false"
     browser.run(key.format("ArrowRight"))
     assert browser.run("document.activeElement.ariaExpanded") == "true"
+    opened = browser.run(focused)
+    browser.run(key.format("ArrowRight"))  # into what is open, and out of it
+    assert browser.run(focused) != opened
+    browser.run(key.format("ArrowLeft"))
+    assert browser.run(focused) == opened
     undisturbed(browser, path)
 
 
@@ -262,6 +267,35 @@ def test_what_if_says_what_the_forecast_says(browser, tmp_path):
     assert len(seen) == f.plan.forecast(sizes).compilations
     chips = texts(browser, ".chip")
     assert any("[24, 3]" in c or "[16, 3]" in c for c in chips)
+    undisturbed(browser, path)
+
+
+FILL = """[...document.querySelectorAll('#whatif input')].forEach(field => {
+  field.value = VALUE; field.dispatchEvent(new Event('input')) })"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_asked_for_are_all_that_the_page_must_know(browser, tmp_path, kind):
+    path = tmp_path / "plan.html"
+    visit(browser, KINDS[kind](), path)
+    labels = texts(browser, "#whatif label")
+    assert len(labels) == len({*labels})
+    browser.run(FILL.replace("VALUE", "3"))
+    answer = "".join(texts(browser, "#answer"))
+    assert "?" not in answer and "a capacity for" not in answer
+    undisturbed(browser, path)
+
+
+def test_numbers_that_no_size_can_be(browser, tmp_path):
+    path = tmp_path / "plan.html"
+    visit(browser, counted(), path)
+    for number, told in (
+        (17, "no bucket has room for m = 17: such a call is an error"),
+        (-3, "n: a whole number is asked for, 0 or more"),
+        (2.5, "k: a whole number is asked for"),
+    ):
+        browser.run(FILL.replace("VALUE", str(number)))
+        assert told in texts(browser, "#answer")[0]
     undisturbed(browser, path)
 
 

@@ -79,7 +79,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         self._known = KnownCalls()
         self._placements = stance.Placements()
         self._in_a_row = False  # whether JAX has dispatched the last call
-        self._plainly = 0  # calls that JAX transforms, or does not compile
+        self._uncounted = 0  # calls that fail, or that JAX transforms or runs op by op
         self._begun = Begun()
         self._choose_routes()
 
@@ -108,7 +108,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _call(self, /, *args: object, **named: object) -> object:
         """A call where JAX does not dispatch: it is not to compile, or has changed."""
         if runs_plainly():
-            self._plainly += 1
+            self._uncounted += 1
             return self._function(*args, **named)
         return self._missed(*args, **named)[0]
 
@@ -167,7 +167,7 @@ class JitFunction(SizedFunction[JaxFamily]):
     def _missed(self, /, *args: object, **named: object) -> Any:
         """A call that JAX has no program for: results, and what it shall keep."""
         if not traces_nothing():
-            self._plainly += 1
+            self._uncounted += 1
             return self._plain(*args, **named), None, False
         known = self._known.find(args, named)
         if known is not None and known[0] is not self._dispatcher:
@@ -194,9 +194,13 @@ class JitFunction(SizedFunction[JaxFamily]):
         def sizes() -> tuple[object, ...]:
             return tuple(getattr(x, "shape", ()) for x in leaves)
 
-        self._placements.require(self, sizes, leaves)
-        with self._begun.timed():
-            answer = self._by_route(args, named)
+        try:
+            self._placements.require(self, sizes, leaves)
+            with self._begun.timed(sizes):
+                answer = self._by_route(args, named)
+        except BaseException:
+            self._uncounted += 1
+            raise
         self._placements.note(sizes, leaves)
         return answer
 
@@ -323,13 +327,13 @@ class JitFunction(SizedFunction[JaxFamily]):
 
     def _exactly(self, family: JaxFamily, call: JaxCall, specs: list[Spec]) -> None:
         args, named = call.arguments(call.leaves)
-        with self._begun.timed():
+        with self._begun.timed(lambda: shapes_of(specs)):
             self._exact.lower(*args, **named).compile()
 
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         calls = self._by_jax.calls + self._by_key.calls
-        return stats_of(calls - self._plainly, self._families.values())
+        return stats_of(calls - self._uncounted, self._families.values())
 
     def lower(self, /, *args: object, **named: object) -> "Lowered":
         """Lower one exact compilation for these arguments, as in JAX."""

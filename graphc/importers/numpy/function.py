@@ -34,17 +34,18 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         if runs_plainly():
             return self._function(*args, **named)
         try:
-            return self._results(args, named)
+            results = self._results(args, named)
         except (Refused, NoCompileError) as error:
             raise self._refused(error, args, named) from None
         except Exception as error:
             tell_names_of_numpy(error)
             hide(error)
             raise
+        self._calls += 1
+        return results
 
     def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:
         """The results of a call that is compiled."""
-        self._calls += 1
         call = self._arguments.call(args, named)
         specs = specs_of(call, self._function)
         family = self._family(call, specs)

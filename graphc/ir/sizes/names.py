@@ -49,12 +49,17 @@ class _Shown(threading.local):
 SHOWN = _Shown()
 
 
-def distinct(symbols: Iterable[HasName]) -> dict[object, str]:
-    """Other names for symbols whose own is that of an older one: `n_2` and so on."""
-    order = sorted(set(symbols), key=lambda s: s.serial)
-    taken = {s.name for s in order}
-    seen: set[str] = set()
-    names: dict[object, str] = {}
+def distinct(
+    symbols: Iterable[HasName], known: Mapping[object, str] | None = None
+) -> dict[object, str]:
+    """Other names for symbols whose own is that of an older one: `n_2` and so on.
+
+    Symbols that are `known` keep the names that they have there.
+    """
+    names: dict[object, str] = dict(known or {})
+    order = sorted({s for s in symbols if s not in names}, key=lambda s: s.serial)
+    seen = set(names.values())
+    taken = seen | {s.name for s in order}
     for symbol in order:
         if symbol.name in seen:
             number = 2

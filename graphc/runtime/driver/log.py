@@ -132,6 +132,7 @@ class Log:
         self._since = since  # why the function goes on with this program
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
+        self._interrupted: dict[int, dict[str, int]] = {}  # sizes by segment
         self.announced = announced
         announced.teller = WeakMethod(self._in_words)  # the program outlives it
         self.done: list[Compilation] = []
@@ -157,13 +158,22 @@ class Log:
                 continue
             segment = int(match[1])
             if not traced[segment]:
-                reason = "another placement of an argument"
-                self.done.append(Compilation(segment, event.seconds, reason, {}))
+                self.done.append(self._untraced(segment, event.seconds))
             else:
                 traced[segment] -= 1
         new = self.done[self._reported :]
         self._reported = len(self.done)
         return new
+
+    def _untraced(self, segment: int, seconds: float) -> Compilation:
+        """A compilation of a segment that JAX has traced in an earlier call."""
+        sizes = self._interrupted.pop(segment, None)
+        if sizes is None:
+            reason = "another placement of an argument"
+            return Compilation(segment, seconds, reason, {})
+        reason = self._reason(segment, sizes)
+        self._seen.setdefault(segment, []).append(sizes)
+        return Compilation(segment, seconds, reason, sizes)
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""
@@ -178,7 +188,8 @@ class Log:
         pending = self.announced.pending
         self.announced.executables.leave()
         if pending and pending[-1].ended is None:
-            pending.pop()
+            last = pending.pop()
+            self._interrupted[last.segment] = last.sizes
         self._finish()
 
     def _in_words(self, segment: int, sizes: Mapping[str, int]) -> str:
@@ -197,6 +208,7 @@ class Log:
         now, items = time.perf_counter(), self.announced.pending[:]
         del self.announced.pending[: len(items)]
         for item in items:
+            self._interrupted.pop(item.segment, None)
             seconds = (item.ended or now) - item.started
             reason = self._reason(item.segment, item.sizes)
             self._seen.setdefault(item.segment, []).append(item.sizes)

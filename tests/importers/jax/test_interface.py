@@ -230,6 +230,34 @@ class Doubling:
         return x * 2
 
 
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_calls_that_fail_are_not_counted(frontend):
+    dot = graphc.jit(lambda x, w: x @ w, frontend=frontend)
+    with pytest.raises((TypeError, graphc.GraphError)):
+        dot(np.ones((3, 4)), np.ones(3))
+    dot(np.ones((3, 4)), np.ones(4))
+    assert dot.stats().calls == 1
+
+
+def test_a_compilation_that_is_interrupted_is_told_when_it_is_done():
+    """JAX traces once for both calls: the second one takes all of the time."""
+    f = graphc.jit(lambda x: x + 1)
+    done = f._miss
+
+    def interrupted(*args):
+        f._exact.trace(*args)
+        raise KeyboardInterrupt
+
+    f._miss = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        f(vector(3))
+    assert (f.stats().calls, f.stats().compilations) == (0, [])
+    f._miss = done
+    f(vector(3))
+    [one] = f.stats().compilations
+    assert f.stats().calls == 1 and one.seconds > 0
+
+
 @pytest.mark.parametrize(
     "function", [functools.partial(jnp.add, 1), Doubling(), jnp.add, jnp.add.reduce]
 )

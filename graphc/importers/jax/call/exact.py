@@ -45,7 +45,8 @@ LARGE = 2**22  # elements of an array for which it is worth to look for better
 class Exact:
     """The compiled program of one call: its trace, or a rewritten program.
 
-    `seconds` are those of tracing and compiling, 0 where this has not ended.
+    `seconds` are those of tracing and compiling, 0 where the call failed, and None
+    where the user has ended it before that.
     """
 
     traced: TracedFunction
@@ -53,7 +54,7 @@ class Exact:
     captured: tuple[Any, ...]
     reason: str  # why it could not be read as a graph, "" where it was or need not be
     foreign: tuple[str, ...] = ()  # equations of a rewritten program that JAX runs
-    seconds: float = 0.0
+    seconds: float | None = 0.0
 
     def __call__(self, leaves: Sequence[ConcreteArray]) -> object:
         """The results of a call, in their structure."""
@@ -75,7 +76,7 @@ class Exact:
 
     def compilations(self) -> list[Compilation]:
         """The one, by `jax.jit`; its sizes and reason are known where it is kept."""
-        return [Compilation(0, self.seconds, "", {})]
+        return [] if self.seconds is None else [Compilation(0, self.seconds, "", {})]
 
     def report(self, full: bool) -> Iterator[str]:
         """Lines about how it is compiled."""
@@ -92,6 +93,7 @@ class Begun(threading.local):
 
     def __init__(self) -> None:
         self.programs: list[tuple[Exact, float]] = []
+        self.interrupted: list[Exact] = []
 
     def timing(self, trace: Callable[[], Exact]) -> Exact:
         """The program, which is compiled from here to the end of the call."""
@@ -101,13 +103,34 @@ class Begun(threading.local):
         return program
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Within: a call. Where it fails, no time is taken."""
+    def timed(self, sizes: Callable[[], tuple[object, ...]]) -> Iterator[None]:
+        """Within: a call at these sizes. Where it fails, no time is taken.
+
+        JAX does not trace again what it had traced for a call that was interrupted.
+        """
         self.programs.clear()
-        yield
+        started_call = time.perf_counter()
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:
+            for program, _ in self.programs:
+                program.seconds = None
+                self.interrupted.append(program)
+            raise
         for program, started in self.programs:
             program.seconds = time.perf_counter() - started
         self.programs.clear()
+        if self.interrupted:
+            self._compile_again(sizes(), started_call)
+
+    def _compile_again(self, sizes: tuple[object, ...], started: float) -> None:
+        """Take the time of a program that an earlier call was to compile."""
+        for program in self.interrupted[:]:
+            if tuple(x.shape for x in program.traced.jaxpr.in_avals) == sizes:
+                self.interrupted.remove(program)
+                program.seconds = time.perf_counter() - started
 
 
 def exact(

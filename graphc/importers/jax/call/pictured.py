@@ -43,7 +43,7 @@ def _of_family(
     for sizes, one in alone[-MOST_ALONE:]:
         yield from _alone(family, sizes, one, notes)
     for program in family.programs:
-        yield from _for_many(program)
+        yield from _for_many(program, family.described(program.pattern.shapes))
 
 
 def _alone(
@@ -59,10 +59,18 @@ def _alone(
     facts = [f"where {fact}" for fact in family.pinned.get(sizes, ())]
     for program in function.shown_programs():
         about = [*facts, *([why] if why else [])]
-        yield replace(program, name=text, serves=f"for {text}", calls=None, notes=about)
+        earlier = ", earlier" * (program.serves != IN_USE)
+        yield replace(
+            program,
+            name=text + earlier,
+            serves=f"for {text}{earlier}",
+            calls=None,
+            notes=about,
+        )
 
 
-def _for_many(program: ManySizes) -> Iterator[ShownProgram]:
+def _for_many(program: ManySizes, shapes: str) -> Iterator[ShownProgram]:
+    """What is compiled for many sizes, by the shapes of its arguments."""
     decisions: Decisions | None = getattr(program, "decisions", None)
     facts = [] if decisions is None else list(_predicates(decisions))
     notes = [f"run by JAX in it: {reason}" for reason in program.foreign]
@@ -71,8 +79,8 @@ def _for_many(program: ManySizes) -> Iterator[ShownProgram]:
         earlier = ", earlier" * (one.serves != IN_USE)
         yield replace(
             one,
-            name=f"sizes {program.pattern}{where}{earlier}",
-            serves=f"for all sizes {program.pattern}, {one.serves}",
+            name=f"{shapes}{where}{earlier}",
+            serves=f"for all sizes of {shapes}{where}, {one.serves}",
             predicates=facts,
             notes=[*one.notes, *notes],
         )
