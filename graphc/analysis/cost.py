@@ -75,6 +75,15 @@ class DeviceCosts:
         return 16 * self.temporary if self.launches else 2**31
 
     @property
+    def logits(self) -> int:
+        """The most bytes of logits of attention that an accelerator keeps at once.
+
+        They are an eighth of its memory. With an eighth of these, attention of 8192
+        rows took 1.07 of its time on an NVIDIA H100, 1.13 with a mask.
+        """
+        return 8 * self.temporary
+
+    @property
     def worth_caching(self) -> int:
         """The fewest bytes of exponentials that are kept, not computed once more.
 

@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 FUSED = "= jax.nn.dot_product_attention("
 LEAST = float(np.finfo("float32").min)
 HIDDEN = -0.7 * float(np.finfo("float32").max)  # as JAX has it
-SMALL = DeviceCosts("gpu", 256, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
+SMALL = DeviceCosts("gpu", 32, 60e12, 16e-6, 3.35e12, 10e-6, 20e-6, 4e-6)
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
         uses = UsersOf(nodes, graph)
         for node in nodes:
             attention = _attention(node, uses)
-            if attention is not None and _fits(attention, costs):
+            if attention is not None and _fits(attention):
                 late[node.outputs[0]] = partial(_fused, attention, costs)
         return with_made(graph, nodes, {}, late) if late else None
 
@@ -251,13 +251,10 @@ def _scaled(logits: Value) -> tuple[float, Value]:
     return (number if node.primitive is OP.multiply else 1 / number), products
 
 
-def _fits(attention: _Attention, costs: DeviceCosts) -> bool:
-    """Whether the op takes it, and the device may keep all pairs of known sizes."""
+def _fits(attention: _Attention) -> bool:
+    """Whether the op takes it."""
     types = [x.type for x in (attention.query, attention.key, attention.value)]
     q, k, v = (t.shape for t in types)
-    pairs = product((*q[:-1], k[-2]))
-    if isinstance(pairs, int) and pairs * 4 > costs.temporary:
-        return False  # made in blocks, by other rules
     # JAX's sums are of float32, in which a wider dtype would lose digits.
     narrow = [t.dtype for t in types] + [b.dtype for b in attention.logits.biases]
     narrow.append(attention.logits.products.dtype)
@@ -351,13 +348,14 @@ def _fused(
     added = [reduce(F.add, bias)] if bias else []
     added += [reduce(F.logical_and, mask)] if mask else []
     pairs = product(shape)
+    fit = isinstance(pairs, int) and pairs * 4 <= costs.logits
     result: Value = FUSED_ATTENTION(
         *(heads.joined(x) for x in (q, k, v)),
         *added,
         scale=logits.scale,
         bias=bool(bias),
         mask=bool(mask),
-        most=0 if isinstance(pairs, int) else costs.temporary,
+        most=0 if fit else costs.logits,
     )
     if logits.hidden == -math.inf and mask:
         result = _undefined_without_keys(result, added, shape[-1])
