@@ -24,7 +24,7 @@ from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
 AxisArgument = int | tuple[int, ...] | None
 
 
-def _order(order: Any, op_name: str) -> Any:
+def _order(order: object, op_name: str) -> Any:
     """The order of a norm: a number, a name or None."""
     if isinstance(order, Value):
         problem = "the order of a norm must be known when the graph is built"
