@@ -5,13 +5,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from graphc.control.scan import run_scan
 from graphc.errors import graph_error
 from graphc.ir.graph.bodies import StepFunction, StepResult
 from graphc.ir.graph.build import as_size, as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
+from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, same_size
@@ -29,7 +30,7 @@ class Kept(NamedTuple):
     few: bool = False
 
 
-def kept_carries(checkpoint: Any, length: Size | None, op: str) -> Kept:
+def kept_carries(checkpoint: object, length: Size | None, op: str) -> Kept:
     """The policy of `checkpoint=`, for a loop whose length may not be known."""
     name = checkpoint if isinstance(checkpoint, str) else ""
     if checkpoint is None:
@@ -44,15 +45,15 @@ def kept_carries(checkpoint: Any, length: Size | None, op: str) -> Kept:
             hint = 'say max_steps=, or checkpoint="log"'
             raise graph_error(problem, op=op, got=repr(checkpoint), hint=hint)
         return Kept(_root(length))
-    whole = isinstance(checkpoint, int) and not isinstance(checkpoint, bool)
-    if not whole or checkpoint < 1:
+    steps = integer_or_none(checkpoint)
+    if steps is None or steps < 1:
         raise graph_error(
             "`checkpoint` says how many steps apart what is carried is kept",
             op=op,
             got=repr(checkpoint),
             expected='a positive integer, "sqrt", "log", "all" or None',
         )
-    return Kept(int(checkpoint))
+    return Kept(steps)
 
 
 def in_chunks_of(chunk: Size | None) -> bool:

@@ -60,7 +60,7 @@ class FixedSizes:
         shapes = tuple(np.shape(v) for v in values)
         return cls(shapes, {i: int(v) for i, v in enumerate(values) if _is_integer(v)})
 
-    def fixed(self, data: ModelData, outputs: Any) -> Any:
+    def fixed(self, data: ModelData, outputs: object) -> Any:
         """Graphs in which the integers are constants."""
         variables = data.variables
         known = {

@@ -103,7 +103,7 @@ class LogDensity:
     others need not.
     """
 
-    def __init__(self, model: "Model", **options: Any) -> None:
+    def __init__(self, model: "Model", **options: object) -> None:
         require_model(model, "logp_and_grad")
         self._model, self._options = model, {**CALLED_OFTEN, **options}
         self._free = FreeValues(model)

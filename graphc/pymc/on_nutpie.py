@@ -69,7 +69,7 @@ def _bound_late(with_data: Callable[[dict[str, Any]], Any]) -> Callable[..., obj
     """
     bound: list[Any] = []
 
-    def density(values: object, **data: Any) -> Any:
+    def density(values: object, **data: object) -> Any:
         hold()
         if not bound:
             bound.append(with_data(data))

@@ -197,7 +197,7 @@ def _by_blackjax(model: "Model", how: SamplingSettings) -> Any:
 
         block = jax.jit(scanned)
 
-        def chain(key: Any, at: Any) -> list[object]:
+        def chain(key: object, at: object) -> list[object]:
             first, later = jax.random.split(key)
             state, parameters = started(first, at)
             blocks, keys = [], jax.random.split(later, how.draws)

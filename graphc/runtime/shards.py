@@ -21,7 +21,7 @@ _PADS = "give graphc.Pad() in the place of Shard"
 
 
 def with_mesh(
-    dims: Any, mesh: object, options: Mapping[str, object], op: str = "function"
+    dims: object, mesh: object, options: Mapping[str, object], op: str = "function"
 ) -> Any:
     """`dims` with shards of the mesh that is given or set; the same without shards.
 
@@ -37,7 +37,7 @@ def with_mesh(
 
 
 def mesh_for(
-    graph: Graph, dims: Any, mesh: object, options: Mapping[str, object]
+    graph: Graph, dims: object, mesh: object, options: Mapping[str, object]
 ) -> DeviceMesh | None:
     """The mesh that a graph is for: that of `dims`, or of shardings chosen by hand.
 

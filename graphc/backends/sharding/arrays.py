@@ -40,7 +40,7 @@ def with_padding_on_mesh(
         return jax.device_put(still_there(jax, array), sharding)
 
 
-def still_there(jax: ModuleType, array: Any) -> Any:
+def still_there(jax: ModuleType, array: object) -> Any:
     """Printed into programs: the array, unless it was given away: an error of JAX.
 
     Of one on several devices, JAX ends the process where a function takes it.

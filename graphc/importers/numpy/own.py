@@ -166,7 +166,7 @@ def _keeps_axes(subscripts: object) -> bool:
     return set(axes) == set(results) if arrow else len(set(axes)) == len(axes)
 
 
-def _reshape(array: Any, *shape: object, order: str = "C", **options: Any) -> Any:
+def _reshape(array: object, *shape: object, order: str = "C", **options: object) -> Any:
     shape = shape or (options.pop("shape", options.pop("newshape", None)),)
     return _array(array).reshape(*shape, order=order)
 

@@ -24,7 +24,7 @@ from graphc.ops.linalg.decompositions import matrices, need_matrix, real_dtype
 AxisArgument = int | tuple[int, ...] | None
 
 
-def _order(order: Any, op_name: str) -> Any:
+def _order(order: object, op_name: str) -> Any:
     """The order of a norm: a number, a name or None."""
     if isinstance(order, Value):
         problem = "the order of a norm must be known when the graph is built"
@@ -204,7 +204,9 @@ def _euclidean(x: Value, axes: tuple[int, ...], keepdims: bool) -> Value:
     return _root(F.sum(_squares(x), axis=axes, keepdims=keepdims))
 
 
-def _vector_norm(x: Value, axis: int, order: float | str, keepdims: bool) -> Value:
+def _vector_norm(
+    x: Value, axis: int, order: float | str | None, keepdims: bool
+) -> Value:
     how: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
     if isinstance(order, str):
         problem = f"vectors have no norm {order!r}"
@@ -228,7 +230,7 @@ def _vector_norm(x: Value, axis: int, order: float | str, keepdims: bool) -> Val
 
 
 def _matrix_norm(
-    x: Value, row: int, column: int, order: float | str, keepdims: bool
+    x: Value, row: int, column: int, order: float | str | None, keepdims: bool
 ) -> Value:
     both = tuple(sorted((row, column)))
     if order is None or order == "fro":

@@ -1,6 +1,6 @@
-"""Patterns of nodes, and the questions that rules ask about shapes.
+"""Patterns of nodes, parts that are alike, and what rules ask about shapes.
 
-In: a pattern, written as nodes or as a function, and a node.
-Out: the values that its variables stand for, or no match.
-Begin at `pattern`, then `traced`.
+In: a pattern, as nodes or as a function, and a node; or the last nodes of parts.
+Out: values of its variables, or no match; or rows of nodes that do the same.
+Begin at `pattern`, then `traced`; `lockstep` walks parts.
 """

@@ -52,9 +52,8 @@ def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
     """The size with the number `index`; the common size if all are equal."""
     if all(dims.equal(size, sizes[0]) for size in sizes):
         return sizes[0]
-    most: Size | None = dims.maximum(*sizes)
-    if most is not None and origins(most):
-        most = None  # it is no more known than the size itself
+    largest = dims.maximum(*sizes)
+    most = None if origins(largest) else largest  # no more known than the size itself
     numbers = [cast(as_value(size_value(size)), SIZE) for size in sizes]
     return as_size(_branch_size(index, *numbers, most=most))
 

@@ -377,7 +377,7 @@ class _PaddingPass:
         return [self._padded[v] for v in body.outputs]
 
     def _accepted(
-        self, node: Node, value: Value, raw: Value | PaddedValue
+        self, node: Node, value: Value, raw: Value | PaddedValue | None
     ) -> PaddedValue:
         """A result of a rule, of the right type and without conditions of its own."""
         if raw is None:

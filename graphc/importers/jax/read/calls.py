@@ -218,7 +218,7 @@ def _sharding_constraint(eqn: Equation, x: Value) -> Value:
     return x
 
 
-def _is_here(place: Any) -> bool:
+def _is_here(place: object) -> bool:
     """Whether a device, or a sharding over some, names none but the only one."""
     if place is None:
         return True

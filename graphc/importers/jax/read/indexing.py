@@ -126,7 +126,7 @@ class Indexing:
                 return None
         return [*starts]
 
-    def places(self, mode: Any) -> Places:
+    def places(self, mode: object) -> Places:
         """All positions, the starts clipped to where the windows fit."""
         axes = [a for a in range(self.x.type.rank) if not self.is_whole(a, mode)]
         windows = tuple(a for a in axes if a not in self.dropped)

@@ -7,6 +7,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.control.checkpoint_policy import kept_carries
 from tests.transform.alike import alike
 
 pytestmark = pytest.mark.usefixtures("wide", "compiled_quickly")
@@ -236,6 +237,10 @@ def test_losses_of_stacked_outputs_are_hoisted(checkpoint, growth, programs):
         used.append(sum(p.memory_analysis().temp_size_in_bytes for p in programs))
     assert used[1] < growth * used[0]
     assert used[1] < 200 * 32 * 4
+
+
+def test_an_integer_of_numpy_is_a_checkpoint():
+    assert kept_carries(np.int32(3), None, "scan") == kept_carries(3, None, "scan")
 
 
 @pytest.mark.parametrize("checkpoint", [0, -1, 2.0, True, "third", [3]])
