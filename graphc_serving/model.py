@@ -4,7 +4,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -47,6 +47,9 @@ def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
     return Model(manifest, tensors, reopen)
 
 
+_CALLED_ELSEWHERE = {"predict", "run", "forward", "infer", "apply"}
+
+
 class Model:
     """A saved model; call it with one argument per parameter, by position or name.
 
@@ -71,6 +74,12 @@ class Model:
         self._dtypes = [np.dtype(v.dtype) for v in manifest.inputs]
         self._plain = {np.ndarray, type(self._runner.put(np.zeros(())))}
         self._is_flat = all(p.structure == "single" for p in manifest.parameters)
+
+    if not TYPE_CHECKING:  # which knows what it has
+
+        def __getattr__(self, name: str) -> NoReturn:
+            way = "; call it: model(x)" if name in _CALLED_ELSEWHERE else ""
+            raise AttributeError(f"a model has no attribute {name!r}{way}")
 
     def __reduce__(self) -> Any:
         return Model, (self._manifest, dict(self._tensors), self._reopen)

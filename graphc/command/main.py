@@ -168,9 +168,10 @@ def _forecast(typed: argparse.Namespace) -> int:
         forecast = subject.compiled.plan.forecast(each)  # type: ignore[attr-defined]
     except GraphError as error:
         raise CommandError(f"--sizes: {without_place(error)}") from None
+    of_each = " + ".join(map(str, forecast.segments))
+    parts = f" = {of_each}, segment by segment" if forecast.segments[1:] else ""
     lines = [
-        f"compilations: {forecast.compilations}, "
-        f"by segment {', '.join(map(str, forecast.segments)) or 'none'}",
+        f"compilations: {forecast.compilations}{parts}",
         f"computed elements: {forecast.waste:.2f} times those that count",
         f"sizes read from the device, in a call: {forecast.reads}",
     ]

@@ -10,8 +10,10 @@ from graphc.rewriting.rules.stability import STABILITY
 PAGE = ROOT / "docs" / "rewriting.md"
 TITLE = "## The rules\n"
 HEAD = """
-Those of `graphc.rewrites.default`, in the order in which they are tried; written by
-`python -m graphc.dev regenerate rewriting`. "Tests" puts in tests that the host makes.
+These are the rules of `graphc.rewrites.default`, in the order in which they are tried.
+"Exact" and "rounds" say whether values stay the same to the bit; "finite" rules differ for
+NaN and infinities; "tests" rules add checks on the host. `python -m graphc.dev regenerate
+rewriting` writes this table.
 
 | rule | of | values | what it does |
 |---|---|---|---|

@@ -187,7 +187,12 @@ class Config:
         if isinstance(name, (bool, int, float, tuple)) or name is None:
             problem = f"the default float cannot be {name!r}"
             raise graph_error(problem, op="config", expected=_EXPECTED["float"])
-        dtype = dtype_of(name)
+        try:
+            dtype = dtype_of(name)
+        except GraphError:
+            problem = f"the default float cannot be {name!r}"
+            error = graph_error(problem, op="config", expected=_EXPECTED["float"])
+            raise error from None
         if dtype.kind != "f" and dtype.name != "bfloat16":
             problem = f"the default float cannot be {dtype.name}"
             raise graph_error(problem, op="config", expected=_EXPECTED["float"])

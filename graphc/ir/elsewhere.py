@@ -29,6 +29,7 @@ OF_VALUES = {
     "eval": _CALLED,
     "item": _CALLED,
     "numpy": _CALLED,
+    "requires_grad": "write graphc.grad(cost, x)",
     "permute": "write x.transpose(axes)",
     "to": 'write x.astype("float32"), or graphc.function(..., device="cpu")',
     "tolist": _CALLED,

@@ -124,7 +124,8 @@ def meant_keyword(text: str, called: Signature) -> str:
     if match is None:
         return ""
     name, parameters = match.group(1), called.parameters.values()
-    if name in _OF_OTHERS:
+    of_function = "backend" in called.parameters
+    if name == "out" or (name in _OF_OTHERS and of_function):
         return _OF_OTHERS[name]
     named = [p.name for p in parameters if p.kind in _BY_NAME and p.name != "self"]
     for synonym in _SYNONYMS.get(name, ()):

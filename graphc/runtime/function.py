@@ -19,6 +19,7 @@ from graphc.errors import CallError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.explain.report import explain
 from graphc.explain.summary import summary
+from graphc.ir.called_first import called_first
 from graphc.ir.elsewhere import OF_FUNCTION
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import naming
@@ -350,6 +351,7 @@ class Function(Pictured, AheadOfCalls):
         compiled = [(one.prepared, one.log.done) for one in programs.in_use]
         return SavedDecisions((decided(graph, programs.policies, compiled),))
 
+    @called_first
     def stats(self) -> Stats:
         """Calls and compilations so far."""
         programs = self._programs

@@ -317,7 +317,8 @@ def names_after(written: Graph, graph: Graph) -> dict[object, str]:
     Sizes that are in both graphs keep their names.
     """
     names, symbols = names_of(written), {*sizes_of(graph)}
-    both = {s: names.get(s, s.name) for s in sizes_of(written) if s in symbols}
+    both: dict[object, str] = {}
+    both |= {s: names.get(s, s.name) for s in sizes_of(written) if s in symbols}
     later = distinct(symbols, both).items()
     return {**names, **{s: name for s, name in later if s not in both}}
 

@@ -242,7 +242,7 @@ def test_help_explains_an_entry_and_lists_them(capsys):
 def test_a_forecast_is_told_in_words(capsys, model):
     code, out, _ = run(capsys, "forecast", f"{model}:loss", "--sizes", "n=1..500")
     first, *others = out.splitlines()
-    assert code == 0 and first == "compilations: 6, by segment 6"
+    assert code == 0 and first == "compilations: 6"
     assert others[0] == "computed elements: 1.35 times those that count"
 
 

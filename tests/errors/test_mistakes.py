@@ -469,3 +469,18 @@ def test_sizes_in_the_place_of_arguments():
             f.compile(sizes)
         hint = f"hint: sizes go by name, after the arguments: sizes={sizes}"
         assert hint in str(caught.value)
+
+
+def test_a_method_that_is_not_called_says_so():
+    x = gt.vector("x")
+    for f in (graphc.function([x], x * 2), graphc.jit(lambda v: v * 2)):
+        with pytest.raises(AttributeError, match=r"write f\.stats\(\)\.calls"):
+            f.stats.calls  # noqa: B018
+        assert f.stats().calls == 0 and "Calls and" in f.stats.__doc__
+
+
+def test_a_size_that_is_an_array_is_no_number_to_be_converted():
+    x = gt.matrix("x")
+    for wrong in (lambda: gt.zeros(x), lambda: gt.eye(x.shape)):
+        with pytest.raises(graphc.GraphError, match=r"the size of an axis is x\.shape"):
+            wrong()

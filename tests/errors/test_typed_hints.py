@@ -170,6 +170,7 @@ def names(tmp_path):
         "k": gt.iscalar("k"),
         "n": y.shape[0],
         "f": f,
+        "path": tmp_path / "jitted.model",
         "jitted": graphc.jit(lambda v: v * 2),
         "ruled": graphc.custom_vjp(lambda v: v * 2),
         "rule": rule,

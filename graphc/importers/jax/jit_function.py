@@ -29,6 +29,7 @@ from graphc.importers.jax.sizes.pattern import shapes_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec, is_array
+from graphc.ir.called_first import called_first
 from graphc.ir.tracebacks import hide, hiding
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.dispatch import Route, acquiring, dispatcher
@@ -330,6 +331,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         with self._begun.timed(lambda: shapes_of(specs)):
             self._exact.lower(*args, **named).compile()
 
+    @called_first
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         calls = self._by_jax.calls + self._by_key.calls

@@ -309,6 +309,8 @@ def as_size(x: object, what: str = "a size") -> Size:
     hint = 'convert it: int(n), or n.astype("int64") of a symbolic scalar'
     if isinstance(x, Value) and x.node.primitive is OP.true_divide:
         hint = "write a // b, which gives an integer"
+    elif (isinstance(x, Value) and x.type.rank) or isinstance(x, (list, tuple)):
+        hint = "give one integer: the size of an axis is x.shape[0]"
     if isinstance(x, str):
         hint = "write the size of an axis that has the name, as x.shape[0]"
     raise graph_error(f"{what} must be an integer scalar", got=got, hint=hint)

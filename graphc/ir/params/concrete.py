@@ -53,6 +53,8 @@ _BUILTINS = {
 _ANY = {
     "bool": f"{_IF}; for and, or, not: & | ~",
     "int": "use the symbolic integer itself",
+    "hash": "look it up in an array: gt.asarray(numbers)[i]",
+    "text": 'gt.debug_print("{}", x) prints it when it is computed',
     "float": 'use x.astype("float64"); for math.sqrt(x) and the like, gt.sqrt(x)',
 }
 _TRUNCATED = 'use x.astype("int64")'
@@ -210,4 +212,8 @@ def _written(path: list[ast.AST]) -> tuple[str, str]:
                 return "a < b < c", "write (a < b) & (b < c)"
         if type(key) in _SYNTAX:
             return _SYNTAX[type(key)]
+        if isinstance(key, ast.BinOp) and isinstance(key.op, ast.Mod):
+            left = key.left.value if isinstance(key.left, ast.Constant) else None
+            if isinstance(left, str):
+                return "format", _ANY["text"]
     return "", ""

@@ -153,6 +153,15 @@ def test_lookups_of_python_are_told_how_to_be_written(name):
     assert "frontend" not in str(error.value)
 
 
+TEXTS = [lambda x: "%d" % x[0], lambda x: f"{x[0]:d}"]  # noqa: UP031
+
+
+@pytest.mark.parametrize("function", TEXTS)
+def test_texts_of_numbers_are_told_how_to_be_printed(function):
+    with pytest.raises(TypeError, match=r'jax\.debug\.print\("\{x\}", x=x\)'):
+        graphc.jit(function)(X)
+
+
 def test_what_is_told_to_write_can_be_written():
     def function(x):
         i = x.argmin()

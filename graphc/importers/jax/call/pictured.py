@@ -70,7 +70,7 @@ def _alone(
 
 
 def _for_many(program: ManySizes, shapes: str) -> Iterator[ShownProgram]:
-    """What is compiled for many sizes, by the shapes of its arguments."""
+    """The programs for many sizes, by the shapes of their arguments."""
     decisions: Decisions | None = getattr(program, "decisions", None)
     facts = [] if decisions is None else list(_predicates(decisions))
     notes = [f"run by JAX in it: {reason}" for reason in program.foreign]

@@ -30,6 +30,7 @@ from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.ir.called_first import called_first
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.tracebacks import hiding
 from graphc.runtime.cache.whole_files import write_whole
@@ -125,6 +126,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def __get__(self, instance: object, owner: object = None) -> object:
         return self if instance is None else MethodType(self, instance)
 
+    @called_first
     def stats(self) -> JitStats:
         """Calls and compilations so far, and what is compiled exactly for a reason."""
         return stats_of(self._calls, self._families.values())
@@ -269,8 +271,14 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         default_platform = default_export_platform()
         on = platforms_of(platform, platforms, default_platform)
         with _sizes_by_name(args):
-            asking = self._asked(self._arguments.call(args, named))
-            contents, whole = self._contents(asking, sizes or {}, on, graph)
+            try:
+                asking = self._asked(self._arguments.call(args, named))
+                contents, whole = self._contents(asking, sizes or {}, on, graph)
+            except TypeError as error:
+                if not args and not named:
+                    hint = "; arguments follow the path, as in f.export(path, x)"
+                    error.args = (f"{error}{hint}",)
+                raise
         write_whole(path, written(contents, whole if graph else None))
 
     @property

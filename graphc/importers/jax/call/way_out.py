@@ -1,5 +1,6 @@
 """Errors of JAX about values that sizes, choices or numbers need: what to write."""
 
+import re
 from traceback import walk_tb
 
 import jax
@@ -22,6 +23,7 @@ WORDS_OF_SIZES = (  # in errors that have no class of their own
     "expected a sequence of integers or a single integer",
 )
 WORDS_OF_KEYS = "unhashable type: 'DynamicJaxprTracer'"  # of a dict, a set, a cache
+OF_TEXT = re.compile(r"format.*Tracer|Tracer.*format")  # "%d" % x, f"{x:d}"
 METHODS = "core.py", "array_methods.py"  # of JAX's arrays
 WAY_OUT = """
 
@@ -47,6 +49,11 @@ PLACE = """
 Python looks something up by the value of an array{place}: jnp.array(xs)[i] takes one
 of the numbers in a list xs, jax.lax.switch(i, functions, x) calls one of several
 functions, jax.lax.fori_loop(0, n, lambda i, x: step(x), x) is a loop over range(n)."""
+
+TEXT = """
+
+Text cannot hold a number that is in an array{place}: jax.debug.print("{{x}}", x=x)
+prints it when it is computed."""
 
 
 def tell_way_out(error: Exception) -> None:
@@ -74,6 +81,8 @@ def _way_for(error: Exception) -> str | None:
     if isinstance(error, OF_NUMBERS):
         of_choices = isinstance(error, jax.errors.TracerBoolConversionError)
         return CHOICE if of_choices else NUMBER
+    if isinstance(error, TypeError) and OF_TEXT.search(str(error)):
+        return TEXT
     return None
 
 

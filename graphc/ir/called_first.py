@@ -1,0 +1,45 @@
+"""Methods that are to be called before what they give is asked for, as `f.stats()`."""
+
+from collections.abc import Callable
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def called_first(
+    method: Callable[Concatenate[Owner, Given], Result],
+) -> Callable[Concatenate[Owner, Given], Result]:
+    """Decorator: a method; the error for an attribute of it says that it is one."""
+    described: Any = _Method(method)
+    return described
+
+
+class _Method:
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        self.__doc__ = function.__doc__
+
+    def __get__(self, instance: object, owner: object = None) -> object:
+        return self._function if instance is None else _Bound(self._function, instance)
+
+
+class _Bound:
+    """The method of one object; `help` takes it for a routine, as it has `__get__`."""
+
+    def __init__(self, function: Callable[..., object], owner: object) -> None:
+        self.__wrapped__ = function.__get__(owner)
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    def __call__(self, *args: object, **named: object) -> object:
+        return self.__wrapped__(*args, **named)
+
+    def __get__(self, instance: object, owner: object = None) -> "_Bound":
+        return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        method = self.__dict__.get("__name__", "")
+        hint = "" if name.startswith("_") else f"; write f.{method}().{name}"
+        problem = f"{method} is a method, without an attribute {name!r}"
+        raise AttributeError(f"{problem}{hint}")
