@@ -339,9 +339,9 @@ def round_by_round(count: int) -> list[Row]:
 def main() -> None:
     """Print the tables of the kinds of blocks that are named, or of all."""
     for name in named() or KINDS:
-        kind = KINDS[name]
-        print_table(f"Blocks: {name}", table(kind, slopes=False))
-        print_table(f"Blocks: {name}, with gradients", table(kind, slopes=True))
+        for slopes in setting((False, True), (name != "layer",)):
+            title = f"Blocks: {name}{', with gradients' * slopes}"
+            print_table(title, table(KINDS[name], slopes))
     rows = [r for n in some(ROUNDS) for r in round_by_round(n)]
     print_table("Rounds of a gather", rows)
 

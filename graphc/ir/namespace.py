@@ -100,6 +100,8 @@ class Namespace:
         """The message about a name that is not here; it may be elsewhere."""
         space = f"graphc.tensor.{self._prefix}".rstrip(".")
         message = f"{space} has no function {name!r}"
+        if name.startswith("__"):  # by Python's own tools, which ask often
+            return message
         known = [f"graphc.tensor.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
         if known:
             return f"{message}; there is {' and '.join(known)}"

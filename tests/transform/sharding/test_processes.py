@@ -149,10 +149,10 @@ while True:
 def test_one_killed_process_ends_the_others():
     """Within `process_wait`, and what JAX itself waits for processes that left."""
     start = time.monotonic()
-    ended = processes_ended([SHORT + STEP + KILLED] * 4)
+    ended = processes_ended([SHORT + STEP + KILLED] * 3)
     assert time.monotonic() - start < 60
     assert ended[2].code == 9
-    for one in (ended[0], ended[1], ended[3]):
+    for one in ended[:2]:
         assert one.code not in (0, 9) and "go on" in one.out
         known = (
             "CallError: process 2 has not come to call 2 within 10 s",
