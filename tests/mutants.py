@@ -83,6 +83,10 @@ MEMORY = (
     *(f"tests/importers/numpy/test_{n}.py" for n in ("memory", "arrays", "programs")),
 )
 SAMPLED = ("tests/importers/jax/test_template.py",)
+SAME_STEPS = tuple(
+    f"tests/importers/jax/test_associative.py::test_one_program_serves_all_sizes[{n}]"
+    for n in ("searches", "products", "in_a_function", "in_order")
+) + ("tests/importers/jax/test_associative.py::test_traces_by_others_are_those_of_jax",)
 # The modules that are changed, and the tests that are about each.
 TESTS: dict[str, tuple[str, ...]] = {
     "graphc/ops/common/padding.py": PADDED,
@@ -114,6 +118,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "graphc/importers/numpy/ufuncs.py": MEMORY,
     "graphc/importers/jax/sizes/template.py": SAMPLED,
     "graphc/importers/jax/sizes/samples.py": SAMPLED,
+    "graphc/importers/jax/trace/associative.py": SAME_STEPS,
+    "graphc/importers/jax/trace/product_slopes.py": SAME_STEPS,
+    "graphc/importers/jax/trace/replaced.py": SAME_STEPS,
+    "graphc/importers/jax/trace/searches.py": SAME_STEPS,
+    "graphc/importers/jax/trace/references.py": (
+        "tests/importers/jax/test_references.py",
+    ),
 }
 
 COMPARISONS: dict[type[ast.cmpop], str] = {
@@ -382,7 +393,7 @@ def fate(mutant: Mutant) -> str:
 
 
 def load(modules: list[str]) -> None:
-    """Import all that the tests of these modules import, JAX's devices aside.
+    """Import these modules and all that their tests import, JAX's devices aside.
 
     An example that fails is enough: it is not made smaller.
     """
@@ -390,7 +401,7 @@ def load(modules: list[str]) -> None:
     settings.register_profile("mutants", phases=phases, report_multiple_bugs=False)
     settings.load_profile("mutants")
     files = {t.split("::")[0] for m in modules for t in TESTS[m]}
-    for name in ("tests.conftest", *sorted(files)):
+    for name in ("tests.conftest", *modules, *sorted(files)):
         importlib.import_module(name.removesuffix(".py").replace("/", "."))
     gc.collect()
     gc.freeze()

@@ -17,14 +17,16 @@ from jax.interpreters import ad
 from graphc.importers.jax.trace.replaced import is_of_many
 from graphc.ir.types import JaxArray
 
-Pair = tuple[JaxArray, JaxArray]
+ProductAndSlope = tuple[JaxArray, JaxArray]
 
 
-def _sloped(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Pair:
+def _sloped(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> ProductAndSlope:
     """A product and its tangent, in the same steps for all sizes in such a trace."""
     (x,), (slopes,), axes = primals, tangents, params["axes"]
     if not any(is_of_many(x.shape[axis]) for axis in axes):
-        result: Pair = _BY_JAX(primals, tangents, **params)
+        result: ProductAndSlope = _BY_JAX(primals, tangents, **params)
         return result
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     shape = prod(x.shape[a] for a in axes), *(x.shape[a] for a in kept)
