@@ -1,5 +1,6 @@
 """Functions of NumPy that write, that give views by their arguments, or call others."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from graphc.errors import graph_error
 from graphc.importers.numpy.arrays import (
     OWN,
     TracedArray,
+    Wrapped,
     as_array,
     called,
     computed,
@@ -25,7 +27,7 @@ from graphc.ir.sizes.dims import Dim, Size, is_one
 from graphc.transform.derivatives.vectorize import vmap
 
 
-def _squeeze(array: object, axis: Any = None) -> object:
+def _squeeze(array: object, axis: Wrapped = None) -> object:
     """A view without the axes of size 1, which are known before the call."""
     view = _array(array)
     if axis is None:
@@ -44,23 +46,29 @@ def _require_known(sizes: Sequence[Size], op: str) -> None:
             raise graph_error(problem, op=op, got=f"a size of {size}", hint=hint)
 
 
-def _covariance(x: Any, y: Any = None, *args: Any, **options: Any) -> object:
+def _covariance(
+    x: Wrapped, y: Wrapped = None, *args: Wrapped, **options: Wrapped
+) -> object:
     _require_rows(x, y, "cov")
     return _in_float64(F.cov, x, y, *args, **options)
 
 
-def _correlation(x: Any, y: Any = None, *args: Any, **options: Any) -> object:
+def _correlation(
+    x: Wrapped, y: Wrapped = None, *args: Wrapped, **options: Wrapped
+) -> object:
     _require_rows(x, y, "corrcoef")
     return _in_float64(F.corrcoef, x, y, *args, **options)
 
 
-def _require_rows(x: Any, y: Any, op: str) -> None:
+def _require_rows(x: Wrapped, y: Wrapped, op: str) -> None:
     """Raise GraphError where that there is one variable depends on data."""
     if y is None:
         _require_known(as_value(content_of(x)).type.shape[:-1], op)
 
 
-def _in_float64(function: Callable[..., Value], *args: Any, **options: Any) -> object:
+def _in_float64(
+    function: Callable[..., Value], *args: Wrapped, **options: Wrapped
+) -> object:
     """The results of a function that computes in float64 at least, as NumPy's does."""
     if options.get("dtype") is None:
         arrays = [_array(x).dtype for x in args[:2] if x is not None]
@@ -79,6 +87,95 @@ def _roll_axis(array: object, axis: int, start: int = 0) -> object:
 def _from_dlpack(array: object, **options: object) -> object:
     problem = "an array that is traced is in no memory of others"
     raise graph_error(problem, op="numpy.from_dlpack", hint="use the array itself")
+
+
+def _histogram_of_several(
+    sample: Wrapped,
+    bins: Wrapped = 10,
+    range: Wrapped = None,
+    density: bool | None = None,
+    weights: Wrapped = None,
+) -> tuple[object, list[object]]:
+    """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
+    is_listed = isinstance(sample, (list, tuple))
+    columns = [np.asarray(x) for x in (sample if is_listed else np.asarray(sample).T)]
+    each = bins if _is_listed(bins) else [bins] * len(columns)
+    limits = [None] * len(columns) if range is None else range
+    if len({len(columns), len(each), len(limits)}) > 1:
+        problem = "takes as many bins and ranges as columns"
+        raise graph_error(problem, op="numpy.histogramdd", got=str(len(columns)))
+    by_axis = [
+        np.asarray(b) if _is_listed(b) else np.histogram_bin_edges(x, b, r)
+        for x, b, r in zip(columns, each, limits, strict=True)
+    ]
+    places: Wrapped = 0
+    for column, edges in zip(columns, by_axis, strict=True):
+        after = np.searchsorted(edges, column, side="right")
+        places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
+    shape = [edges.shape[0] + 1 for edges in by_axis]
+    counts = _array(np.zeros(math.prod(shape)))
+    np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
+    inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
+    return _as_density(inner, by_axis) if density else inner, by_axis
+
+
+def _is_listed(bins: Wrapped) -> bool:
+    """Whether bins are several, or edges, and not a number of bins."""
+    return isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
+
+
+def _as_density(counts: Wrapped, by_axis: Sequence[Wrapped]) -> object:
+    """Counts divided by the sizes of boxes and by the sum of all."""
+    total = counts.sum()
+    for axis, edges in enumerate(by_axis):
+        shape = [-1 if i == axis else 1 for i in range(len(by_axis))]
+        counts = counts / np.diff(edges).reshape(shape)
+    return counts / total
+
+
+def _histogram_of_two(
+    x: object, y: object, bins: Wrapped = 10, *args: Wrapped, **options: Wrapped
+) -> tuple[object, ...]:
+    """`np.histogram2d`."""
+    pair = bins if _is_listed(bins) and len(bins) <= 2 else [bins, bins]
+    counts, edges = _histogram_of_several([x, y], pair, *args, **options)
+    return counts, *edges
+
+
+def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") -> object:
+    """`np.packbits`: eight elements each, as bits of a byte."""
+    rows = np.moveaxis(_along_one(array, axis) != 0, axis or 0, -1)
+    count = (rows.shape[-1] + 7) // 8
+    bits = _array(np.zeros((*rows.shape[:-1], count * 8), "uint8"))
+    bits[..., : rows.shape[-1]] = rows
+    parts = bits.reshape((*rows.shape[:-1], count, 8)) << _shifts(bitorder)
+    return np.moveaxis(np.sum(parts, axis=-1, dtype="uint8"), -1, axis or 0)
+
+
+def _unpack_bits(
+    array: object,
+    axis: int | None = None,
+    count: None = None,
+    bitorder: str = "big",
+) -> object:
+    """`np.unpackbits`: the eight bits of each byte."""
+    if count is not None:
+        hint = "leave count out, and take a part of the result"
+        raise graph_error("takes no count", op="numpy.unpackbits", hint=hint)
+    rows = np.moveaxis(_along_one(array, axis), axis or 0, -1)
+    bits = (rows[..., None] >> _shifts(bitorder)) & np.uint8(1)
+    bits = bits.reshape((*rows.shape[:-1], rows.shape[-1] * 8))
+    return np.moveaxis(bits, -1, axis or 0)
+
+
+def _along_one(array: Wrapped, axis: int | None) -> Wrapped:
+    """The array, as a vector where no axis is said."""
+    return np.ravel(array) if axis is None else np.asarray(array)
+
+
+def _shifts(bitorder: str) -> Wrapped:
+    shifts = np.arange(8, dtype="uint8")
+    return shifts[::-1] if bitorder == "big" else shifts
 
 
 def _trim_zeros(array: object, trim: str = "fb", axis: int | None = None) -> object:
@@ -215,26 +312,31 @@ def _put_along_axis(
 
 def _place(array: TracedArray, mask: object, new: object) -> None:
     """`np.place`: numbers in turn where a mask is true, repeated."""
-    old, numbers = as_value(array.content), _flat_numbers(new)
-    chosen = F.reshape(as_value(content_of(mask)), (-1,)) != 0
+    numbers, chosen = _flat_numbers(new), _chosen(array, mask)
     turns = (F.cumsum(chosen) - 1) % numbers.size
-    _replace_chosen(array, old, chosen, numbers[turns])
+    _replace_chosen(array, chosen, numbers[turns])
 
 
 def _put_masked(array: TracedArray, mask: object, new: object) -> None:
     """`np.putmask`: where a mask is true, the numbers at its places, repeated."""
-    old, numbers = as_value(array.content), _flat_numbers(new)
+    numbers, chosen = _flat_numbers(new), _chosen(array, mask)
+    places = F.arange(chosen.shape[0]) % numbers.size
+    _replace_chosen(array, chosen, numbers[places])
+
+
+def _chosen(array: TracedArray, mask: object) -> Value:
+    """A mask as a vector, which has as many elements as the array."""
     chosen = F.reshape(as_value(content_of(mask)), (-1,)) != 0
-    _replace_chosen(array, old, chosen, numbers[F.arange(old.size) % numbers.size])
+    count = F.reshape(as_value(array.content), (-1,)).type.shape
+    return F.specify_shape(chosen, count)
 
 
 def _flat_numbers(numbers: object) -> Value:
     return F.reshape(F.asarray(content_of(numbers)), (-1,))
 
 
-def _replace_chosen(
-    array: TracedArray, old: Value, chosen: Value, numbers: Value
-) -> None:
+def _replace_chosen(array: TracedArray, chosen: Value, numbers: Value) -> None:
+    old = as_value(array.content)
     flat = F.where(chosen, cast(numbers, old.dtype), F.reshape(old, (-1,)))
     array.memory.write(..., F.reshape(flat, old.shape))
 
@@ -264,6 +366,10 @@ def _diag_indices_from(array: TracedArray) -> object:
 SAME_RESULTS = frozenset(["diag_indices", "diag_indices_from"])
 OWN |= {
     "from_dlpack": _from_dlpack,
+    "histogram2d": _histogram_of_two,
+    "histogramdd": _histogram_of_several,
+    "packbits": _pack_bits,
+    "unpackbits": _unpack_bits,
     "iscomplexobj": lambda array: content_of(array).dtype.kind == "c",
     "isrealobj": lambda array: content_of(array).dtype.kind != "c",
     "corrcoef": _correlation,

@@ -12,6 +12,7 @@ from graphc.importers.numpy.arrays import (
     OWN_ARRAY,
     Args,
     TracedArray,
+    Wrapped,
     content_of,
     holds_arrays,
     wrapped,
@@ -64,7 +65,7 @@ class UfuncOfUser:
     def __repr__(self) -> str:
         return repr(self._plain)
 
-    def _called(self, function: Any, *args: object, **options: object) -> object:
+    def _called(self, function: Wrapped, *args: object, **options: object) -> object:
         if not holds_arrays([*args, *options.values()]):
             return self._made(function(*args, **options))
         return function(*map(_as_array, args), **options)
@@ -95,7 +96,7 @@ def _of_ufunc(
 
 
 def _symbolic(
-    ufunc: np.ufunc, method: str, args: Args, options: dict[str, Any]
+    ufunc: np.ufunc, method: str, args: Args, options: dict[str, Wrapped]
 ) -> object:
     """The results where an argument is symbolic."""
     if method in METHODS:
@@ -109,7 +110,7 @@ def _in_dtype(
     ufunc: np.ufunc,
     method: str,
     args: Args,
-    options: dict[str, Any],
+    options: dict[str, Wrapped],
     dtype: DTypeLike,
 ) -> object:
     """The results as computed for arguments that are cast, as `dtype=` says."""

@@ -319,6 +319,13 @@ def strided(x):
     return y, z
 
 
+def by_masks(x):
+    y, z = np.arange(3.0) + x.sum(), np.arange(5.0)
+    np.place(y, x > 0, [7, 8])
+    np.putmask(z, np.insert(x, 0, [1, 1]) > 0, x)
+    return y, z
+
+
 def only_one(x):
     return np.squeeze(x[x > 3])
 
@@ -327,9 +334,9 @@ def only_one_variable(x):
     return np.cov(np.outer(x, x)[x > 3])
 
 
-@pytest.mark.parametrize("function", [strided, only_one, only_one_variable])
+@pytest.mark.parametrize("function", [strided, by_masks, only_one, only_one_variable])
 def test_what_depends_on_layout_or_data_is_that_of_numpy_or_told(function):
-    for x in (np.arange(3.0), np.arange(5.0)):
+    for x in (np.arange(3.0), np.arange(5.0), np.arange(1.0)):
         like_numpy(function, x)
 
 
@@ -365,6 +372,13 @@ np.corrcoef(x.astype("float32"))
 np.squeeze(x)
 np.rollaxis(np.outer(x, TABLE), 1)
 np.rollaxis(np.ones((2, 3, 4)), 0, 3) * x.sum()
+np.histogram2d(x, x * 2, bins=2, range=[[-1, 1], [0, 2]], weights=x)
+np.histogram2d(x, x, bins=[np.arange(3.0) - 1, 4], density=True)[0]
+np.histogramdd(np.outer(x, TABLE), bins=(2, 3, 2))[0]
+np.packbits(np.outer(i, i), axis=0)
+np.packbits(x > 0, bitorder="little")
+np.unpackbits(np.outer(i, i).astype("uint8"), axis=1)
+np.from_dlpack(x)
 np.trim_zeros(i)
 np.trim_zeros(i, "f")
 np.trim_zeros(x * 0, "b")
