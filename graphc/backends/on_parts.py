@@ -64,14 +64,15 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
 
     The follower knows where what it takes lies.
     """
-    moves = follower.moves(node).items()
-    operands = {v: axes for v, axes in moves if not follower.is_made(v)}
+    moves, masks = follower.moves(node), follower.masks_of_whole(node)
+    operands = {v: axes for v, axes in moves.items() if not follower.is_made(v)}
+    operands |= {v: (None,) * v.type.rank for v in masks}
     if not _print_on_parts(body, follower, node, operands):
         body.node(node)
     follower.follow(node, Messages())
-    pins = moves or follower.masks_whole(node)
-    if pins and node.primitive is not SCAN:
-        _lay(body, {v: follower.place(v) for v in node.outputs if v.type.rank})
+    if (moves or masks) and node.primitive is not SCAN:
+        arrays = [v for v in node.outputs if v.type.rank and not follower.is_made(v)]
+        _lay(body, {v: follower.place(v) for v in arrays})
 
 
 def _print_on_parts(
@@ -173,7 +174,8 @@ def _whole(
             body.copies[value, after] = copy
             pinned = name
             decided = follower.layout.of(value) is not None
-            if decided and before != after and value.node.primitive is not INPUT:
+            is_free = value.node.primitive is INPUT or follower.is_made(value)
+            if decided and before != after and not is_free:
                 pinned = constrained(name, before)
             body.line(f"{copy} = {constrained(pinned, after)}")
         body.bind(value, copy)

@@ -13,6 +13,7 @@ from math import prod
 
 from graphc.control.call import CALL
 from graphc.control.scan import SCAN, parts_of
+from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
@@ -28,7 +29,7 @@ from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
 from graphc.transform.sharding.recomputed import recomputed
 from graphc.transform.sharding.whole import gathered, whole_operands
 
-_NOT_PLAIN = "stops", "chunk", "per_chunk"  # of scans
+_NOT_PLAIN = "chunk", "per_chunk"  # of scans
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Follower:
         self._places: dict[Value, MeshAxes] = {}
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
         self._made: set[Value] = set()  # of nothing that is spread
+        self._kept: set[Value] = set()  # where they lie, behind what was moved
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
 
     def messages(
@@ -184,6 +186,8 @@ class Follower:
             self._call(node, messages)
         elif node.primitive is SCAN:
             self._scan(node, messages)
+        elif node.primitive is SWITCH:
+            self._switch(node, messages)
         elif node.primitive.passes_on:
             pairs = zip(node.outputs, map(self.place, node.inputs), strict=False)
             self._places.update(pairs)
@@ -196,12 +200,16 @@ class Follower:
         """Whether a value is made of nothing: each device makes what it needs."""
         return value in self._made
 
-    def masks_whole(self, node: Node) -> bool:
-        """Whether a node takes an array whole along an axis that masks lie along."""
+    def masks_of_whole(self, node: Node) -> list[Value]:
+        """Masks that a node takes for an array that each device has whole.
+
+        A device makes all of them: XLA would make parts, and gather them.
+        """
         places = {v: self.place(v) for v in node.inputs if self.layout.is_spread(v)}
-        if self._made.isdisjoint(places):
-            return False
-        return any(v not in self._made and not any(places[v]) for v in places)
+        masks = [v for v in places if v in self._made and any(places[v])]
+        arrays = [v for v in places if v not in self._made]
+        is_whole = not any(any(places[v]) for v in arrays)
+        return masks if is_whole and not self._kept.isdisjoint(arrays) else []
 
     def moves(self, node: Node) -> dict[Value, MeshAxes]:
         """Where operands lie for a node that do not lie so before."""
@@ -238,6 +246,8 @@ class Follower:
         moves = self.moves(node)
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
+        if moves or not self._kept.isdisjoint(node.inputs):
+            self._kept.update(node.outputs)
         return bool(moves or asking)
 
     def _from_whole(self, node: Node, is_pinned: bool) -> None:
@@ -275,6 +285,18 @@ class Follower:
         self._places.update(zip(node.outputs, places, strict=True))
         messages.take(inner, call.sizes)
 
+    def _switch(self, node: Node, messages: Messages) -> None:
+        """Through each branch: XLA has the messages of all of them."""
+        before = [*map(self.place, node.inputs[1:])]
+        calls = node.primitive.body_calls(node)
+        branches = [(call, *self._inside(call.body, before)) for call in calls]
+        _, places, _ = branches[0]
+        if any(others != places for _, others, _ in branches):
+            raise _Unforeseen
+        self._places.update(zip(node.outputs, places, strict=True))
+        for call, _, inner in branches:
+            messages.take(inner, call.sizes)
+
     def _scan(self, node: Node, messages: Messages) -> None:
         """Through one step, of which all lie alike: XLA has the messages once.
 
@@ -294,8 +316,10 @@ class Follower:
             places, inner = self._inside(call.body, [*carries, *steady])
         if places[: len(carries)] != carries:
             raise _Unforeseen
-        stacked = [(None, *axes) for axes in places[len(carries) :]]
-        pairs = zip(node.outputs, [*carries, *stacked], strict=True)
+        split = len(carries) + params["stops"]
+        stacked = [(None, *axes) for axes in places[split:]]
+        counts = places[len(carries) : split]
+        pairs = zip(node.outputs, [*carries, *counts, *stacked], strict=True)
         self._places.update(pairs)
         if whole_operands(self.layout, node):
             self._places.update((v, self._decided(v)) for v in node.outputs)
@@ -351,15 +375,15 @@ class Follower:
 
         No rule is needed for arrays that each device has whole, or makes.
         """
-        is_made = self._is_from_made(node)
+        spread = [*filter(self.layout.is_spread, node.inputs)]
         for result in node.outputs:
             try:
                 self._result_by_axes(node, result, messages)
             except _Unforeseen:
-                if not is_made:
+                if not self._is_from_made(node):
                     raise
                 self._places[result] = _whole(result)
-            if is_made:
+            if self._made.issuperset(spread):
                 self._made.add(result)
 
     def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
@@ -385,6 +409,7 @@ class Follower:
         for axis, shift in shifts.items():
             self._count_shift(node, axis, shift, messages)
         if joined:
+            self._kept.discard(result)  # XLA may go on with parts of the sum
             messages.add("all-reduce", self.layout.local_bytes(result, axes))
 
     def _count_shift(
@@ -437,7 +462,14 @@ def _is_one(value: Value, axis: int) -> bool:
 
 
 def _cuts(node: Node) -> bool:
-    return node.primitive is OP.basic_index and node.params["kinds"].count("s") > 0
+    """Whether a node takes some rows along an axis."""
+    if node.primitive is not OP.basic_index:
+        return False
+    kinds, (x,), (result,) = node.params["kinds"], node.inputs, node.outputs
+    before = zip([k for k in kinds if k != "n"], x.type.shape, strict=False)
+    after = zip([k for k in kinds if k != "i"], result.type.shape, strict=False)
+    sizes = [[n for kind, n in pairs if kind == "s"] for pairs in (before, after)]
+    return not all(same_size(n, m) for n, m in zip(*sizes, strict=True))
 
 
 def _whole(value: Value) -> MeshAxes:

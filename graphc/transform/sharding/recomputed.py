@@ -53,7 +53,7 @@ class _Bytes:
 
     def is_computed(self, value: Value) -> bool:
         """Whether devices had better compute a value whole than gather it."""
-        if value not in self.known:
+        if value not in self.known or self.is_made(value):
             return False
         node = value.node
         alike = node.primitive in _VIEWS or any(map(self.is_made, node.inputs))
@@ -75,7 +75,7 @@ def recomputed(
     for node in moves:
         sizes.visit(node)
     asking: dict[Value, Node] = {}
-    for node in reversed(moves):
+    for node in reversed([*moves]):
         demanded = [v for v, axes in moves[node].items() if not any(axes)]
         users = [asking[v] for v in node.outputs if v in asking]
         for value in node.inputs if users else demanded:

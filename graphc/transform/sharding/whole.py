@@ -137,7 +137,7 @@ def uneven_operands(layout: MeshLayout, node: Node) -> list[Value]:
     if node.primitive not in (OP.scatter, OP.segment):
         return []
     several = len([n for n in layout.mesh.sizes if n > 1]) > 1
-    rows = node.inputs if node.primitive is OP.segment else node.inputs[1:]
+    rows = {*(node.inputs if node.primitive is OP.segment else node.inputs[1:])}
     arrays = [v for v in node.inputs if v.node.inputs and v.type.rank]
     uneven = [v for v in arrays if not any(layout.of(v) or ())]
     return [v for v in uneven if layout.is_spread(v) or (several and v in rows)]

@@ -150,6 +150,17 @@ def tiled():
     return [x, w, v], [loss, *graphc.grad(loss, [w, v])]
 
 
+def meeting():
+    """Attention along a spread axis, a factor of covariances, elements by index."""
+    x = gt.tensor("x", "float32", ("batch", 1, 64))
+    places = gt.tensor("places", "int32", (5,))
+    mixed = gt.nn.dot_product_attention(gt.sin(x), gt.cos(x), x)
+    rows = x[:, 0, :3]
+    covariance = gt.exp(-gt.sum((rows[:, None] - rows) ** 2, axis=2))
+    factor = gt.linalg.cholesky(covariance + gt.eye(x.shape[0]))
+    return [x, places], [mixed, gt.sum(factor), x[places], x[:3]]
+
+
 def compared(function, batch=13):
     """Compare the bytes for a batch, which is uneven."""
     read = function.collectives({"batch": batch})
@@ -183,6 +194,7 @@ if __name__ == "__main__":
     for program in PROGRAMS[:-1]:
         compared(compiled(program))
     compared(compiled(windows), batch=29)
+    compared(compiled(meeting), batch=64)
     compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))

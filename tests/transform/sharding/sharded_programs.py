@@ -199,10 +199,26 @@ def neighbours():
     return [x], [*results, graphc.grad(loss, x), gt.sum(wider, axis=0)]
 
 
+def meeting():
+    """Rows against rows; elements by index, and some rows, of any device."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    apart = gt.sum((x[:, None] - x[None]) ** 2, axis=2)
+    covariance = gt.exp(-apart) + 2 * gt.eye(x.shape[0])
+    white = gt.linalg.solve_triangular(gt.linalg.cholesky(covariance), x, lower=True)
+    query = gt.reshape(x, (x.shape[0], 1, 3))
+    mixed = gt.nn.dot_product_attention(query, query, gt.sin(query), is_causal=True)
+    indices = np.array([[0, -1, 7]])
+    some = [x[indices, 1], (x > 0)[indices], -gt.abs(x)[indices] * 0, x[:3], x[-2:]]
+    loss = gt.sum(white**2) + gt.sum(mixed**2) + gt.sum(some[0] ** 2)
+    turned = apart + gt.exp(-apart).T
+    slope = graphc.grad(loss, x)
+    return [x], [white, mixed, *some, gt.sum(turned, axis=1), x[1::2] * 2, slope]
+
+
 PROGRAMS = (
     *(regression, statistics, recurrence, transforms, branches, of_data, draws),
     *(row_by_row, along_rows, along_rows_gradients, picking, holes),
-    *(written_twice, neighbours),
+    *(written_twice, neighbours, meeting),
 )
 
 
