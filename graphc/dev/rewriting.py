@@ -11,9 +11,9 @@ PAGE = ROOT / "docs" / "rewriting.md"
 TITLE = "## The rules\n"
 HEAD = """
 These are the rules of `graphc.rewrites.default`, in the order in which they are tried.
-"Exact" and "rounds" say whether values stay the same to the bit; "finite" rules differ for
-NaN and infinities; "tests" rules add checks on the host. `python -m graphc.dev regenerate
-rewriting` writes this table.
+"Exact" and "rounds" say whether values stay the same to the bit; "finite" rules differ
+for NaN and infinities; "tests" rules add checks on the host.
+`python -m graphc.dev regenerate rewriting` writes this table.
 
 | rule | of | values | what it does |
 |---|---|---|---|
