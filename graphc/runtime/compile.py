@@ -57,6 +57,7 @@ def function(
     decisions: object = None,
     mesh: object = None,
     donate: object = (),
+    name: str = "",
 ) -> Function:
     """Compile the graph between `inputs` and `outputs`.
 
@@ -78,15 +79,16 @@ def function(
       as "cpu", or a `jax.Device`. `rewrites`: the rules that simplify first.
     - `casting`: "safe" casts arguments that lose nothing, "same_kind" float64 for
       float32 too, "exact" none. `unused`: "warn", "ignore" or "error" for inputs that
-      change no output. `donate`: inputs to give away.
+      change no output. `donate`: inputs to give away. `name`: for logs, JAX's too.
 
     Raises GraphError, with the op and the line, where this cannot be done.
     """
     again: dict[str, Any] = dict(rewrites=rewrites, casting=casting, check=check)
-    again |= dict(backend=backend, tier=tier, jit=jit, device=device)
+    again |= dict(backend=backend, tier=tier, jit=jit, device=device, name=name)
     again["dims"] = dims = with_mesh(dims, mesh, again)
     check_options("function", backend, rewrites, dims)
     _check_others("function", jit, check, unused)
+    _check_name(name)
     again["decisions"] = decided = decisions_of(decisions, "function")
     backend = _backend(tier, backend, jit)
     rule = config.casting if casting is None else check_casting(casting)
@@ -97,9 +99,17 @@ def function(
     target = target_of(device, backend, again["mesh"])
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
-    how = CompileOptions(backend, jit, rewrites, dims, tier, rule, check, target, freed)
+    chosen = backend, jit, rewrites, dims, tier, rule, check, target, freed
+    how = CompileOptions(*chosen, name=name)
     traced = graph, structure, defaults, again, arrangement
     return _function(Making(function, *traced), how, decided)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        expected = 'a text, as name="loss"'
+        problem, got = "the name of a function is a text", shortened(repr(name))
+        raise graph_error(problem, op="function", got=got, expected=expected)
 
 
 def _function(

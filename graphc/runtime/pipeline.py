@@ -102,6 +102,7 @@ class CompileOptions:
     target: Target
     donated: frozenset[int] = frozenset()  # positions of inputs
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name
+    name: str = ""  # of the function, in logs
 
     @property
     def costs(self) -> DeviceCosts:

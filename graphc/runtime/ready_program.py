@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 from graphc.backends.program import entry
@@ -131,9 +132,22 @@ def ready(
     )
     jitted = module.segment_0 if facts.alone else None
     segment = OnlySegment(jitted, facts.wide, how.target) if facts.alone else None
-    log = Log(prepared, pipeline.names, loaded.announced, since)
+    if how.name and loaded.jax is not None:
+        _name_segments(module, how.name)
+    log = Log(prepared, pipeline.names, loaded.announced, since, how.name)
     run = _run_of(loaded, prepared, segment, how.target)
     return ReadyProgram(prepared, loaded, log, signature, segment, run)
+
+
+def _name_segments(module: ModuleType, function: str) -> None:
+    """Have JAX tell segments by the name of the function that they are parts of.
+
+    Functions may share a program, whose newest one names it.
+    """
+    for name, segment in vars(module).items():
+        traced = getattr(segment, "__wrapped__", None)
+        if name.startswith("segment_") and traced is not None:
+            traced.__name__ = f"{function}.{name}"
 
 
 def _run_of(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -151,3 +153,28 @@ def test_a_process_is_told_at_the_import():
     ended = subprocess.run(command, env=variable, capture_output=True, text=True)
     assert ended.returncode == 1
     assert "the environment variable GRAPHC_MAX_BYTES cannot be '3'" in ended.stderr
+
+
+def test_logs_of_jax_carry_the_name_of_the_function(caplog):
+    x = gt.tensor("x", "float32", ("n",))
+    energy = graphc.function([x], gt.sum(x * x), dims="pad", name="energy")
+
+    def loss(x):
+        return jnp.sum(jnp.sin(x))
+
+    jitted = graphc.jit(loss)
+    with jax.log_compiles():
+        for f in (energy, jitted):
+            for n in (3, 4, 40):
+                f(np.ones(n, "float32"))
+    told = {r.getMessage().split(" with ")[0] for r in caplog.records}
+    for name in ("energy.segment_0", "loss", "loss.segment_0"):
+        assert f"Compiling jit({name})" in told
+    assert any("compiling segment 0 of loss for n" in text for text in told)
+    assert [len(f.stats().compilations) for f in (energy, jitted)] == [2, 3]
+
+
+def test_a_name_is_a_text():
+    x = gt.tensor("x", "float32", ("n",))
+    with pytest.raises(graphc.GraphError, match="the name of a function is a text"):
+        graphc.function([x], x, name=3)

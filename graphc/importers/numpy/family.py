@@ -94,6 +94,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             unused="ignore",
             casting="exact",
             decisions=starting(graph, how.decided),
+            name=how.name,
         )
         return NumpyProgram(pattern, trace, compiled)
 

@@ -1,7 +1,6 @@
 """One record per compilation: which segment, how long, and which size asked for it."""
 
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -12,11 +11,9 @@ from weakref import WeakMethod
 from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.progress import ProgressLine, begun, logger
-from graphc.runtime.driver.stance import begins
+from graphc.runtime.driver.stance import SEGMENT, begins
 from graphc.runtime.driver.xla import Event
 from graphc.transform.planning.plan import asked_by
-
-_SEGMENT = re.compile(r"jit\(segment_(\d+)\)")  # as JAX names it
 
 
 def in_number(count: int, noun: str) -> str:
@@ -113,9 +110,10 @@ class Announcements:
         self._line = None
 
 
-def _in_short(segment: int, sizes: Mapping[str, int]) -> str:
+def _in_short(segment: int, sizes: Mapping[str, int], function: str = "") -> str:
     shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
-    return f"segment {segment}" + (f" for {shown}" if shown else "")
+    of_function = f" of {function}" * bool(function)
+    return f"segment {segment}{of_function}" + (f" for {shown}" if shown else "")
 
 
 class Log:
@@ -127,8 +125,9 @@ class Log:
         names: Mapping[object, str],
         announced: Announcements,
         since: str = "",
+        function: str = "",
     ) -> None:
-        self._prepared = prepared
+        self._prepared, self._function = prepared, function
         self._since = since  # why the function goes on with this program
         self._names = names
         self._seen: dict[int, list[dict[str, int]]] = {}
@@ -153,7 +152,7 @@ class Log:
         self.announced.executables.leave()
         traced = Counter(c.segment for c in self.done[self._reported :])
         for event in events:
-            match = _SEGMENT.fullmatch(event.name)
+            match = SEGMENT.fullmatch(event.name)
             if match is None:
                 continue
             segment = int(match[1])
@@ -198,10 +197,10 @@ class Log:
         A program that was found without a plan is not planned for that.
         """
         if not self._prepared.planned:
-            return _in_short(segment, sizes)
+            return _in_short(segment, sizes, self._function)
         place = self._prepared.plan.segments[segment].nodes[0].place
         named = {self._called(name): n for name, n in sizes.items()}
-        return f"{_in_short(segment, named)} at {place}"
+        return f"{_in_short(segment, named, self._function)} at {place}"
 
     def _finish(self) -> None:
         self.announced.over()

@@ -18,7 +18,7 @@ from graphc.errors import NoCompileError, describe, graph_error, shortened, user
 Stance = Literal["default", "no_compile"]
 STANCES: tuple[str, ...] = get_args(Stance)
 VARIABLE = "GRAPHC_STANCE"
-_SEGMENT = re.compile(r"jit\(segment_\d+\)")  # as JAX names it
+SEGMENT = re.compile(r"jit\((?:.*\.)?segment_(\d+)\)")  # as JAX names it
 
 
 @dataclass(eq=False)
@@ -199,7 +199,7 @@ def lowered(name: str) -> None:
     if not limits:
         return
     owner, called_name = _CALLED.get() or (None, "")
-    if name != called_name and _SEGMENT.fullmatch(name) is None:
+    if name != called_name and SEGMENT.fullmatch(name) is None:
         return
     granted = [limit for limit in limits if limit.granted]
     for limit in granted:

@@ -463,4 +463,5 @@ def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
         unused="ignore",
         casting="exact",
         decisions=starting(graph, options.decided),
+        name=options.name,
     )

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import update_wrapper
 from os import PathLike
 from types import MethodType
@@ -89,7 +90,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         update_wrapper(self, function)
         self._function = function
         self._arguments = arguments
-        self._shapes, self._options = shapes, options
+        self._shapes = shapes
+        self._options = replace(options, name=str(getattr(function, "__name__", "")))
         if options.decisions is not None:
             options.decisions.require_function(name_of(function))
         self._families: dict[Hashable, FamilyT] = {}

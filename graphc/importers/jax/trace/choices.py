@@ -31,6 +31,7 @@ class Options:
     backend: Backend
     decisions: SavedDecisions | None = None  # of other processes
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
+    name: str = ""  # of the function, as JAX has it in its logs
 
     @property
     def mesh(self) -> DeviceMesh | None:
