@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Elements = Sequence[JaxArray]
 _Inputs = tuple[Elements, Elements, Sequence[Elements]]
+_Rows = list[JaxArray]
 _Widths = tuple[JaxArray, JaxArray, list[JaxArray]]
 _Slopes = tuple[list[JaxArray], list[JaxArray]]  # of values, and their tangents
 T = TypeVar("T")
@@ -60,24 +61,43 @@ class _Combine:
         return list(each(list(outside), list(before), list(after)))
 
 
-def _running(combine: _Combine, outside: Elements, x: Elements) -> list[JaxArray]:
+def _running(
+    combine: _Combine,
+    by_loop: Callable[[_Combine, Elements, Elements, Sequence[Elements]], _Rows],
+    outside: Elements,
+    x: Elements,
+    halvings: int,
+) -> _Rows:
     """All running results along the first axis.
 
-    Pairs are combined first, as by JAX, so that loops have half of the elements.
+    Pairs are combined first, as by JAX, `halvings` times; a loop scans what they leave.
     """
+    spare = [lax.stop_gradient(_at(x, jnp.full(1, i, "int32"))) for i in (0, 1)]
+    if not halvings:
+        return by_loop(combine, outside, x, spare)
     n = x[0].shape[0]
     first = jnp.arange(n // 2, dtype="int32") * 2
     pairs = combine.of_rows(outside, _at(x, first), _at(x, first + 1))
-    spare = [lax.stop_gradient(_at(x, jnp.full(1, i, "int32"))) for i in (0, 1)]
-    odd = _differentiable(combine)(list(outside), pairs, spare)
+    odd = _running(combine, by_loop, outside, pairs, halvings - 1)
     index = jnp.arange(n - n // 2, dtype="int32")
     before, after = _at(odd, jnp.maximum(index - 1, 0)), _at(x, index * 2)
     even = _joined(combine, outside, spare, index > 0, before, after, after)
     place = jnp.arange(n, dtype="int32")
-    return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
+    if halvings == 1:
+        return _where(place % 2 == 1, _at(odd, place // 2), _at(even, place // 2))
+    # XLA would compute a choice of computed rows twice, and again in each halving.
+    return _at(list(map(_in_turn, even, _at(odd, index))), place)
 
 
-def _prefixes(combine: _Combine, outside: Elements, x: Elements) -> list[JaxArray]:
+def _in_turn(even: JaxArray, odd: JaxArray) -> JaxArray:
+    """Rows of the one and of the other, in turn."""
+    pairs = jnp.stack([even, odd], axis=1)
+    return pairs.reshape(2 * even.shape[0], *even.shape[1:])
+
+
+def _prefixes(
+    combine: _Combine, outside: Elements, x: Elements, _: Sequence[Elements]
+) -> _Rows:
     """All running results, in one loop: up a tree of blocks, then down."""
     size = jnp.asarray(x[0].shape[0], "int32")
     index = jnp.arange(x[0].shape[0], dtype="int32")
@@ -223,20 +243,33 @@ def _rows(mask: JaxArray, like: JaxArray) -> JaxArray:
     return jnp.expand_dims(mask, tuple(range(1, like.ndim)))
 
 
-def _differentiable(combine: _Combine) -> Callable[..., list[JaxArray]]:
-    """The running results, with their derivative."""
+_HALVINGS = 4  # so few elements are left that a loop costs less than they did
+
+
+def _differentiable(combine: _Combine) -> Callable[[Elements, Elements], _Rows]:
+    """The running results, with their derivative.
+
+    Each step of a loop goes over all elements. Alone, such steps are fused and cost
+    less than halvings; with derivatives, they cost several times as much.
+    """
 
     @jax.custom_jvp
-    def prefixes(
-        outside: Elements, x: Elements, spare: Sequence[Elements]
-    ) -> list[JaxArray]:
-        return _prefixes(combine, outside, x)
+    def running(outside: Elements, x: Elements) -> _Rows:
+        return _running(combine, _prefixes, outside, x, 1)
 
-    @prefixes.defjvp
-    def _(primals: _Inputs, tangents: _Inputs) -> _Slopes:
-        return jax.jvp(partial(_by_equations, combine), primals, tangents)
+    @running.defjvp
+    def _(
+        primals: tuple[Elements, Elements], tangents: tuple[Elements, Elements]
+    ) -> _Slopes:
+        has_many = primals[1][0].shape[0] >= 2 ** (_HALVINGS + 1)
+        halvings = _HALVINGS if has_many else 1  # two elements are left at least
 
-    return prefixes
+        def halved(outside: Elements, x: Elements) -> _Rows:
+            return _running(combine, _by_equations, outside, x, halvings)
+
+        return jax.jvp(halved, primals, tangents)
+
+    return running
 
 
 def _combine(
@@ -342,7 +375,8 @@ def _of_many(combine: _Combine, x: Elements, reverse: bool) -> list[JaxArray]:
     strong = [lax.convert_element_type(v, v.dtype) for v in x]
     rows = [jnp.moveaxis(v, combine.axis, 0) for v in strong]
     rows = [jnp.flip(v, 0) for v in rows] if reverse else rows
-    combined = _running(combine, opened(combine.jaxpr)[1], rows)
+    outside = list(opened(combine.jaxpr)[1])
+    combined = _differentiable(combine)(outside, rows)
     combined = [jnp.flip(v, 0) for v in combined] if reverse else combined
     return [jnp.moveaxis(v, 0, combine.axis) for v in combined]
 
