@@ -95,7 +95,7 @@ def _histogram_of_several(
     range: Wrapped = None,
     density: bool | None = None,
     weights: Wrapped = None,
-) -> tuple[object, list[object]]:
+) -> tuple[object, list[Wrapped]]:
     """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
     is_listed = isinstance(sample, (list, tuple))
     columns = [np.asarray(x) for x in (sample if is_listed else np.asarray(sample).T)]
