@@ -40,10 +40,9 @@ from graphc.importers.numpy.sharing import (
     REARRANGING,
     RESHAPING,
     WRITING,
-    after_out,
     gives_arguments,
     may_give_itself,
-    place_of_out,
+    taken_out,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
@@ -390,8 +389,7 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
     """The array itself, or a copy where its layout is not the one that is asked for."""
     in_rows = name == "ascontiguousarray" or options.get("order") == "C"
     in_columns = name == "asfortranarray" or options.get("order") == "F"
-    laid_out = array.content.ndim < 2 or (array.memory.ordered and not in_columns)
-    is_there = laid_out and array.memory.owner is array.memory  # no view with steps
+    is_there = array.memory.ordered and (array.content.ndim < 2 or not in_columns)
     if name.endswith(("ascontiguousarray", "asfortranarray")) and not array.ndim:
         return as_array(array).reshape(1)
     if array.memory.fixed == NUMBER:
@@ -405,10 +403,8 @@ def _shared(name: str, array: TracedArray, options: dict[str, object]) -> Traced
 
 def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     """New arrays, or those that `out=` names."""
-    out, name, rank = options.pop("out", None), function.__name__, 0
-    if 0 <= (place := place_of_out(function)) < len(args):
-        out, options = args[place], options | after_out(function, args, place)
-        args = args[:place]
+    out, args = taken_out(function, args, options)
+    name, rank = function.__name__, 0
     if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
         options.pop("order", None)
         rank = options.pop("ndmin", 0)  # type: ignore[assignment]

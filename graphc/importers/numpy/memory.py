@@ -151,6 +151,7 @@ class _View(Memory):
         ordered: bool = False,
     ) -> None:
         super().__init__(read(base.content), fixed, ordered)
+        self.ordered = ordered  # a view of a vector may have steps
         self._base, self._read, self._write = base, read, write
 
     @property

@@ -95,10 +95,11 @@ def _histogram_of_several(
     range: Wrapped = None,
     density: bool | None = None,
     weights: Wrapped = None,
-) -> tuple[object, list[object]]:
+) -> tuple[object, list[Wrapped]]:
     """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
-    is_listed = isinstance(sample, (list, tuple))
-    columns = [np.asarray(x) for x in (sample if is_listed else np.asarray(sample).T)]
+    points = _array(np.asarray(sample))
+    in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
+    columns = list(np.atleast_2d(points) if in_rows else points.T)
     each = bins if _is_listed(bins) else [bins] * len(columns)
     limits = [None] * len(columns) if range is None else range
     if len({len(columns), len(each), len(limits)}) > 1:

@@ -56,14 +56,19 @@ def place_of_out(function: Callable[..., object]) -> int:
     return names.index("out") if "out" in names else -1
 
 
-def after_out(
-    function: Callable[..., object], args: Sequence[object], place: int
-) -> dict[str, object]:
-    """The arguments that come after `out`, by their names."""
-    if len(args) == place + 1:
-        return {}
-    names = list(inspect.signature(function).parameters)
-    return dict(zip(names[place + 1 :], args[place + 1 :], strict=False))
+def taken_out(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    options: dict[str, object],
+) -> tuple[object, tuple[object, ...]]:
+    """The argument `out`, and those before it; those after it join the options."""
+    place = place_of_out(function)
+    if not 0 <= place < len(args):
+        return options.pop("out", None), args
+    if len(args) > place + 1:
+        names = list(inspect.signature(function).parameters)[place + 1 :]
+        options.update(zip(names, args[place + 1 :], strict=False))
+    return args[place], args[:place]
 
 
 def may_give_itself(
