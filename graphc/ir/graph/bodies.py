@@ -12,7 +12,6 @@ from graphc.ir.graph.nodes import Graph, Node, Params, Value, origins
 from graphc.ir.graph.op import Opaque, rebuild, type_error
 from graphc.ir.graph.replay import region_between, renewed, substituted, symbols_needed
 from graphc.ir.graph.walk import ancestors, operands
-from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import (
     Dim,
     Size,
@@ -146,7 +145,8 @@ def close(
     if own_size is not None:
         region = _with_sized(region, outputs, inputs, own_size)
         region = _with_transposes(region)
-    region = _with_counters(region)
+    beside = {other for node in region for other in node.primitive.beside(node)}
+    region = sorted({*region, *beside}, key=lambda n: n.serial)
     inside, own_inputs = set(region), set(inputs)
     for node in region:
         if node.primitive.checks:
@@ -200,23 +200,6 @@ def _with_transposes(region: Sequence[Node]) -> list[Node]:
     inputs = {v.node for node in region for v in node.inputs}
     views = {node for node in inputs if node.primitive.layout}
     return sorted({*region, *views}, key=lambda n: n.serial)
-
-
-def _with_counters(region: Sequence[Node]) -> list[Node]:
-    """A region, and what counts the rows that its indices are of: 0, 1, 2 ...
-
-    Where it is seen, each row is known to be by itself.
-    """
-    indexed = [node for node in region if node.primitive in (OP.gather, OP.scatter)]
-    counters: dict[Node, None] = {}
-    for index in (v for node in indexed for v in node.inputs[1:]):
-        nodes, value = [index.node], index
-        while value.node.primitive is OP.expand_dims:
-            (value,) = value.node.inputs
-            nodes.append(value.node)
-        if value.node.primitive is OP.iota:
-            counters |= dict.fromkeys(nodes)
-    return sorted({*region, *counters}, key=lambda n: n.serial)
 
 
 def _require_compiled(

@@ -44,6 +44,7 @@ Vjp = Callable[..., Cotangents]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
+Beside = Callable[[Node], Iterable[Node]]
 BodyCalls = Callable[[Node], Iterable[Any]]
 Rounding = Literal["none", "once", "many", "stored"]
 BACKENDS = ("numpy", "jax")
@@ -67,6 +68,11 @@ class Opaque:
 
 
 KINDS[Opaque] = ParamKind("opaque", lambda x: type(x) is Opaque)
+
+
+def none_beside(node: Node) -> Iterable[Node]:
+    """An op whose rules look at no other node."""
+    return ()
 
 
 def no_views(node: Node) -> tuple[()]:
@@ -115,6 +121,8 @@ class Primitive:
     `checks`: the driver checks its condition, so that no body can hold it.
     `for_gradients`: its outputs are its first inputs, once all gradients are taken.
     `layout`: the elements stand in another order, which products take as it is.
+    `beside`: nodes that stand beside it in a body, though they are the same in each
+    step, since its rules look at them.
 
     `views`: pairs of values of which in NumPy programs the first may be a view of the
     second, also of values in bodies; other outputs are arrays of their own. Where the
@@ -150,6 +158,7 @@ class Primitive:
     checks: bool = False
     for_gradients: bool = False
     layout: bool = False
+    beside: Beside = none_beside
     views: Views = no_views
     stretches: bool = False
     body_calls: BodyCalls = no_bodies

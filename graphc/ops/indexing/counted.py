@@ -28,6 +28,20 @@ def of_gathered(node: Node, axis: int) -> list[int | None] | None:
     return [axes[counting], *along]
 
 
+def counters(node: Node) -> list[Node]:
+    """What makes the index arrays that count rows: 0, 1, 2 ...
+
+    Where a body has them itself, each row is seen to be by itself.
+    """
+    nodes: list[Node] = []
+    for index in node.inputs[1:]:
+        chain = [index.node]
+        while chain[-1].primitive is OP.expand_dims:
+            chain.append(chain[-1].inputs[0].node)
+        nodes += chain if chain[-1].primitive is OP.iota else []
+    return nodes
+
+
 def _points(indices: Sequence[Value]) -> int:
     """The rank that the index arrays have once they are broadcast."""
     return max(i.type.rank for i in indices)

@@ -45,6 +45,7 @@ from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, numbers, taken
 from graphc.ops.indexing.basic import basic
 from graphc.ops.indexing.by_rows import print_by_rows
+from graphc.ops.indexing.counted import counters
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     Index,
@@ -276,6 +277,7 @@ def _gather_views(node: Node) -> Iterable[tuple[Value, Value]]:
     return views_of_inputs(node) if single and len(indices) < x.type.rank else ()
 
 
+_gather.beside = counters
 _gather.rounding = "none"
 _gather.emit(
     numpy=_print_gather_numpy, jax=lambda p: print_by_rows(p, _print_gather_jax)

@@ -24,6 +24,7 @@ from graphc.ops.common.known import KnownSizes, is_symbolic, written
 from graphc.ops.common.spread import apart, keeping_nan
 from graphc.ops.indexing.basic import BASIC_INDEX, behind_batch, static_items, subscript
 from graphc.ops.indexing.by_rows import print_by_rows
+from graphc.ops.indexing.counted import counters
 from graphc.ops.indexing.gather import (
     GATHER,
     advanced_items,
@@ -126,6 +127,7 @@ def _written_at(p: Printing) -> str:
     return keeping_nan(p, text, has_nan)
 
 
+_scatter.beside = counters
 _scatter.rounding = "stored"
 _scatter.emit(
     numpy=_print_scatter_numpy, jax=lambda p: print_by_rows(p, _print_scatter_jax)

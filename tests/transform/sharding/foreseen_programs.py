@@ -32,18 +32,19 @@ def perceptron():
 
 
 def recurrent():
-    """A loop over time with a batch in its carry, and its gradient."""
+    """A loop over time with a batch in its carry, elements of rows, gradients."""
     x = gt.tensor("x", "float32", ("batch", 6, 3))
     w, u = (gt.tensor(n, "float32", (k, 4)) for n, k in (("w", 4), ("u", 3)))
+    rows, labels = gt.arange(x.shape[0]), gt.tensor("labels", "int32", ("batch",))
 
     def step(c, row):
         c = gt.tanh(c @ w + row @ u)
-        return c, c
+        return c, c[rows, labels]
 
     start = gt.zeros((x.shape[0], 4), "float32")
     last, ys = gt.scan(step, start, gt.transpose(x, (1, 0, 2)))
-    loss = gt.mean(last**2) + gt.mean(ys**2)
-    return [x, w, u], [loss, *graphc.grad(loss, [w, u])]
+    loss = gt.mean(last**2)
+    return [x, w, u, labels], [loss, gt.sum(ys), *graphc.grad(loss, [w, u])]
 
 
 def attending():
