@@ -87,8 +87,7 @@ def function(
     again |= dict(backend=backend, tier=tier, jit=jit, device=device, name=name)
     again["dims"] = dims = with_mesh(dims, mesh, again)
     check_options("function", backend, rewrites, dims)
-    _check_others("function", jit, check, unused)
-    _check_name(name)
+    _check_others("function", jit, check, unused, name)
     again["decisions"] = decided = decisions_of(decisions, "function")
     backend = _backend(tier, backend, jit)
     rule = config.casting if casting is None else check_casting(casting)
@@ -99,17 +98,9 @@ def function(
     target = target_of(device, backend, again["mesh"])
     rewrites = _rules(rewrites, backend, jit is False, target)
     warn_of_numbers(graph, unused)
-    chosen = backend, jit, rewrites, dims, tier, rule, check, target, freed
-    how = CompileOptions(*chosen, name=name)
+    how = backend, jit, rewrites, dims, tier, rule, check, target, freed, name
     traced = graph, structure, defaults, again, arrangement
-    return _function(Making(function, *traced), how, decided)
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str):
-        expected = 'a text, as name="loss"'
-        problem, got = "the name of a function is a text", shortened(repr(name))
-        raise graph_error(problem, op="function", got=got, expected=expected)
+    return _function(Making(function, *traced), CompileOptions(*how), decided)
 
 
 def _function(
@@ -256,7 +247,7 @@ def check_named(op: str, options: Mapping[str, object]) -> None:
     check_options(
         op, all_options["backend"], all_options["rewrites"], all_options["dims"]
     )
-    _check_others(op, all_options["jit"], all_options["check"], all_options["unused"])
+    _check_others(op, *map(all_options.__getitem__, ("jit", "check", "unused", "name")))
     _check_option("tier", all_options["tier"], TIERS, op)
     _check_tier(op, all_options["tier"], all_options["backend"], all_options["jit"])
     if all_options["casting"] is not None:
@@ -265,10 +256,15 @@ def check_named(op: str, options: Mapping[str, object]) -> None:
         target_of(all_options["device"], all_options["backend"])
 
 
-def _check_others(op: str, jit: object, check: object, unused: object) -> None:
+def _check_others(
+    op: str, jit: object, check: object, unused: object, name: object
+) -> None:
     _check_option("jit", jit, ("auto", "fewest", True, False), op)
     _check_option("check", check, CHECKS, op)
     _check_option("unused", unused, ("ignore", "warn", "error"), op)
+    if not isinstance(name, str):
+        problem = f"name cannot be {shortened(repr(name))}"
+        raise graph_error(problem, op=op, expected='a text, as "loss"')
 
 
 def _check_option(

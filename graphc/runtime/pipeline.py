@@ -101,8 +101,8 @@ class CompileOptions:
     check: Checking
     target: Target
     donated: frozenset[int] = frozenset()  # positions of inputs
-    decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name
     name: str = ""  # of the function, in logs
+    decided: Mapping[str, Policy] = field(default_factory=dict)  # of sizes, by name
 
     @property
     def costs(self) -> DeviceCosts:

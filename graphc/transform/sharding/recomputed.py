@@ -35,18 +35,21 @@ class _Bytes:
             self.known[value] = min(least, self.of_inputs(node)) if least else 0
 
     def least(self, value: Value) -> int:
-        """Those of one value."""
+        """The fewest bytes to have one value whole."""
         if not any(self.place(value)) or self.is_made(value):
             return 0
         return self.known.get(value, self.whole(value))
 
     def whole(self, value: Value) -> int:
-        """Those of the value itself."""
+        """The bytes to gather the value itself."""
         axes: MeshAxes = (None,) * value.type.rank
         return weight(self.layout.local_bytes(value, axes))
 
     def of_inputs(self, node: Node) -> int:
-        """Those of what a node takes, where devices may compute it whole."""
+        """The fewest bytes to have all whole that a node takes.
+
+        Too many where devices may not compute the node whole.
+        """
         if not (node.primitive.elementwise or node.primitive in _CHEAP):
             return _TOO_MANY
         return sum(map(self.least, dict.fromkeys(node.inputs)))
