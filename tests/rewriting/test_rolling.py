@@ -12,6 +12,7 @@ import graphc.tensor as gt
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, rewritten, rolling
+from graphc.rewriting.loops.roll import chains as rolling_chains
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "25"))
 ALWAYS = Rules((rolling(least_saved=0, least_work=0),))
@@ -176,6 +177,25 @@ def test_what_is_given_as_slices_is_not_stacked_again():
     assert scans([out]) == [5]
     f = graphc.function([x, w], out, rewrites=Rules(), backend="numpy")
     assert "stack" not in f.source.split("def scan")[0]
+
+
+def test_each_run_of_values_is_put_together_once(monkeypatch):
+    """Values that were copied for each one that follows would cost its square."""
+    copied, part = [0], rolling_chains._Part
+
+    def counted(values, places=()):
+        copied[0] += len(values)
+        return part(values, places)
+
+    monkeypatch.setattr(rolling_chains, "_Part", counted)
+    x, y = gt.matrix("x", "float64"), gt.matrix("y", "float64")
+    several = [gt.scalar(f"w{i}", "float64") for i in range(50)]
+    row = [*(x[i] for i in range(50)), *several, *(y[i] for i in (3, 2, 1, 0, 1, 7))]
+    parts = rolling_chains._parts_of(tuple(row))
+    assert [v for p in parts for v in p.values] == row
+    turned = (3, 2, 1, 0), (1,), (7,)
+    assert [p.places for p in parts] == [tuple(range(50)), (), *turned]
+    assert copied[0] == len(row)
 
 
 def test_constants_that_differ_are_one_array():

@@ -14,7 +14,8 @@ from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.verify import verify
 from graphc.ir.graph.walk import ancestors
 from graphc.rewrites import Rules, default, rewritten, sharing
-from graphc.rewriting.sharing.parts import _Tainted, alike_parts
+from graphc.rewriting.sharing.circles import Circles
+from graphc.rewriting.sharing.parts import AlikeParts, _Tainted, alike_parts, in_order
 
 EXAMPLES = int(os.environ.get("GRAPHC_EXAMPLES", "15"))
 ALWAYS = Rules((sharing(least_saved=1),))
@@ -367,3 +368,22 @@ def programs(draw):
 def test_generated_programs_agree(program, n):
     inputs, outputs = program
     agree(inputs, outputs, arrays_of(inputs, n))
+
+
+@settings(deadline=None, max_examples=10 * EXAMPLES)
+@given(st.data())
+def test_there_is_an_order_where_there_is_no_circle(data):
+    """The quick answer is that of the search for an order, for any parts."""
+    values = [gt.scalar("x", "float64")]
+    for _ in range(data.draw(st.integers(4, 20))):
+        near = st.integers(max(0, len(values) - 4), len(values) - 1)
+        values.append(gt.sin(values[data.draw(near)]) + values[data.draw(near)])
+    nodes = ancestors(values)
+    places = data.draw(st.permutations(range(1, len(nodes))))
+    parts, size = [], data.draw(st.integers(1, 3))
+    for _ in range(data.draw(st.integers(0, 4))):
+        block, places = places[: 2 * size], places[2 * size :]
+        if len(block) == 2 * size:
+            row_pairs = zip(block[:size], block[size:], strict=True)
+            parts.append(AlikeParts([(nodes[a], nodes[b]) for a, b in row_pairs]))
+    assert Circles(nodes).are_in(parts) == (in_order(nodes, parts) is None)

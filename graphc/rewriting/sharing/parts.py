@@ -24,6 +24,7 @@ from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import is_integer
 from graphc.rewriting.loops.roll.repeats import place_of
 from graphc.rewriting.match.lockstep import Counterparts, Lockstep, Row
+from graphc.rewriting.sharing.circles import Circles
 
 ROUNDS = (4, 1)  # of hashing: how far nodes that are tried must look alike
 MOST_VISITS = 4  # per node of the graph, in all walks together
@@ -139,6 +140,7 @@ class _PartSearch:
             for value in dict.fromkeys(operands(node)):
                 self.users[value].append(node)
         self.level = self._levels()
+        self._circles = Circles(nodes)
 
     def _levels(self) -> dict[Node, int]:
         """How many integers must be known, one after another, before a node is."""
@@ -177,12 +179,12 @@ class _PartSearch:
         Where all can be put in order, so can be the first of them alone.
         """
         chosen = self._apart(tried, worth, lambda some: True)
-        if in_order(self.nodes, chosen) is None:
+        if self._circles.are_in(chosen):
             chosen = self._apart(tried, worth, self._have_order)
         return chosen
 
     def _have_order(self, chosen: list[AlikeParts]) -> bool:
-        return in_order(self.nodes, chosen) is not None
+        return not self._circles.are_in(chosen)
 
     def _apart(
         self,

@@ -412,33 +412,28 @@ def _operands_of_stacks(nodes: Iterable[Node]) -> _Held:
 
 def _parts_of(row: Counterparts) -> list[_Part]:
     """Counterparts by runs of slices of one array, and of other values."""
-    parts: list[_Part] = []
+    runs: list[tuple[list[Value], list[int]]] = []
     for value in row:
         place = place_of(value)
-        last = parts[-1] if parts else None
-        if place is None:
-            fits = last is not None and not last.places
-        else:
-            fits = last is not None and _continues(last, value, place)
-        if last is not None and fits:
-            parts.pop()
-            value_of, places = last
-            parts.append(_Part((*value_of, value), (*places, *_known(place))))
-        else:
-            parts.append(_Part((value,), _known(place)))
-    return parts
+        if not runs or not _continues(*runs[-1], value, place):
+            runs.append(([], []))
+        values, places = runs[-1]
+        values.append(value)
+        if place is not None:
+            places.append(place)
+    return [_Part(tuple(values), tuple(places)) for values, places in runs]
 
 
-def _known(place: int | None) -> tuple[int, ...]:
-    return () if place is None else (place,)
-
-
-def _continues(part: _Part, value: Value, place: int) -> bool:
-    """Whether the slice at `place` is the next one of a run."""
-    if not part.places or part.values[0].node.inputs[0] is not value.node.inputs[0]:
+def _continues(
+    values: Sequence[Value], places: Sequence[int], value: Value, place: int | None
+) -> bool:
+    """Whether a value is the next one of a run, of slices at `places` or of others."""
+    if place is None or not places:
+        return place is None and not places
+    if values[0].node.inputs[0] is not value.node.inputs[0]:
         return False
-    step = place - part.places[-1]
-    return step in (1, -1) and part.step in (0, step)
+    step = place - places[-1]
+    return step in (1, -1) and (len(places) == 1 or step == places[1] - places[0])
 
 
 ROLLING = Rules((rolling(),))
