@@ -33,23 +33,6 @@ def _jax_of(arguments: object) -> ModuleType | None:
     return jax if any(isinstance(leaf, jax.Array) for leaf in leaves) else None
 
 
-def _of_either(
-    function: Callable[..., object],
-    of_values: Callable[..., object],
-    of_jax: Callable[[ModuleType], Callable[..., object]],
-) -> Callable[..., Any]:
-    """`function`, transformed here for values, and by JAX for arrays of JAX."""
-
-    @wraps(function)
-    @hiding
-    def of_either(*args: object, **named: object) -> object:
-        jax = _jax_of((args, named))
-        chosen = of_values if jax is None else of_jax(jax)
-        return chosen(*args, **named)
-
-    return of_either
-
-
 def vmap(
     function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
 ) -> Callable[..., object]:
@@ -81,9 +64,15 @@ def vmap(
     if isinstance(function, Graph):
         return of_values
 
-    return _of_either(
-        function, of_values, lambda jax: jax.vmap(function, in_axes, out_axes)
-    )
+    @wraps(function)
+    @hiding
+    def mapped(*args: object, **named: object) -> object:
+        jax = _jax_of((args, named))
+        if jax is None:
+            return of_values(*args, **named)
+        return jax.vmap(function, in_axes, out_axes)(*args, **named)
+
+    return mapped
 
 
 def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
@@ -104,7 +93,14 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     check_function(function, "checkpoint")
     of_values = checkpoints.checkpoint(function)
 
-    return _of_either(function, of_values, lambda jax: jax.checkpoint(function))
+    @wraps(function)
+    def recomputed(*args: object, **named: object) -> object:
+        jax = _jax_of((args, named))
+        if jax is None:
+            return of_values(*args, **named)
+        return jax.checkpoint(function)(*args, **named)
+
+    return recomputed
 
 
 def block(function: Callable[..., object]) -> Callable[..., Any]:
@@ -131,7 +127,14 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     check_function(function, "block")
     of_values = blocks.block(function)
 
-    return _of_either(function, of_values, lambda jax: jax.jit(function))
+    @wraps(function)
+    def marked(*args: object, **named: object) -> object:
+        jax = _jax_of((args, named))
+        if jax is None:
+            return of_values(*args, **named)
+        return jax.jit(function)(*args, **named)
+
+    return marked
 
 
 @hiding

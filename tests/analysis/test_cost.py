@@ -35,8 +35,9 @@ def test_an_accelerator_makes_no_loop_for_what_fits_in_memory(costs):
 
 
 def test_what_does_not_fit_is_made_in_tiles_on_an_accelerator_too():
-    inputs, output = attention(2**17)
-    assert loops_on(GPU, inputs, output) > 0
+    (q, k, v), _ = attention(2**17)
+    output = gt.exp(-gt.abs(q @ k.T)) @ v
+    assert loops_on(GPU, [q, k, v], output) > 0
 
 
 def test_blocks_worth_a_step_on_a_cpu_are_not_worth_one_on_an_accelerator():
@@ -88,7 +89,7 @@ def test_thresholds_grow_with_the_costs_that_they_follow():
     for row in (GPU, TPU):
         assert row.reuse == round(4 * row.products / row.bandwidth) > CPU.reuse
         assert (row.few_chunks, row.lookups, row.looked_up) == (16, 16, 32)
-        assert (row.turn, row.together) == (2 * row.launch, 8)
+        assert (row.turn, row.together) == (2 * row.launch, 4)
         assert row.few_chunks * row.temporary // 2 <= row.residuals
         assert row.counted > CPU.counted
         assert row.sparse > 1000 and row.cheap > CPU.cheap and row.segment > 16

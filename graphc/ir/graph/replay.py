@@ -21,10 +21,13 @@ SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
 def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
     """The nodes through which `outputs` depend on `inputs`, in topological order.
 
-    Neither inputs are walked through, nor nodes that are older than all of them.
+    Neither inputs are walked through, nor nodes that are older than all of them: none,
+    where there are no inputs.
     """
     first = set(inputs)
-    oldest = min((v.node.serial for v in first), default=0)
+    if not first:
+        return []
+    oldest = min(v.node.serial for v in first)
     nodes: dict[Node, None] = {}
     stack = [v.node for v in outputs if v not in first]
     while stack:
