@@ -29,7 +29,7 @@ from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.copying import are_small
 from graphc.runtime.call.dispatch import ANY, CALL, LEND, Route, Run, acquiring
-from graphc.runtime.call.lines import CallSite
+from graphc.runtime.call.lines import CallSite, Ending
 from graphc.runtime.call.planned_calls import PlannedCalls
 from graphc.runtime.call.routes import Calls, Routes
 from graphc.runtime.driver import stance, xla
@@ -191,21 +191,19 @@ class Function(Pictured, AheadOfCalls):
             return None
         return self._planned.find(args)
 
-    def runner(self, args: ArgumentValues, finish: Callable[[Any], object]) -> Run:
-        """The function that runs calls like this one, now done, and counts them.
+    def planned_run(
+        self, args: ArgumentValues, finish: Callable[[list[Any]], object], default: Run
+    ) -> Run | None:
+        """The function that runs calls like this one, now done, by a plan.
 
-        It gives what `finish` makes of the results.
+        It counts them, and gives what `finish` makes of the list of results, which are
+        arrays of their own. Where no plan holds any longer, `default` runs the call;
+        None where there is no such plan.
         """
-        run = self._plan_like(args)
-        if run is None:
-            return lambda *args: finish(self(*args))
-        acquire = self._routes.plans.acquire
-
-        def counted(*args: object) -> object:
-            acquire()
-            return finish(run(*args))
-
-        return counted
+        if self._planned is None or self._programs.serves_older(args):
+            return None
+        ending = Ending(self._routes.plans.acquire, finish)
+        return self._planned.ended(args, ending, default)
 
     def _admitted(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments as the program takes them; others alike have a route then."""

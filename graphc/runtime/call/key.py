@@ -16,19 +16,23 @@ def kind_of(jax: ModuleType) -> Callable[[object], Hashable]:
     it is committed to, and None where a program depends on more.
     """
     array_type, tracer = jax.Array, jax.core.Tracer
+    arrays: set[type[Any]] = set()  # types of arrays of JAX that are no tracers
 
     def kind(argument: Any) -> Hashable:
         argument_type: type[Any] = type(argument)
         if argument_type is np.ndarray:
             return argument.dtype, argument.shape
-        if isinstance(argument, array_type):
-            if isinstance(argument, tracer):
-                return None
+        if argument_type in arrays:
             if argument.committed:
                 return argument.aval, argument.sharding
             return argument.aval
         if argument_type in _NUMBERS:
             return _NUMBERS[argument_type]
-        return str(argument.dtype) if isinstance(argument, np.generic) else None
+        if isinstance(argument, np.generic):
+            return str(argument.dtype)
+        if isinstance(argument, array_type) and not isinstance(argument, tracer):
+            arrays.add(argument_type)
+            return kind(argument)
+        return None
 
     return kind

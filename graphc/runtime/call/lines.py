@@ -75,8 +75,21 @@ class CallSite:
     settle: Callable[[tuple[Any, ...], int], None]
 
 
+@dataclass(frozen=True)
+class Ending:
+    """How calls end that come from elsewhere: each is counted by `count`, and `finish`
+    makes of the list of results what is returned."""
+
+    count: Callable[[], object]
+    finish: Callable[[list[Any]], object]
+
+
 def runner(
-    plan: CallPlan, args: ArgumentValues, outputs: Outputs, site: CallSite
+    plan: CallPlan,
+    args: ArgumentValues,
+    outputs: Outputs,
+    site: CallSite,
+    ending: Ending | None = None,
 ) -> Run:
     """The function that runs calls of the signature of `args` by their plan."""
     buffers = zip(args, plan.buffers, strict=True)
@@ -98,7 +111,10 @@ def runner(
             if site.launches:
                 scope[f"c{i}"] = _cut_there(site, stored, true)
     scope |= {f"n{i}": site.number(n) for i, n in enumerate(plan.integers)}
-    exec(_code(handed, len(plan.integers), returned, outputs), scope)
+    if ending is not None:
+        scope |= vars(ending)
+    is_ended = ending is not None
+    exec(_code(handed, len(plan.integers), returned, outputs, is_ended), scope)
     run: Run = scope["run"]
     return run
 
@@ -169,7 +185,11 @@ def _part(shape: KnownShape, stored: KnownShape) -> Any:
 
 @lru_cache(_FORMS)
 def _code(
-    handed: tuple[str, ...], integers: int, returned: tuple[str, ...], outputs: Outputs
+    handed: tuple[str, ...],
+    integers: int,
+    returned: tuple[str, ...],
+    outputs: Outputs,
+    is_ended: bool,
 ) -> CodeType:
     """The lines of all plans of one form."""
     parameters = "".join(f"a{i}, " for i in range(len(handed)))
@@ -185,11 +205,15 @@ def _code(
         operands.append(f"b{i}")
     operands += [f"n{i}" for i in range(integers)]
     result_texts = [text.format(i) for i, text in enumerate(returned)]
+    answer = outputs.text(result_texts)
+    if is_ended:
+        answer = f"finish([{', '.join(result_texts)}])"
     lines = [
         "if nans.value or infs.value or config.jax_disable_jit:",
         f"    return otherwise({parameters})",
         "if programs.newest is not program:",
         f"    return otherwise({parameters})",
+        *["count()"] * is_ended,
         *buffers,
         "start = EVENTS.count",
         "try:",
@@ -199,7 +223,7 @@ def _code(
         "    raise failure from failure.__cause__",
         "if pending or EVENTS.count != start:",
         f"    settle(({parameters}), start)",
-        f"return {outputs.text(result_texts)}",
+        f"return {answer}",
     ]
     text = f"def run({parameters}):\n" + "\n".join(f"    {line}" for line in lines)
     return compile(text, "<graphc call plan>", "exec")

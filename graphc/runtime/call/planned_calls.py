@@ -1,6 +1,7 @@
 """The calls of a padded program that run by call plans, found by their keys."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from graphc.ir.types import DType
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.key import kind_of
-from graphc.runtime.call.lines import CallSite, Run, runner
+from graphc.runtime.call.lines import CallSite, Ending, Run, runner
 from graphc.runtime.call.plan import call_plan
 
 MOST_PLANS = 4096  # signatures, after which all are forgotten
@@ -48,7 +49,7 @@ class PlannedCalls:
         key = tuple([*map(self._kind, args)])
         run = self._runs.get(key)
         if run is None and self._may_be_planned(args):
-            run = self._planned(args)
+            run = self._planned(args, self._site)
             if run is not None:
                 if len(self._runs) >= MOST_PLANS:
                     self._runs.clear()
@@ -73,7 +74,29 @@ class PlannedCalls:
             and not argument.committed
         )
 
-    def _planned(self, args: ArgumentValues) -> Run | None:
+    def ended(
+        self, args: ArgumentValues, ending: Ending, otherwise: Run
+    ) -> Run | None:
+        """The function for calls like one that is done, which end by `ending`.
+
+        None where they cannot be planned, or a result may be an argument or another
+        result. Calls that the plan is not for run by `otherwise`.
+        """
+        if not self._may_be_planned(args) or not self._gives_new_arrays():
+            return None
+        site = replace(self._site, otherwise=otherwise)
+        return self._planned(args, site, ending)
+
+    def _gives_new_arrays(self) -> bool:
+        """Whether each result is computed, and once."""
+        graph = self._prepared.plan.graph
+        outputs = set(graph.outputs)
+        is_repeated = len(outputs) < len(graph.outputs)
+        return not is_repeated and outputs.isdisjoint(graph.inputs)
+
+    def _planned(
+        self, args: ArgumentValues, site: CallSite, ending: Ending | None = None
+    ) -> Run | None:
         shapes = [np.shape(a) for a in args]
         try:
             plan = call_plan(self._prepared.plan, shapes)
@@ -81,4 +104,4 @@ class PlannedCalls:
             return None
         if plan is None:
             return None
-        return runner(plan, args, self._outputs, self._site)
+        return runner(plan, args, self._outputs, site, ending)

@@ -3,6 +3,9 @@
 The first call of some sizes goes a long way: its arguments are described, their family
 is found, `shapes` is read, decisions are asked. All of that depends on the key of the
 call alone, so later calls run at once what came out of it.
+
+Settings of JAX are a large part of the key, and hardly ever change: the calls under
+each have a table, and settings are compared with those of the call before.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -15,6 +18,7 @@ from graphc.runtime.call.key import kind_of
 
 MOST_KNOWN = 4096  # keys, after which all are forgotten
 OnLeaves = Callable[..., Any]  # the function on the leaves of a call, one by one
+_Runs = dict[Hashable, OnLeaves]
 _leaves_of = jax.tree_util.tree_flatten
 _kind = kind_of(jax)
 
@@ -27,19 +31,31 @@ class KnownCalls:
     """
 
     def __init__(self) -> None:
-        self._runs: dict[Hashable, OnLeaves] = {}
+        self._tables: dict[Hashable, _Runs] = {}
+        self._newest: tuple[Hashable, _Runs] = None, {}
+
+    def _runs(self) -> _Runs:
+        """The table of the settings that hold now; one that nobody keeps, if none."""
+        now = settings()
+        runs = self._tables.get(now)
+        if runs is None:
+            return {}
+        self._newest = now, runs  # both at once: threads may differ in settings
+        return runs
 
     def find(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[OnLeaves, Sequence[object]] | None:
         """The function for a call like one before, and its leaves; None for another."""
-        holding, runs = settings(), self._runs
+        of_table, runs = self._newest
+        if settings() != of_table:
+            runs = self._runs()
         if not named:
-            run = runs.get((holding, *map(_kind, args)))
+            run = runs.get(tuple([*map(_kind, args)]))
             if run is not None:
                 return run, args
         leaves, form = _leaves_of((args, named))
-        run = runs.get((holding, form, *map(_kind, leaves)))
+        run = runs.get((form, *map(_kind, leaves)))
         return None if run is None else (run, leaves)
 
     def remember(
@@ -49,25 +65,26 @@ class KnownCalls:
         key = _key(args, named)
         if key is None:
             return False
-        if len(self._runs) >= MOST_KNOWN:
-            self._runs.clear()
-        self._runs[key] = run
+        if sum(map(len, [*self._tables.values()])) >= MOST_KNOWN:
+            self.clear()
+        self._tables.setdefault(settings(), {})[key] = run
         return True
 
     def forget(self, args: tuple[object, ...], named: Mapping[str, object]) -> None:
         """Let calls like this go the long way again."""
-        self._runs.pop(_key(args, named), None)
+        self._runs().pop(_key(args, named), None)
 
     def clear(self) -> None:
         """Let all calls go the long way again."""
-        self._runs.clear()
+        self._tables.clear()
+        self._newest = None, {}
 
 
 def _key(args: tuple[object, ...], named: Mapping[str, object]) -> Hashable:
-    """The key of a call; None where it does not tell the program."""
+    """The key of a call in its table; None where it does not tell the program."""
     kinds = [*map(_kind, args)]
     if not named and None not in kinds:
-        return settings(), *kinds
+        return tuple(kinds)
     leaves, form = _leaves_of((args, named))
     kinds = [*map(_kind, leaves)]
-    return None if None in kinds else (settings(), form, *kinds)
+    return None if None in kinds else (form, *kinds)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.dtypes
@@ -48,6 +48,9 @@ from graphc.runtime.compile import function
 from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
 from graphc.runtime.variants.decided import starting
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 
 @dataclass(frozen=True)
@@ -192,32 +195,34 @@ class JaxProgram:
         if self.template is not None:
             trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
             captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
-        traced, count = self.traced, len(self.traced.inner.outvars)
-        # What `unflatten` does to one leaf takes some time.
-        finish = itemgetter(0) if tree == ONE_LEAF else tree.unflatten
+        finish = self._finish(tree)
+
+        def by_driver(*inputs: object) -> object:
+            return finish(distinct(self.compiled(*inputs), inputs))
+
         inputs = (*arrays(call.leaves, specs), *captured)
-        takes_arrays = call.are_arrays(specs)
-        gives_arrays = not any(map(_is_restored, traced.inner.outvars))
-        as_it_is = takes_arrays and gives_arrays and not captured
-        is_alone = as_it_is and self._is_new(call)
-        compiled = self.compiled.runner(inputs, finish if is_alone else _as_they_are)
+        planned = self.compiled.planned_run(inputs, finish, by_driver)
+        run = by_driver if planned is None else planned
         if self.source.acts:
-            compiled = _called_once(compiled)
-        if is_alone:
-            return compiled
+            run = _called_once(run)
+        if not call.are_arrays(specs):
+            return lambda *leaves: run(*arrays(leaves, specs), *captured)
+        return (lambda *leaves: run(*leaves, *captured)) if captured else run
 
-        def run(*leaves: object) -> object:
-            operands = leaves if takes_arrays else arrays(leaves, specs)
-            inputs = (*operands, *captured)
-            results = distinct(compiled(*inputs), inputs)[:count]
-            return finish(results if gives_arrays else restored(results, traced))
+    def _finish(self, tree: "PyTreeDef") -> Callable[[list[ConcreteArray]], object]:
+        """The function that gives results in their structure, of the graph's outputs.
 
-        return run
-
-    def _is_new(self, call: JaxCall) -> bool:
-        """Whether the only result of calls like this one can be no argument of it."""
-        has_one = len(self.traced.inner.outvars) == 1 and self.compiled.backend == "jax"
-        return has_one and not any(isinstance(x, jax.Array) for x in call.leaves)
+        The last of these may be no results.
+        """
+        traced, count = self.traced, len(self.traced.inner.outvars)
+        if any(map(_is_restored, traced.inner.outvars)):
+            return lambda outputs: tree.unflatten(restored(outputs[:count], traced))
+        if tree == ONE_LEAF:  # to which `unflatten` does nothing, but takes some time
+            return itemgetter(0)
+        if len(self.source.graph.outputs) > count:
+            return lambda outputs: tree.unflatten(outputs[:count])
+        unflatten: Callable[[list[ConcreteArray]], object] = tree.unflatten
+        return unflatten
 
     def admits(
         self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace
@@ -258,10 +263,6 @@ def _called_once(run: OnLeaves) -> OnLeaves:
             raise error.__cause__ or error from None
 
     return called
-
-
-def _as_they_are(results: object) -> object:
-    return results
 
 
 def _same_arrays(a: Sequence[ConcreteArray], b: Sequence[ConcreteArray]) -> bool:
