@@ -243,8 +243,8 @@ def _with_vectors(content: Value, axis: int) -> Value:
     if all(isinstance(n, int) and n for n in sizes):
         return content
     fit = F.all(F.asarray(sizes) > 0)
-    told = "numpy.apply_along_axis: there is no vector along this axis"
-    return F.assert_(fit, told, content, ValueError)
+    message = "numpy.apply_along_axis: there is no vector along this axis"
+    return F.assert_(fit, message, content, ValueError)
 
 
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
