@@ -81,8 +81,8 @@ def put(
 def _of_some(places: Content, count: Value) -> Value:
     """Positions in an array which is not empty unless there are no positions."""
     fit = (count > 0) | (as_value(places).size == 0)
-    problem = "numpy.put: cannot replace elements of an empty array"
-    return F.assert_(fit, problem, as_value(places), IndexError)
+    message = "numpy.put: cannot replace elements of an empty array"
+    return F.assert_(fit, message, as_value(places), IndexError)
 
 
 def elements_with_places(array: Any) -> Iterator[tuple[tuple[int, ...], object]]:

@@ -243,8 +243,8 @@ def _with_vectors(content: Value, axis: int) -> Value:
     if all(isinstance(n, int) and n for n in sizes):
         return content
     fit = F.all(F.asarray(sizes) > 0)
-    problem = "numpy.apply_along_axis: there is no vector along this axis"
-    return F.assert_(fit, problem, content, ValueError)
+    message = "numpy.apply_along_axis: there is no vector along this axis"
+    return F.assert_(fit, message, content, ValueError)
 
 
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
@@ -264,7 +264,7 @@ def _keeps_axes(subscripts: object) -> bool:
     return set(axes) == set(results) if arrow else len(set(axes)) == len(axes)
 
 
-def _reshape(array: object, *shape: object, order: str = "C", **options: object) -> Any:
+def _reshape(array: Any, *shape: object, order: str = "C", **options: Any) -> Any:
     shape = shape or (options.pop("shape", options.pop("newshape", None)),)
     return _array(array).reshape(*shape, order=order)
 

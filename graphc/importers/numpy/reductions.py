@@ -187,9 +187,9 @@ def _reduce_at(
         raise graph_error(problem, op=op, hint=hint)
     fold = _Fold(ufunc, x, axis, dtype)
     rows, starts = fold.rows, F.asarray(indices)
-    problem = f"{op}: takes indices from 0 on, in ascending order"
+    message = f"{op}: takes indices from 0 on, in ascending order"
     fit = F.all(starts[1:] >= starts[:-1]) & F.all(starts >= 0)
-    starts = F.assert_(fit, problem, starts)
+    starts = F.assert_(fit, message, starts)
     count, length = starts.shape[0], rows.shape[0]
     parts = F.searchsorted(starts, F.arange(length), side="right") - 1
     parts = F.where(parts < 0, count, parts)  # before the first index
