@@ -44,7 +44,7 @@ Vjp = Callable[..., Cotangents]
 Batch = Callable[..., "Value | tuple[Value, ...]"]
 PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
-BesideInBody = Callable[[Node], Iterable[Node]]
+NodesBeside = Callable[[Node], Iterable[Node]]
 BodyCalls = Callable[[Node], Iterable[Any]]
 Rounding = Literal["none", "once", "many", "stored"]
 BACKENDS = ("numpy", "jax")
@@ -158,7 +158,7 @@ class Primitive:
     checks: bool = False
     for_gradients: bool = False
     layout: bool = False
-    beside: BesideInBody = none_beside
+    beside: NodesBeside = none_beside
     views: Views = no_views
     stretches: bool = False
     body_calls: BodyCalls = no_bodies

@@ -29,7 +29,7 @@ def of_gathered(node: Node, axis: int) -> list[int | None] | None:
 
 
 def counters(node: Node) -> list[Node]:
-    """The nodes that make the index arrays that count rows: 0, 1, 2 ...
+    """The nodes that make index arrays which count rows: 0, 1, 2 ...
 
     Where a body has them itself, each row is seen to be by itself.
     """

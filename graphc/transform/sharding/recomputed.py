@@ -29,27 +29,24 @@ class _Bytes:
     known: dict[Value, int] = field(default_factory=dict)
 
     def visit(self, node: Node) -> None:
-        """Know those of the results of a node, after those of what it takes."""
+        """Know the fewest for the results of a node, after those for its inputs."""
         for value in node.outputs:
             least = self.least(value)
             self.known[value] = min(least, self.of_inputs(node)) if least else 0
 
     def least(self, value: Value) -> int:
-        """The fewest bytes to have one value whole."""
+        """The fewest for one value."""
         if not any(self.place(value)) or self.is_made(value):
             return 0
         return self.known.get(value, self.whole(value))
 
     def whole(self, value: Value) -> int:
-        """The bytes to gather the value itself."""
+        """The bytes of the value itself."""
         axes: MeshAxes = (None,) * value.type.rank
         return weight(self.layout.local_bytes(value, axes))
 
     def of_inputs(self, node: Node) -> int:
-        """The fewest bytes to have all whole that a node takes.
-
-        Too many where devices may not compute the node whole.
-        """
+        """The fewest for the inputs of a node that devices may compute whole."""
         if not (node.primitive.elementwise or node.primitive in _CHEAP):
             return _TOO_MANY
         return sum(map(self.least, dict.fromkeys(node.inputs)))
