@@ -22,6 +22,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from benchmarks.blocks import KINDS, by_hand, inline
 from benchmarks.harness import (
     Comparison,
     Row,
@@ -76,10 +77,10 @@ class Attention:
     def of_library(self, name: str, *heads: Array) -> Array:
         """The same by JAX's function, which has heads behind rows."""
         q, k, v = (jnp.swapaxes(x, 1, 2) for x in heads)
-        found = jax.nn.dot_product_attention(
+        attended = jax.nn.dot_product_attention(
             q, k, v, is_causal=self.hidden is not None, implementation=name
         )
-        return jnp.swapaxes(found, 1, 2)
+        return jnp.swapaxes(attended, 1, 2)
 
     def ours(self) -> Any:
         """The function of graphc."""
@@ -174,13 +175,13 @@ def padded(length: int, dtype: str) -> Row:
     def told(name: str) -> Callable[..., Array]:
         def attend(*arrays: Array) -> Array:
             q, k, v = (jnp.swapaxes(x, 1, 2) for x in arrays)
-            found = jax.nn.dot_product_attention(
+            attended = jax.nn.dot_product_attention(
                 *(q, k, v, None, None),
                 query_seq_lengths=lengths,
                 key_value_seq_lengths=lengths,
                 implementation=name,
             )
-            return jnp.swapaxes(found, 1, 2)
+            return jnp.swapaxes(attended, 1, 2)
 
         jitted = jax.jit(attend)
         return lambda: jitted(*stored)[:, :, :rows]
@@ -228,7 +229,7 @@ def of_blocks(size: int, gradient: bool) -> list[Row]:
 def blocks() -> Iterator[tuple[str, list[Row]]]:
     """Kernel sums and their gradients."""
     for gradient in (False, True):
-        rows = [found for n in PIXELS for found in of_blocks(n, gradient)]
+        rows = [one for n in PIXELS for one in of_blocks(n, gradient)]
         yield f"kernel sums in blocks{', gradient' * gradient}", rows
 
 
@@ -292,45 +293,27 @@ def turns() -> Iterator[tuple[str, list[Row]]]:
     yield f"{STEPS} steps, several in a turn", rows
 
 
-def chained(blocks: list[Any], x: Array) -> Array:
-    """The mean of what a chain of small blocks gives."""
-    for scale, up, down in blocks:
-        x = x + jnp.tanh((x - jnp.mean(x)) * scale @ up) @ down
-    return jnp.mean(x)
-
-
-def looped(stacked: Any, x: Array) -> Array:
-    """The same as a loop."""
-
-    def step(x: Array, block: Any) -> tuple[Array, None]:
-        scale, up, down = block
-        return x + jnp.tanh((x - jnp.mean(x)) * scale @ up) @ down, None
-
-    return jnp.mean(jax.lax.scan(step, x, stacked)[0])
-
-
 def chains() -> Iterator[tuple[str, list[Row]]]:
     """Gradients of chains by JAX: as a loop, for as text, first result and calls."""
-    rows, width = [], 16
-    shapes = (width,), (width, width), (width, width)
+    rows, kind = [], KINDS["centred"]
     for depth in DEPTHS:
         rng = np.random.default_rng(0)
-        x = jnp.ones((width // 2, width))
+        x = jnp.ones(kind.x)
         blocks = [
-            [jnp.asarray(rng.normal(size=s) / width, "float32") for s in shapes]
-            for _ in range(depth)
+            {n: jnp.asarray(rng.normal(size=s) / 16, "float32") for n, s in shapes}
+            for shapes in [kind.shapes.items()] * depth
         ]
-        stacked = [jnp.stack(each) for each in zip(*blocks, strict=True)]
-        text, loop = (jax.jit(jax.value_and_grad(f)) for f in (chained, looped))
+        stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *blocks)
+        loop, text = by_hand(kind, slopes=True), inline(kind, slopes=True)
         firsts = []
-        for run in (lambda: loop(stacked, x), lambda: text(blocks, x)):
+        for run in (lambda: loop(x, stacked), lambda: text(x, blocks)):
             with xla_compilations() as compiled:
                 first = seconds(run)
             firsts.append((first, sum(compiled)))
-        same(loop(stacked, x)[0], text(blocks, x)[0], rtol=1e-3)
+        same(loop(x, stacked)[0], text(x, blocks)[0], rtol=1e-3)
         result = compare(
-            lambda loop=loop: loop(stacked, x),
-            lambda text=text: text(blocks, x),
+            lambda loop=loop: loop(x, stacked),
+            lambda text=text: text(x, blocks),
             rounds=ROUNDS,
             calls=setting(5, 1),
         )

@@ -10,6 +10,7 @@ from graphc.explain.summary import summary
 from graphc.ir.sizes.names import naming
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import Backend
+from graphc.runtime.driver.log import in_number
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
 from graphc.runtime.ready_program import ReadyProgram
@@ -62,9 +63,8 @@ class Pictured(Showing):
         """Its programs as pictures tell of them, by default all that are in use."""
         how = self._pipeline.how
         chosen = programs or self._programs.in_use
-        calls = self._calls()
-        of_calls = "1 call" if calls == 1 else f"{calls} calls"
-        together = [f"{of_calls}, of this program and earlier ones"]
+        calls = in_number(self._calls(), "call")
+        together = [f"{calls}, of this program and earlier ones"]
         together = together if len(chosen) > 1 else []
         for i, one in enumerate(chosen):
             newest = one is self._programs.newest

@@ -20,8 +20,8 @@ Writable = Callable[[object], object]  # of arrays that the user may write
 class _BySlices(ABC):
     """An object of NumPy that makes arrays of what it is indexed by."""
 
-    def __init__(self, plain: Any, made: Writable) -> None:
-        self._plain, self._made = plain, made
+    def __init__(self, plain: Any, as_users: Writable) -> None:
+        self._plain, self._as_users = plain, as_users
 
     def __len__(self) -> int:
         return len(self._plain)
@@ -31,7 +31,7 @@ class _BySlices(ABC):
         if is_symbolic(content_of(listed)):
             return self._symbolic(items)
         plain = self._plain[items]
-        return self._made(plain) if called_by_user() else plain
+        return self._as_users(plain) if called_by_user() else plain
 
     @abstractmethod
     def _symbolic(self, items: object) -> object:
@@ -41,8 +41,8 @@ class _BySlices(ABC):
 class Joining(_BySlices):
     """`np.r_`, or `np.c_` which joins columns."""
 
-    def __init__(self, plain: Any, made: Writable, columns: bool = False) -> None:
-        super().__init__(plain, made)
+    def __init__(self, plain: Any, as_users: Writable, columns: bool = False) -> None:
+        super().__init__(plain, as_users)
         self._columns = columns
 
     def _symbolic(self, items: object) -> object:

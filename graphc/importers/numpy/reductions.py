@@ -41,14 +41,14 @@ def loop_dtypes(
     dtypes: Dtypes = (*left, *known, *[None] * ufunc.nout)
     options = {} if dtype is None else {"signature": signature}
     try:
-        found: Sequence[DType] = ufunc.resolve_dtypes(
+        resolved: Sequence[DType] = ufunc.resolve_dtypes(
             dtypes, casting="same_kind", reduction=reducing, **options
         )
     except TypeError as error:
         hint = "cast the arguments by astype"
         op = f"numpy.{ufunc.__name__}"
         raise graph_error(str(error), op=op, hint=hint) from None
-    return found
+    return resolved
 
 
 def _of_numpy(operand: Value) -> DType | type:

@@ -38,11 +38,11 @@ OF_ARRAYS = ("reduce", "accumulate", "reduceat", "outer", "at")
 class UfuncOfUser:
     """A ufunc, to code of the user, where lists may hold arrays that are traced.
 
-    NumPy asks arrays, and looks into no list. `made` makes results the user's.
+    NumPy asks arrays, and looks into no list. `as_users` makes results the user's.
     """
 
-    def __init__(self, plain: np.ufunc, made: Callable[[object], object]) -> None:
-        self._plain, self._made = plain, made
+    def __init__(self, plain: np.ufunc, as_users: Callable[[object], object]) -> None:
+        self._plain, self._as_users = plain, as_users
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:  # which `isinstance` asks for
@@ -67,7 +67,7 @@ class UfuncOfUser:
 
     def _called(self, function: Wrapped, *args: object, **options: object) -> object:
         if not holds_arrays([*args, *options.values()]):
-            return self._made(function(*args, **options))
+            return self._as_users(function(*args, **options))
         return function(*map(_as_array, args), **options)
 
 

@@ -82,7 +82,7 @@ class Lockstep(ABC):
         if kind is None or not self._does_same(first, first, 0):
             return None
         row = [first]
-        for part, node in enumerate(nodes[1:], 1):
+        for part, node in enumerate(self._asked(nodes[1:]), 1):
             for user in self._users.get(node.outputs[value.index], ()):
                 same = self._kinds.get(user) == kind
                 if same and self._does_same(first, user, part):
@@ -91,6 +91,10 @@ class Lockstep(ABC):
             else:
                 return None
         return tuple(row) if len(set(row)) == len(row) else None
+
+    def _asked(self, nodes: Iterable[Node]) -> Iterable[Node]:
+        """The nodes whose users are looked at, one after the other."""
+        return nodes
 
     def _does_same(self, first: Node, user: Node, part: int) -> bool:
         """Whether a node takes in a part what `first` takes in the first one."""

@@ -340,6 +340,12 @@ class _Walk(Lockstep):
         takes = [tuple(zip(*(n.inputs for n in row), strict=True)) for row in rows]
         return AlikeParts(rows, takes)
 
+    def _asked(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """The nodes, each of which is a visit."""
+        for node in nodes:
+            self._search.visits -= 1
+            yield node
+
     def _does_same(self, first: Node, user: Node, part: int) -> bool:
         search = self._search
         if user in search.taken or search.level[user] != search.level[self.rows[0][0]]:

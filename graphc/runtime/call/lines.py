@@ -77,8 +77,11 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Ending:
-    """How calls end that come from elsewhere: each is counted by `count`, and `finish`
-    makes of the list of results what is returned."""
+    """How calls end that come from elsewhere.
+
+    Each is counted by `count`, and `finish` makes of the list of results what is
+    returned.
+    """
 
     count: Callable[[], object]
     finish: Callable[[list[Any]], object]

@@ -53,17 +53,17 @@ def _sparse_product(
     inside = jnp.full(numbers.shape, True)
     for at, n in zip(columns, shape, strict=True):
         inside &= at < n
-    kept = [a for a in range(len(shape)) if a not in mine]
+    result_axes = [a for a in range(len(shape)) if a not in mine]
     others = [b for b in range(dense.ndim) if b not in theirs]
     rows = jnp.transpose(dense, (*theirs, *others))
     rows = rows.at[tuple([columns[a] for a in mine])].get(mode="fill", fill_value=0)
     weights = jnp.expand_dims(jnp.where(inside, numbers, 0), range(1, rows.ndim))
     dtype = preferred_element_type or jnp.result_type(numbers, dense)
     products = (weights * rows).astype(dtype)
-    if not kept:
+    if not result_axes:
         return products.sum(0)
-    result = jnp.zeros((*[shape[a] for a in kept], *rows.shape[1:]), dtype)
-    where = tuple([columns[a] for a in kept])
+    result = jnp.zeros((*[shape[a] for a in result_axes], *rows.shape[1:]), dtype)
+    where = tuple([columns[a] for a in result_axes])
     return result.at[where].add(products, mode="drop")
 
 

@@ -28,10 +28,10 @@ def _sloped(
     if not any(is_of_many(x.shape[axis]) for axis in axes):
         result: ProductAndSlope = _BY_JAX(primals, tangents, **params)
         return result
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
-    shape = prod(x.shape[a] for a in axes), *(x.shape[a] for a in kept)
+    other_axes = [axis for axis in range(x.ndim) if axis not in axes]
+    shape = prod(x.shape[a] for a in axes), *(x.shape[a] for a in other_axes)
     rows, row_slopes = (
-        jnp.reshape(jnp.transpose(v, (*axes, *kept)), shape) for v in (x, slopes)
+        jnp.reshape(jnp.transpose(v, (*axes, *other_axes)), shape) for v in (x, slopes)
     )
     others = _before(rows) * jnp.flip(_before(jnp.flip(rows, 0)), 0)
     return reduce_prod_p.bind(x, **params), jnp.sum(others * row_slopes, 0)
