@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 Owner = TypeVar("Owner")
-Arguments = ParamSpec("Arguments")
+MethodArguments = ParamSpec("MethodArguments")
 Result = TypeVar("Result")
 
 
 def called_first(
-    method: Callable[Concatenate[Owner, Arguments], Result],
-) -> Callable[Concatenate[Owner, Arguments], Result]:
+    method: Callable[Concatenate[Owner, MethodArguments], Result],
+) -> Callable[Concatenate[Owner, MethodArguments], Result]:
     """Decorator: a method; the error for an attribute of it says that it is one."""
     described: Any = _Method(method)
     return described
