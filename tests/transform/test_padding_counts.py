@@ -62,3 +62,22 @@ def test_a_policy_of_its_own_and_numbers_without_a_bound_are_read():
     ):
         f = graphc.function([x, m], made, dims=dims, unused="ignore")
         assert sum(isinstance(step, Read) for step in f.plan.steps) == 1
+
+
+@pytest.mark.parametrize("count", [7, 0])
+def test_rows_are_padded_beside_a_size_that_is_read(count, monkeypatch):
+    values = gt.unique(m)
+    table = m[:, None] == values
+    totals = x @ table.astype("float64")
+    f = graphc.function([x, m], [totals, table], dims={"n": "pad"}, backend="numpy")
+    assert "true size of n" not in f.explain()
+    numbers, labels = np.arange(count, dtype="float64"), np.arange(count) % 3
+    expected = labels[:, None] == np.unique(labels)
+    for result, right in zip(
+        f(numbers, labels), (numbers @ expected, expected), strict=True
+    ):
+        np.testing.assert_array_equal(result, right)
+    monkeypatch.setattr("graphc.ops.common.broadcasting.MOST_ELEMENTS", 40)
+    small = graphc.function([m], m[:, None] + gt.unique(m), dims={"n": "pad"})
+    with pytest.raises(graphc.CallError, match=r"needs count\*n_capacity <= 40"):
+        small(np.arange(8))

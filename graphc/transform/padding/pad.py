@@ -329,7 +329,8 @@ class _PaddingPass:
     def _needs_check(self, guard: Guard, node: Node) -> bool:
         """Whether a guard is checked by the program: it is neither sure nor at entry.
 
-        Raises a refusal where an array of a size that depends on data may be too large.
+        That an array fits into memory is checked again at the sizes that are stored. In
+        a body these must be known before it is entered: raises a refusal otherwise.
         """
         left, right = map(self._sizes.exact, (guard.left, guard.right))
         symbols = {*symbols_in(left), *symbols_in(right)}
@@ -339,8 +340,9 @@ class _PaddingPass:
             return False
         if guard.memory:
             sizes = [n for v in node.outputs for n in v.type.shape]
-            if not all(map(self._sizes.is_known, map(self._sizes.stored, sizes))):
-                raise NotPadded(f"{guard.reason} depends on data")
+            known = map(self._sizes.is_known, map(self._sizes.stored, sizes))
+            if self._bodies and not all(known):
+                raise NotPadded(f"whether {guard.reason} depends on data")
             return False
         holds = dims.equal if guard.relation == "==" else dims.less_equal
         return holds(left, right) is not True
