@@ -11,12 +11,12 @@ import numpy as np
 
 def described(value: Any) -> tuple[str, tuple[int, ...] | None]:
     """The dtype and the shape of an argument; of no array, its type and None."""
-    found = type(value).__name__
+    type_name = type(value).__name__
     if isinstance(value, (int, float, complex)) and not hasattr(value, "dtype"):
-        return found, ()
+        return type_name, ()
     sizes, dtype = getattr(value, "shape", None), getattr(value, "dtype", "")
     whole = isinstance(sizes, tuple) and str(dtype)
-    return (str(dtype), sizes) if whole else (found, None)
+    return (str(dtype), sizes) if whole else (type_name, None)
 
 
 def misfit(value: Any, dtype: str, shape: tuple[Any, ...]) -> tuple[str, str]:
@@ -70,11 +70,11 @@ def remedy(value: Any, dtype: str) -> str:
 
 def castable(value: Any, dtype: str, casting: str) -> bool:
     """Whether NumPy's rules of `casting` allow the value in another dtype."""
-    found = bool if isinstance(value, bool) else getattr(value, "dtype", None)
-    if casting == "exact" or found is None:
+    dtype_of_value = bool if isinstance(value, bool) else getattr(value, "dtype", None)
+    if casting == "exact" or dtype_of_value is None:
         return False
     try:
-        return np.can_cast(found, dtype, casting)  # type: ignore[arg-type]
+        return np.can_cast(dtype_of_value, dtype, casting)  # type: ignore[arg-type]
     except TypeError:  # a dtype that NumPy has not, as of a random key
         return False
 
@@ -93,5 +93,5 @@ def fits(value: Any, dtype: str) -> bool:
     got, sizes = described(value)
     weak = sizes == () and getattr(value, "weak_type", not hasattr(value, "dtype"))
     kinds = {"uint": 1, "int": 1, "float": 2, "bfloat": 2, "complex": 3}
-    kind, wanted = (kinds.get(name.rstrip("0123456789"), 0) for name in (got, dtype))
-    return got == dtype or (weak and 0 < kind <= wanted)
+    kind, widest = (kinds.get(name.rstrip("0123456789"), 0) for name in (got, dtype))
+    return got == dtype or (weak and 0 < kind <= widest)

@@ -107,12 +107,12 @@ def without_padding_jax(
     if traced or (array.committed and len(array.sharding.device_set) > 1):
         return array[tuple(map(slice, shape))]
     stored = np.asarray(array)
-    found = stored[tuple(map(slice, shape))]
-    if found.shape == stored.shape:
+    true_part = stored[tuple(map(slice, shape))]
+    if true_part.shape == stored.shape:
         return array
-    if 2 * found.size < stored.size:
-        found = found.copy()
-    return on_device(found, array)
+    if 2 * true_part.size < stored.size:
+        true_part = true_part.copy()
+    return on_device(true_part, array)
 
 
 class Entry(PrintedBody):

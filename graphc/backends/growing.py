@@ -70,9 +70,9 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
     text = EMISSION["jax"].rules[node.primitive](p)
     body.line(module.comment(node.place)[1])
     if segment.opened:
-        kept = ", ".join(["True", *(captured[v] for v in first)])
+        carried_on = ", ".join(["True", *(captured[v] for v in first)])
         body.line(f"results = {text}")
-        body.line(f"return (*results[:{carries}], {kept}, *results[{carries}:])")
+        body.line(f"return (*results[:{carries}], {carried_on}, *results[{carries}:])")
     else:
         body.line(f"return {text}")
     name = f"segment_{segment.index}"

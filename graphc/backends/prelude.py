@@ -50,11 +50,11 @@ def integer(
 
     One that is `cut` is the bound of a slice: it may be beyond any axis.
     """
-    found = type(value).__name__
+    type_name = type(value).__name__
     try:
         number: int = value.__index__()
     except (AttributeError, TypeError):
-        if found.endswith("Tracer"):
+        if type_name.endswith("Tracer"):
             remedy = remedy or "jit its jax_callable with static_argnums"
             raise ProgramError(
                 f"the size {name} must be known, and it is being traced\n"
@@ -62,7 +62,7 @@ def integer(
                 f"or {remedy}",
                 kind="traced",
             ) from None
-        got = f"{found} {value!r}"
+        got = f"{type_name} {value!r}"
         problem = f"{name} must be an integer, got {got}"
         raise ProgramError(problem, kind="dtype") from None
     if cut:
@@ -75,11 +75,11 @@ def integer(
 
 def kind(scalar: ConcreteArray) -> object:
     """The type of a scalar, by which it may fit or may not."""
-    found = type(scalar)
+    scalar_type = type(scalar)
     if hasattr(scalar, "dtype"):
         weak = getattr(scalar, "weak_type", False)
-        return found, scalar.dtype, scalar.shape, weak
-    return found
+        return scalar_type, scalar.dtype, scalar.shape, weak
+    return scalar_type
 
 
 def expect(
@@ -94,20 +94,20 @@ def expect(
 
     Raise ProgramError unless it has this dtype then, this rank and static sizes.
     """
-    given, sizes = described(value)
+    dtype_name, sizes = described(value)
     value = converted(value, dtype, casting)
     problem, kind = misfit(value, dtype, shape)
     if not problem:
         return value
-    got = given if sizes is None else f"{given}[{', '.join(map(str, sizes))}]"
+    sizes_text = "" if sizes is None else f"[{', '.join(map(str, sizes))}]"
     hint = remedy(value, dtype)
     rules = [r for r in ("safe", "same_kind") if castable(value, dtype, r)]
     if rules:
         hint = f'graphc.function(..., casting="{rules[0]}") takes it; or {hint}'
-        if (given, dtype) == ("float64", "float32"):
+        if (dtype_name, dtype) == ("float64", "float32"):
             hint += '; graphc.config.float = "float64" before that input loses none'
     raise ProgramError(
-        f"input {name} {problem}\n  got: {got}\n"
+        f"input {name} {problem}\n  got: {dtype_name}{sizes_text}\n"
         f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
         + f"\n  hint: {hint}" * (kind in ("argument", "dtype")),
         kind=kind,

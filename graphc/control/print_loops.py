@@ -20,7 +20,7 @@ def scan_numpy(
     body: NumpyBody,
     carry: Sequence[NDArray],
     rows: Sequence[NDArray],
-    rest: Sequence[NDArray],
+    captures: Sequence[NDArray],
     length: int,
     reverse: bool,
     types: RowTypes,
@@ -28,9 +28,9 @@ def scan_numpy(
     """Printed into NumPy programs."""
     stacked = [np.empty((length, *shape), dtype) for shape, dtype in types]
     for i in range(length)[:: -1 if reverse else 1]:
-        found = body(*carry, *[x[i] for x in rows], *rest)
-        carry = found[: len(carry)]
-        for out, row in zip(stacked, found[len(carry) :]):  # noqa: B905
+        results = body(*carry, *[x[i] for x in rows], *captures)
+        carry = results[: len(carry)]
+        for out, row in zip(stacked, results[len(carry) :]):  # noqa: B905
             out[i] = row
     return (*carry, *stacked)
 
@@ -39,7 +39,7 @@ def loop_numpy(
     body: NumpyBody,
     carry: Sequence[NDArray],
     rows: Sequence[NDArray],
-    rest: Sequence[NDArray],
+    captures: Sequence[NDArray],
     length: int,
     reverse: bool,
     types: RowTypes,
@@ -53,17 +53,20 @@ def loop_numpy(
     going = not stops or bool(going)
     while going and (limit is None or done < limit):
         i = limit - 1 - done if reverse else done
-        found = body(*carry, *[x[i] for x in rows], *rest)
-        going = not (stops and found[len(carry)])
-        for out, row in zip(stacked, found[len(carry) + stops :]):  # noqa: B905
+        results = body(*carry, *[x[i] for x in rows], *captures)
+        going = not (stops and results[len(carry)])
+        for out, row in zip(stacked, results[len(carry) + stops :]):  # noqa: B905
             out[i] = row
-        carry = found[: len(carry)]
+        carry = results[: len(carry)]
         done += 1
     return (*carry, *[np.int32(done)] * stops, *stacked)
 
 
 def growing_numpy(
-    body: NumpyBody, carry: Sequence[NDArray], rest: Sequence[NDArray], types: RowTypes
+    body: NumpyBody,
+    carry: Sequence[NDArray],
+    captures: Sequence[NDArray],
+    types: RowTypes,
 ) -> tuple[NDArray | np.int32 | list[NDArray], ...]:
     """Printed into NumPy programs: a loop that stops, with room for what it gives."""
     carries, done, room = len(carry), 0, 16
@@ -73,9 +76,9 @@ def growing_numpy(
             room *= 2
             for x in stacked:
                 x.resize((room, *x.shape[1:]), refcheck=False)
-        found = body(*carry, *rest)
-        carry = found[:carries]
-        for x, row in zip(stacked, found[carries + 1 :]):  # noqa: B905
+        results = body(*carry, *captures)
+        carry = results[:carries]
+        for x, row in zip(stacked, results[carries + 1 :]):  # noqa: B905
             x[done] = row
         done += 1
     for x in stacked:
@@ -88,7 +91,7 @@ def growing(
     segment: JaxBody,
     rooms: dict[object, Any],
     carry: Sequence[JaxArray],
-    rest: Sequence[JaxArray],
+    captures: Sequence[JaxArray],
     sizes: Sequence[int],
 ) -> tuple[JaxArray | np.int32 | list[JaxArray], ...]:
     """Printed into JAX programs: a loop that runs until its rows are full, then on.
@@ -100,15 +103,15 @@ def growing(
     times those rows, it is compiled for all of them at its end, when it does nothing.
     """
     remedy = "give a bound of its steps: max_steps= of gt.while_loop"
-    shape = (*sizes, *[getattr(x, "shape", ()) for x in (*carry, *rest)])
+    shape = (*sizes, *[getattr(x, "shape", ()) for x in (*carry, *captures)])
     last, most, known = rooms.get(shape) or (0, 0, [rooms.get("first", 16)])
     carries, steps, pieces = len(carry), 0, []
     room, times = max([n for n in known if n < 2 * last], default=min(known)), 0
     while True:
-        found = segment(*carry, *rest, *sizes, room)
-        carry = found[:carries]
-        pieces.append(found[carries + 1 :])
-        steps += integer("steps", found[carries], remedy)
+        results = segment(*carry, *captures, *sizes, room)
+        carry = results[:carries]
+        pieces.append(results[carries + 1 :])
+        steps += integer("steps", results[carries], remedy)
         if not carry[0]:
             break
         times += 1
@@ -118,7 +121,7 @@ def growing(
         room, times = (filled, 0) if filled > room else (room, times)
     if steps > most and steps > 4 * max(known):
         known = [*known, 1 << (steps - 1).bit_length()]
-        segment(*carry, *rest, *sizes, known[-1])
+        segment(*carry, *captures, *sizes, known[-1])
     rooms[shape] = (steps, max(most, steps), known)
     rooms["first"] = min(max(16, 1 << max(steps - 1, 0).bit_length()), 256)
     return (*carry, np.int32(steps), *map(list, zip(*pieces)))  # noqa: B905
@@ -142,23 +145,23 @@ def rows_of(pieces: list[ConcreteArray], length: int) -> ConcreteArray:
     first = pieces[0]
     if len(pieces) == 1 and len(first) == length:
         return pieces.pop()
-    found, start = np.zeros((length, *first.shape[1:]), first.dtype), 0
+    rows, start = np.zeros((length, *first.shape[1:]), first.dtype), 0
     while pieces:
         piece = np.asarray(pieces.pop(0))[: length - start]
-        found[start : start + len(piece)] = piece
+        rows[start : start + len(piece)] = piece
         start += len(piece)
-    return found
+    return rows
 
 
 def rows_on_device(
     jax: ModuleType, pieces: Sequence[JaxArray], length: int
 ) -> JaxArray:
     """Printed into programs: the pieces of what a loop gave, joined where they are."""
-    found = jax.numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-    more = length - len(found)
+    rows = jax.numpy.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+    more = length - len(rows)
     if more > 0:
-        found = jax.numpy.pad(found, [(0, more)] + [(0, 0)] * (found.ndim - 1))
-    return found[:length]
+        rows = jax.numpy.pad(rows, [(0, more)] + [(0, 0)] * (rows.ndim - 1))
+    return rows[:length]
 
 
 def scan_jax(
@@ -166,7 +169,7 @@ def scan_jax(
     body: JaxBody,
     carry: Sequence[JaxArray],
     rows: Sequence[JaxArray],
-    rest: Sequence[JaxArray],
+    captures: Sequence[JaxArray],
     length: int | None,
     reverse: bool,
     unroll: int | bool = 1,
@@ -174,8 +177,8 @@ def scan_jax(
     """Printed into JAX programs."""
 
     def step(carry: JaxRows, rows: JaxRows) -> tuple[JaxRows, JaxRows]:
-        found = body(*carry, *rows, *rest)
-        return found[: len(carry)], found[len(carry) :]
+        results = body(*carry, *rows, *captures)
+        return results[: len(carry)], results[len(carry) :]
 
     carry, stacked = jax.lax.scan(
         step, tuple(carry), tuple(rows), length, reverse, unroll
@@ -188,7 +191,7 @@ def loop_jax(
     body: JaxBody,
     carry: Sequence[JaxArray],
     rows: Sequence[JaxArray],
-    rest: Sequence[JaxArray],
+    captures: Sequence[JaxArray],
     length: int,
     reverse: bool,
     types: RowTypes,
@@ -212,11 +215,11 @@ def loop_jax(
         done, going, carry, stacked = state
         i = limit - 1 - done if reverse else done
         row = [lax.dynamic_index_in_dim(x, i, keepdims=False) for x in rows]
-        found = body(*carry, *row, *rest)
-        given = zip(stacked, found[carries + stops :])  # noqa: B905
-        stacked = [lax.dynamic_update_index_in_dim(x, y, i, 0) for x, y in given]
-        going = jnp.logical_not(found[carries]) if stops else going
-        return done + 1, going, tuple(found[:carries]), stacked
+        results = body(*carry, *row, *captures)
+        pairs = zip(stacked, results[carries + stops :])  # noqa: B905
+        stacked = [lax.dynamic_update_index_in_dim(x, y, i, 0) for x, y in pairs]
+        going = jnp.logical_not(results[carries]) if stops else going
+        return done + 1, going, tuple(results[:carries]), stacked
 
     first = jnp.asarray(going if stops else True)
     state = (done, first, tuple(carry), stacked)

@@ -101,7 +101,7 @@ def blocks_numpy(
     carry: Any,
     rows: Sequence[NDArray],
     marks: Sequence[NDArray],
-    rest: Sequence[NDArray],
+    captures: Sequence[NDArray],
     axes: Sequence[int],
     joined: Sequence[int],
     length: int,
@@ -111,21 +111,21 @@ def blocks_numpy(
 ) -> tuple[NDArray, ...]:
     """Printed into NumPy programs."""
     if length <= size:
-        found = body(*carry, *rows, *[x[0] for x in marks], *rest)
-        kept = [x[None] for x in carry[:keeps]]
-        return (*found[: len(carry)], *kept, *found[len(carry) :])
-    parts, kept = [], []
+        results = body(*carry, *rows, *[x[0] for x in marks], *captures)
+        before = [x[None] for x in carry[:keeps]]
+        return (*results[: len(carry)], *before, *results[len(carry) :])
+    parts, carries = [], []
     for start in range(0, length, size)[:: -1 if reverse else 1]:
         at, number = slice(start, start + size), start // size
         cut = [x[(slice(None),) * a + (at,)] for x, a in zip(rows, axes)]  # noqa: B905
-        found = body(*carry, *cut, *[x[number] for x in marks], *rest)
-        kept.append(carry[:keeps])
-        carry = found[: len(carry)]
-        parts.append(found[len(carry) :])
+        results = body(*carry, *cut, *[x[number] for x in marks], *captures)
+        carries.append(carry[:keeps])
+        carry = results[: len(carry)]
+        parts.append(results[len(carry) :])
     order = slice(None, None, -1 if reverse else 1)
-    before = [np.stack(x) for x in zip(*kept[order])]  # noqa: B905
-    made = zip(*parts[order])  # noqa: B905
-    whole = [np.concatenate(x, a) for x, a in zip(made, joined)]  # noqa: B905
+    before = [np.stack(x) for x in zip(*carries[order])]  # noqa: B905
+    outputs = zip(*parts[order])  # noqa: B905
+    whole = [np.concatenate(x, a) for x, a in zip(outputs, joined)]  # noqa: B905
     return (*carry, *before, *whole)
 
 
@@ -135,7 +135,7 @@ def blocks_jax(
     carry: Any,
     rows: Sequence[JaxArray],
     marks: Any,
-    rest: Sequence[JaxArray],
+    captures: Sequence[JaxArray],
     axes: Sequence[int],
     joined: Sequence[int],
     length: int,
@@ -146,17 +146,17 @@ def blocks_jax(
     """Printed into JAX programs."""
     jnp, lax = jax.numpy, jax.lax
     if length <= size:
-        kept = [x[None] for x in carry[:keeps]]
-        found = body(*carry, *rows, *[x[0] for x in marks], *rest)
-        return (*found[: len(carry)], *kept, *found[len(carry) :])
+        before = [x[None] for x in carry[:keeps]]
+        results = body(*carry, *rows, *[x[0] for x in marks], *captures)
+        return (*results[: len(carry)], *before, *results[len(carry) :])
     whole, left = divmod(length, size)
 
     def done(carry: Sequence[JaxArray], number: JaxArray | int, count: int) -> Any:
         pairs, start = zip(rows, axes), number * size  # noqa: B905
         cut = [lax.dynamic_slice_in_dim(x, start, count, a) for x, a in pairs]
-        own = [lax.dynamic_index_in_dim(x, number, keepdims=False) for x in marks]
-        found = body(*carry, *cut, *own, *rest)
-        return tuple(found[: len(carry)]), (*found[len(carry) :], *carry[:keeps])
+        of_tile = [lax.dynamic_index_in_dim(x, number, keepdims=False) for x in marks]
+        results = body(*carry, *cut, *of_tile, *captures)
+        return tuple(results[: len(carry)]), (*results[len(carry) :], *carry[:keeps])
 
     def one_behind_the_other(x: JaxArray, axis: int) -> JaxArray:
         shape = x.shape[1 : axis + 1], x.shape[axis + 2 :]
@@ -172,14 +172,14 @@ def blocks_jax(
     if left and not reverse:
         carry, last = done(carry, whole, left)
     split = len(joined)
-    found = list(map(one_behind_the_other, stacked[:split], joined))
-    kept = list(stacked[split:])
+    outputs = list(map(one_behind_the_other, stacked[:split], joined))
+    before = list(stacked[split:])
     if left:
-        parts = zip(found, last, joined)  # noqa: B905
-        found = [jnp.concatenate((x, y), a) for x, y, a in parts]
-        pairs = zip(kept, last[split:])  # noqa: B905
-        kept = [jnp.concatenate((x, y[None])) for x, y in pairs]
-    return (*carry, *kept, *found)
+        parts = zip(outputs, last, joined)  # noqa: B905
+        outputs = [jnp.concatenate((x, y), a) for x, y, a in parts]
+        pairs = zip(before, last[split:])  # noqa: B905
+        before = [jnp.concatenate((x, y[None])) for x, y in pairs]
+    return (*carry, *before, *outputs)
 
 
 def without_last(body: BlockBody, count: int) -> BlockBody:
@@ -193,16 +193,16 @@ def with_own(
     start: int,
     end: int,
     marks: int,
-    rest: Sequence[ConcreteArray],
+    captures: Sequence[ConcreteArray],
 ) -> BlockBody:
     """Printed into programs: a body whose own rows are made again."""
 
-    def made(*values: ConcreteArray) -> tuple[ConcreteArray, ...]:
+    def with_rows(*values: ConcreteArray) -> tuple[ConcreteArray, ...]:
         known = values[end : end + marks], values[start:end]
-        own = again(*known[0], *known[1], *rest)
-        return body(*values[:end], *own, *values[end:])
+        own_rows = again(*known[0], *known[1], *captures)
+        return body(*values[:end], *own_rows, *values[end:])
 
-    return made
+    return with_rows
 
 
 _EXTENT = "each", "most", "least"
