@@ -316,9 +316,10 @@ def names_after(written: Graph, graph: Graph) -> dict[object, str]:
 
     Sizes that are in both graphs keep their names.
     """
-    names, symbols = names_of(written), {*sizes_of(graph)}
+    sizes, symbols = sizes_of(written), {*sizes_of(graph)}
+    names = distinct(sizes)
     both: dict[object, str] = {}
-    both |= {s: names.get(s, s.name) for s in sizes_of(written) if s in symbols}
+    both |= {s: names.get(s, s.name) for s in sizes if s in symbols}
     later = distinct(symbols, both).items()
     return {**names, **{s: name for s, name in later if s not in both}}
 

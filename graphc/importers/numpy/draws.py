@@ -24,6 +24,10 @@ from graphc.importers.reached import reached
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"
 RandomSource = Any  # np.random.Generator, RandomState or BitGenerator
+# By names of their own: those of NumPy are watched during a trace, and slow to look up.
+_GLOBAL = np.random.mtrand._rand
+_GENERATOR = np.random.Generator
+_STATES = (np.random.RandomState, np.random.BitGenerator)
 
 
 class RandomNames:
@@ -82,10 +86,10 @@ def defined_at(function: Callable[..., object]) -> SourceLocation:
 
 def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:
     """The states of random numbers that a function and its helpers can name."""
-    for item in (np.random.mtrand._rand, *reached(function)):
-        if isinstance(item, np.random.Generator):
+    for item in (_GLOBAL, *reached(function)):
+        if isinstance(item, _GENERATOR):
             yield item.bit_generator
-        elif isinstance(item, (np.random.RandomState, np.random.BitGenerator)):
+        elif isinstance(item, _STATES):
             yield getattr(item, "_bit_generator", item)
 
 

@@ -446,6 +446,8 @@ def evaluate(d: Size, sizes: Mapping[Symbol, int]) -> int:
 
 def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
     """`d` with symbols replaced by sizes; the other symbols stay."""
+    if not isinstance(d, Dim) or sizes.keys().isdisjoint(d.symbols):
+        return d
     values: dict[Atom, Size] = dict(sizes.items())
 
     def rebuild(size: Size) -> Size:

@@ -8,6 +8,8 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
 
 def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
     """The slope and the rest of a size that is linear in a symbol; else None."""
+    if size.is_symbol:  # as most sizes are
+        return (1, 0) if size.symbols == (symbol,) else None
     try:
         offset = substitute(size, {symbol: 0})
         slope = substitute(size, {symbol: 1}) - offset

@@ -1,6 +1,6 @@
 """Samples of ops with each of their sizes sharded in turn: run on four devices.
 
-    XLA_FLAGS=--xla_force_host_platform_device_count=4 python -m THIS FAMILY TURN OF
+    XLA_FLAGS=--xla_force_host_platform_device_count=4 python -m THIS TURN OF FAMILY ...
 
 Each equals NumPy, or is refused when it is compiled; these are printed.
 """
@@ -39,6 +39,7 @@ def tried(sample):
 
 
 if __name__ == "__main__":
-    family, turn, of = sys.argv[1], *map(int, sys.argv[2:])
-    problems = [p for s in FAMILIES[family][turn::of] for p in tried(s)]
+    turn, of, families = *map(int, sys.argv[1:3]), sys.argv[3:]
+    samples = [s for family in families for s in FAMILIES[family][turn::of]]
+    problems = [p for s in samples for p in tried(s)]
     assert not problems, "\n".join(problems)
