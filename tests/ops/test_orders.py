@@ -254,8 +254,8 @@ def test_complex_numbers_that_tie_keep_their_order(backend, dims):
     """Zeros and NaN of both signs are equal; many, since few are always in order."""
     z = gt.vector("z", "complex64")
     f = graphc.function([z], gt.sort(z), backend=backend, dims=dims)
-    some = [complex(np.nan, 0.0), complex(np.nan, -0.0), complex(-0.0, 1), complex(0, 1)]
-    a = np.array(some * 8, "complex64")
+    pairs = (np.nan, 0.0), (np.nan, -0.0), (-0.0, 1.0), (0.0, 1.0)
+    a = np.array([complex(*pair) for pair in pairs] * 8, "complex64")
     order = np.argsort(a, kind="stable")
     ordered = np.asarray(f(a))
     for part in (np.real, np.imag):
