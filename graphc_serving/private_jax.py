@@ -126,6 +126,25 @@ def options(jax: Any) -> Mapping[str, Any]:
     return states
 
 
+def keep_entries_in(folder: object) -> bool:
+    """Have JAX's cache of executables, which is empty now, read and write in `folder`.
+
+    Of it are asked `folder / name`, and of that `exists`, `read_bytes` and
+    `write_bytes`. Where it is gone, or deletes old entries: JAX writes in place, and
+    what a process leaves that is killed then is told by each that would read it.
+    """
+    try:
+        module = importlib.import_module("jax._src.compilation_cache")
+        module._initialize_cache()
+        cache = module._cache
+        if cache.eviction_enabled or not cache.path:
+            return False
+        cache.path = folder
+    except AttributeError:
+        return False
+    return True
+
+
 def stable_targets() -> set[str]:
     """The custom calls that JAX guarantees, which no export goes without.
 

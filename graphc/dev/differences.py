@@ -48,6 +48,9 @@ TAIL = """
   stands behind it, and gives NaN where step by step there is none.
 - `max` and `min` of complex numbers: where each real part is the infinity that loses,
   JAX gives 0 as imaginary part.
+- 0.0 and -0.0 are equal: of both, `max` and `min` give either one, `sort` puts them in
+  any order in NumPy programs, and the sums of -0.0 by `sum`, by JAX, and by a padded
+  `cumsum(reverse=True)` are 0.0.
 - `linalg.svd`: vectors of singular values that are equal or 0 are any that fit.
   Of a matrix with infinity all values are NaN; its vectors are so too in padded JAX
   programs, and what LAPACK leaves in others.

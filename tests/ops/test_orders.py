@@ -248,6 +248,22 @@ def test_places_that_are_not_there(dims):
                 f(numbers)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("dims", ["specialize", PAD], ids=["exact", "padded"])
+def test_complex_numbers_that_tie_keep_their_order(backend, dims):
+    """Zeros and NaN of both signs are equal; many, since few are always in order."""
+    z = gt.vector("z", "complex64")
+    f = graphc.function([z], gt.sort(z), backend=backend, dims=dims)
+    pairs = (np.nan, 0.0), (np.nan, -0.0), (-0.0, 1.0), (0.0, 1.0)
+    a = np.array([complex(*pair) for pair in pairs] * 8, "complex64")
+    order = np.argsort(a, kind="stable")
+    ordered = np.asarray(f(a))
+    for part in (np.real, np.imag):
+        np.testing.assert_array_equal(
+            np.signbit(part(ordered)), np.signbit(part(a[order]))
+        )
+
+
 def test_a_nan_of_another_sign_is_not_that_which_fills():
     """Padding that holds a NaN already is filled again where bits count."""
     x = gt.vector("x")

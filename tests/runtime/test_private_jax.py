@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 import graphc
 import graphc.tensor as gt
@@ -32,7 +33,7 @@ def test_they_stand_in_one_module():
     assert places - NAMES == {"private_jax.py"}
 
 
-def test_they_are_what_they_were():
+def test_they_are_what_they_were(tmp_path):
     jitted = jax.jit(jnp.sin)
     jitted(1.0)
     assert private_jax.device_put(jax) is not None
@@ -46,7 +47,11 @@ def test_they_are_what_they_were():
     assert inside == [False]
     assert private_jax.discharge_state() is not None
     assert private_jax.search_by_halves() is not None
-    assert "jax_compilation_cache_dir" in private_jax.options(jax)
+    options = private_jax.options(jax)
+    with options["jax_compilation_cache_dir"](str(tmp_path)):
+        reset_cache()
+        assert private_jax.keep_entries_in(tmp_path)
+    reset_cache()
     context = private_jax.trace_context(jax)
     outside = context()
     with jax.numpy_rank_promotion("raise"):
@@ -63,6 +68,7 @@ def without(monkeypatch):
         "switch_of_x64": None,
         "cache_miss": None,
         "discharge_state": None,
+        "keep_entries_in": False,
         "dispatched": None,
         "options": {},
         "trace_context": None,

@@ -11,6 +11,7 @@ from graphc.ir.params.kinds import Text
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import ConcreteArray, DType, NDArray, TensorType, is_inexact
 from graphc.ops.common.batching import Batched
+from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, Rebuilt
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class ForeignFunction(ABC):
     name: str
     dtypes: tuple[DType, ...]
     ranks: tuple[int, ...]
+
+    @property
+    def by_element(self) -> bool:
+        """Whether it depends on no sizes, and each element on those at its place."""
+        return False
 
     @abstractmethod
     def run(
@@ -83,7 +89,21 @@ _foreign.emit(_called)
 _foreign.several = True
 _foreign.on_host = False
 _foreign.selective = True
-_foreign.no_padding("it runs at true sizes")
+
+
+@_foreign.padding
+def _(
+    pad: Padding,
+    *values: PaddedValue,
+    function: Opaque,
+    shapes: tuple[Size, ...],
+    sizes: tuple[Size, ...],
+    asking: Text,
+) -> Rebuilt:
+    if not function.content.by_element:
+        raise NotPadded("it runs at true sizes")
+    stored = [pad.stored(n) for n in shapes]
+    return foreign(function.content, [v.value for v in values], [stored], sizes)[0]
 
 
 @_foreign.vjp

@@ -64,7 +64,9 @@ def print_sorted(p: Printing) -> str:
         return f"{p.helper(complex_sorted_jax)}(jnp, {x}, {axis})"
     (key,) = _comparable(p)
     back = f".astype({x}.dtype)" if key != x else ""
-    return f"{p.xp}.sort({key}, axis={axis}){back}"
+    # Complex numbers that tie may differ in a sign or a NaN, and this is no slower.
+    stable = ', kind="stable"' if p.node.inputs[0].dtype.kind == "c" else ""
+    return f"{p.xp}.sort({key}, axis={axis}{stable}){back}"
 
 
 def print_order(p: Printing) -> str:

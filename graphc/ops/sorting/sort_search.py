@@ -76,7 +76,8 @@ def sort(
 ) -> Value:
     """In ascending order along `axis` (None: flattened); NaN last.
 
-    `descending` is the same order backwards. It is always `stable`.
+    `descending` is the same order backwards. It is always `stable`; only 0.0 and -0.0,
+    which are equal, come in any order in NumPy programs.
     """
     value = strong(as_value(x))
     if axis is None:

@@ -3,7 +3,8 @@
 JAX has one such cache per process, where its option of a directory says. Here the
 option is set for one thread, from the start of tracing to the end of the compilation;
 before and after, JAX forgets which directory it has opened, so that settings of the
-user are as they were for what else is compiled.
+user are as they were for what else is compiled. JAX writes in place; here it writes
+whole files, since it would neither read nor replace what a killed process has begun.
 """
 
 import importlib
@@ -15,6 +16,7 @@ from types import ModuleType
 
 from graphc.ir.config import config
 from graphc.runtime.cache.program_cache import EXECUTABLES, make_room, usable
+from graphc.runtime.cache.whole_files import write_whole
 from graphc_serving import private_jax
 
 _PUBLIC = "jax.experimental.compilation_cache.compilation_cache"
@@ -45,7 +47,7 @@ class Executables:
             return
         path = Path(config.cache_dir, EXECUTABLES)
         if usable(path):
-            _OWN.undo = _entered(self._jax, {"jax_compilation_cache_dir": str(path)})
+            _OWN.undo = _entered(self._jax, path)
 
     def leave(self) -> None:
         """JAX's own settings hold again."""
@@ -65,14 +67,37 @@ class Executables:
             self.leave()
 
 
-def _entered(jax: ModuleType, options: dict[str, object]) -> ExitStack:
+class _Entry:
+    """A file of the cache, written as a whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.exists, self.read_bytes = path.exists, path.read_bytes
+
+    def write_bytes(self, content: bytes) -> None:
+        write_whole(self._path, content)
+
+
+class _Entries:
+    """The folder of the cache, as far as JAX asks for it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __truediv__(self, name: str) -> _Entry:
+        return _Entry(self._path / name)
+
+
+def _entered(jax: ModuleType, path: Path) -> ExitStack:
     """Set options of JAX for this thread; nothing where JAX has changed."""
     stack = ExitStack()
     reset = importlib.import_module(_PUBLIC).reset_cache
     stack.callback(reset)
     states = private_jax.options(jax)
-    for name, value in (options | _ALL).items():
+    for name, value in ({"jax_compilation_cache_dir": str(path)} | _ALL).items():
         if name in states:
             stack.enter_context(states[name](value))
     reset()
+    if "jax_compilation_cache_dir" in states:
+        private_jax.keep_entries_in(_Entries(path))
     return stack

@@ -120,3 +120,16 @@ def test_an_equation_without_results_does_nothing():
     for n in (3, 4, 6):
         np.testing.assert_array_equal(ours(vector(n)), vector(n) * 2)
     assert ours.stats().fallbacks == ours.stats().foreign == []
+
+
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_one_that_goes_by_elements_is_padded(dims):
+    """It runs at capacities, where one operand is stretched too."""
+
+    def slopes(x):
+        grid = lambda a: jnp.cumsum(jax.scipy.special.gammainc(a[:, None], x))
+        return jax.grad(lambda a: grid(a).sum())(x)
+
+    ours = graphc.jit(slopes, dims=dims)
+    agree(ours, jax.jit(slopes), (3, 4, 6, 7, 9))
+    assert len(ours.stats().compilations) <= 3

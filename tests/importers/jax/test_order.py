@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import graphc
 
@@ -14,17 +15,21 @@ COMPLEX = np.array([complex(a, b) for a in PARTS for b in PARTS], "complex64")
 KEYS = np.array([2, 1, 2, 1, 0, 1, 2], "int32")
 
 FUNCTIONS = {
-    "by two keys": (lambda k, x: jax.lax.sort((k, x), num_keys=2), (KEYS, REALS)),
+    "by two keys": (lambda k, x: lax.sort((k, x), num_keys=2), (KEYS, REALS)),
     "by two of three": (
-        lambda k, x: jax.lax.sort((k, x, x * 2), num_keys=2, is_stable=False),
+        lambda k, x: lax.sort((k, x, x * 2), num_keys=2, is_stable=False),
         (KEYS, REALS),
     ),
     "lexsort": (lambda k, x: jnp.lexsort((x, k)), (KEYS, REALS)),
     "descending": (lambda x: jnp.argsort(x, descending=True), (REALS,)),
-    "top_k": (lambda x: jax.lax.top_k(x, 2), (REALS,)),
-    "all of top_k": (lambda x: jax.lax.top_k(x, x.shape[0]), (REALS,)),
+    "top_k": (lambda x: lax.top_k(x, 2), (REALS,)),
+    "all of top_k": (lambda x: lax.top_k(x, x.shape[0]), (REALS,)),
     "complex": (lambda x: (jnp.sort(x), jnp.argsort(x)), (COMPLEX,)),
-    "largest complex": (lambda x: jnp.real(jnp.max(x)), (COMPLEX,)),
+    "extremes": (lambda x: (jnp.max(x), lax.reduce_min(x, (0,))), (COMPLEX[::-1],)),
+    "those of a matrix": (
+        lambda x: (jnp.max(x[:, None] + x * 0), jnp.min(x[:, None] - x, axis=1)),
+        (COMPLEX[::-1],),
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from graphc.ops.effects.foreign import ForeignFunction
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr, Jaxpr
 
+_BY_ELEMENT = {"igamma_grad_a", "random_gamma_grad", "reduce_precision"}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+")
 
 
@@ -131,6 +132,11 @@ class EquationAt(JaxFunction):
     find: Callable[[tuple[int, ...]], JaxprEqn] = field(compare=False)
     wide: bool = field(compare=False)  # whether x64 is on where it is traced
 
+    @property
+    def by_element(self) -> bool:
+        """Whether the primitive is one of those that compute element by element."""
+        return self.name in _BY_ELEMENT
+
     def equation(self, sizes: Sequence[int]) -> JaxprEqn:
         """The one of the trace at these sizes."""
         return self.find(tuple(sizes))
@@ -160,7 +166,7 @@ class Origin:
             raise Unsupported(f"{name}: it has side effects")
         dtypes, ranks = tuple(t.dtype for t in results), tuple(t.rank for t in results)
         wide = is_wide()
-        find = self._finder(eqn)
+        find = (lambda _: eqn) if name in _BY_ELEMENT else self._finder(eqn)
         return EquationAt(name, dtypes, ranks, _text(eqn), find, wide)
 
     def _finder(self, eqn: JaxprEqn) -> Callable[[tuple[int, ...]], JaxprEqn]:

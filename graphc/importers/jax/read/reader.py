@@ -186,7 +186,8 @@ class Reader:
         function = self.origin.foreign(eqn, types)
         if not types:
             return []  # it has no effects, so it does nothing
-        sizes = [self.sizes.named(name) for name in self.origin.names]
+        names = () if function.by_element else self.origin.names
+        sizes = [self.sizes.named(name) for name in names]
         with standing_at(place):
             results = foreign(function, inputs, [t.shape for t in types], sizes)
         self.foreign.append(str(why))
