@@ -14,7 +14,7 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import ErrorKind, graph_error
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import looks_up
 from graphc.ir.graph.build import as_value, cast
@@ -54,6 +54,11 @@ def values_computed() -> Iterator[list[Value]]:
         yield _THREAD.values
     finally:
         _THREAD.values = outer
+
+
+def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
+    """Note a condition of data that NumPy raises for, where programs are checked."""
+    _kept(F._assert(holds, holds, message, kind))
 
 
 def lacks(name: str, content: Content) -> bool:

@@ -20,7 +20,7 @@ from graphc.ir.graph.replay import exchange
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.sizes.dims import Dim
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, telling
-from graphc.ops.effects.assertions import asserted
+from graphc.ops.effects.assertions import ASSERT, asserted
 
 
 def watched(graph: Graph, check: Checking = True) -> Graph:
@@ -55,9 +55,14 @@ def unread(graph: Graph, values: Iterable[Value]) -> list[Node]:
         of_body = node.primitive is INPUT and node not in inputs
         if of_body or not foreign.isdisjoint(v.node for v in operands(node)):
             foreign.add(node)
-        elif node not in needed and (node.guards or checks_of(node, True)):
+        elif node not in needed and _may_fail(node):
             nodes.append(node)
     return nodes
+
+
+def _may_fail(node: Node) -> bool:
+    checked = node.primitive is ASSERT or checks_of(node, True) is not None
+    return checked or bool(node.guards)
 
 
 def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
@@ -67,6 +72,8 @@ def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
     first, *others = graph.outputs
     for node in nodes:
         with standing_at(node.place.plain):
+            if node.primitive is ASSERT:
+                first = ASSERT(first, node.inputs[1], **node.params)
             if (rule := checks_of(node, check)) is not None:
                 first = _checked(node, first, rule)
             for guard in node.guards:
