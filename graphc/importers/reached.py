@@ -5,7 +5,7 @@ They are what a trace may read beside its arguments.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 
 from graphc.errors import is_library
 
@@ -40,8 +40,9 @@ def _parts(item: object) -> Iterable[object]:
     if isinstance(item, (list, tuple)):
         return item
     fields = getattr(item, "__dict__", None)
-    if not isinstance(fields, dict) or type(item).__module__ == "builtins":
-        return ()  # a module, a class
+    closed = isinstance(item, ModuleType) or type(item).__module__ == "builtins"
+    if closed or not isinstance(fields, dict):
+        return ()
     return list(fields.values())  # decorated functions have the one within among them
 
 

@@ -18,9 +18,15 @@ from graphc.importers.jax.call.typed import (
 from graphc.importers.jax.jit_function import JitFunction
 from graphc.importers.jax.jit_options import JitOptions
 from graphc.importers.jax.trace.arguments import Arguments, Positional, StaticNames
-from graphc.importers.jax.trace.choices import Options, check_choices, check_frontend
+from graphc.importers.jax.trace.choices import (
+    Options,
+    check_choices,
+    check_frontend,
+    checking_of,
+)
 from graphc.importers.numpy.function import NumpyFunction
 from graphc.ir.tracebacks import hiding
+from graphc.ops.common.conditions import Checking
 from graphc.rewriting.default import DEFAULT
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
@@ -64,6 +70,7 @@ def jit(
     backend: Backend = "jax",
     frontend: Frontend = "jax",
     decisions: object = None,
+    check: Checking | None = None,
     mesh: object = None,
     **of_jax: object,
 ) -> Any:
@@ -83,35 +90,34 @@ def jit(
     >>> positive(np.array([3.0, -1.0, 2.0]))
     array([2., 3.])
 
-    The first call is compiled for its sizes, as `jax.jit` does, with loops rewritten so
-    that they stack less. When an axis takes a second size, the function is traced again
-    with a symbol for that size, and the new program serves all sizes from then on.
-    `dims` chooses the policy for them, as in `graphc.function`.
+    The first call is compiled for its sizes, as by `jax.jit`; its loops stack less.
+    When an axis takes a second size, the function is traced again with a symbol for it,
+    and the new program serves all sizes from then on, by the policies of `dims`.
 
     `shapes="n d, d -> n"` says from the start which axes vary, by a name each, in the
-    order of the leaves of the arguments. JAX traces arrays of one element or none along
-    such an axis differently, so these are compiled by themselves.
+    order of the leaves of the arguments. JAX traces axes of one element or none
+    differently: these are compiled by themselves.
 
     Wherever this cannot be done, `jax.jit` compiles the function, once for each size;
     `explain()` and one `FallbackWarning` say why. Inside transformations of JAX, the
-    function acts as `jax.jit` of itself. The other options are those of `jax.jit`:
-    `donate_argnums` and `donate_argnames` (of calls compiled exactly; a warning says
-    where sizes vary), `inline` and `keep_unused`; with `in_shardings`,
-    `out_shardings`, `device` or `compiler_options` JAX compiles each call.
+    function acts as `jax.jit` of itself. Other options are those of `jax.jit`, as
+    `inline` and `donate_argnums` (of calls compiled exactly; a warning says where sizes
+    vary); with `in_shardings`, `device` or `compiler_options` JAX compiles each call.
 
     `frontend="numpy"` is for a function written with the names of `numpy`. It is traced
     on values of graphc, dtypes are those of NumPy, and sizes may depend on data, as in
-    `x[mask]`, `np.nonzero` and `np.unique`. `decisions` are files that
+    `x[mask]`, `np.nonzero` and `np.unique`. It raises where NumPy does, as for an index
+    out of bounds; with `check=False` nobody looks. `decisions` are files that
     `f.decisions.save(path)` wrote: they tell which sizes vary. `mesh`, or that of
     `jax.set_mesh`, is for `graphc.Shard` in `dims`, of axes that `shapes` names.
     """
     as_jax = JitOptions.read(static_argnums, static_argnames, of_jax)
-    options = Options(dims, rewrites, backend, decisions_of(decisions, "jit"))
-    options = _on_mesh(options, mesh, as_jax.reason)
     check_frontend(frontend)
+    decided, checking = decisions_of(decisions, "jit"), checking_of(check, frontend)
+    how = Options(dims, rewrites, backend, decided, checking)
+    options = _on_mesh(how, mesh, as_jax.reason)
     check_choices(options, shapes, counts=frontend == "numpy")
-    front = _FRONTENDS[frontend]
-    make = partial(front, as_jax=as_jax, shapes=shapes, options=options)
+    make = partial(_FRONTENDS[frontend], as_jax=as_jax, shapes=shapes, options=options)
     return _decorator(make) if function is None else _decorator(make)(function)
 
 

@@ -45,9 +45,10 @@ from graphc.importers.numpy.sharing import (
     taken_out,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
-from graphc.ir.graph.build import as_value
+from graphc.ir.graph.build import as_value, shape_text
 from graphc.ir.graph.dispatch import apply_function, apply_method
 from graphc.ir.graph.nodes import Value
+from graphc.ir.sizes.dims import equal
 from graphc.ops.indexing.at import Updates
 
 Callee = Callable[..., object]  # of NumPy
@@ -237,6 +238,8 @@ class TracedArray:
             return self
         if self._is_number:
             result = wrapped(read(self.content))
+            if name in FIXED and isinstance(result, TracedArray):
+                return TracedArray(Memory(result.content, FIXED[name]))
             return as_array(result) if name in OF_NO_AXES else result
         if name in RESHAPING:
             return TracedArray(self.memory.reshaped(read))
@@ -247,7 +250,8 @@ class TracedArray:
     def __getitem__(self, index: object) -> Wrapped:
         index = content_of(index)
         part = indexed(self.content, index)
-        is_view = takes_view(index) and (part.ndim or has_ellipsis(index))
+        rank = getattr(part, "ndim", 0)  # of anything, where they are of any class
+        is_view = takes_view(index) and (rank or has_ellipsis(index))
         if self._is_number:
             return as_array(wrapped(part)) if is_view else wrapped(part)
         return TracedArray(self.memory.part(index)) if is_view else wrapped(part)
@@ -283,7 +287,7 @@ class TracedArray:
         """The result of an operation in place; numbers are replaced, not changed."""
         if self._is_number:
             return result
-        dtype = content_of(result).dtype
+        dtype = as_value(content_of(result)).dtype
         if not np.can_cast(dtype, self.content.dtype, casting):
             got = f"{dtype} into {self.content.dtype}"
             hint = "write y = y.astype(...) first"
@@ -410,9 +414,11 @@ def results_of(function: Callee, args: Args, options: Kwargs) -> object:
         rank = options.pop("ndmin", 0)  # type: ignore[assignment]
     results = wrapped(computed(function, content_of(args), content_of(options)))
     if out is not None:
-        return written_to((out,), results)
+        return written_to((out,), results, stretched=name == "clip")
     note_sharing(results, args, gives_arguments(name, args, options))
     arrays = as_arrays(results) if name in OF_NO_AXES else results
+    if name in FIXED:
+        arrays = TracedArray(Memory(arrays.content, FIXED[name]))
     return arrays[(None,) * (rank - arrays.ndim)] if rank else arrays
 
 
@@ -470,29 +476,42 @@ def _method(self: TracedArray, name: str, *args: object, **options: object) -> W
 
 
 def written_to(
-    outs: tuple[object, ...], one_or_more: object, casting: CastingRule = "same_kind"
+    outs: tuple[object, ...],
+    one_or_more: object,
+    casting: CastingRule = "same_kind",
+    stretched: bool = False,
 ) -> Wrapped:
-    """The arrays that `out=` names, with results written into them."""
+    """The arrays that `out=` names, with results written into them.
+
+    These are of the same shape, unless results may be `stretched`.
+    """
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
     for out, result in zip(outs, results, strict=True):
         if out is None:
             written.append(result)
         elif isinstance(out, TracedArray):
-            _require_room(out, result)
+            _require_room(out, result, stretched)
             written.append(out.updated(result, casting))
         else:
             raise graph_error(INTO_OUTSIDE, op="out", hint=OWN_ARRAY)
     return tuple(written) if isinstance(one_or_more, tuple) else written[0]
 
 
-def _require_room(out: TracedArray, result: Wrapped) -> None:
-    """Raise GraphError where `out=` names a number, or has fewer axes than a result."""
+def _require_room(out: TracedArray, result: Wrapped, stretched: bool) -> None:
+    """Raise GraphError where `out=` names a number, or has no room for a result."""
     if out.memory.fixed == NUMBER:
         raise graph_error(NUMBER, op="out", hint="leave out= away")
-    if np.ndim(content_of(result)) > out.content.ndim:
+    shape, room = (as_value(content_of(x)).type.shape for x in (result, out))
+    if len(shape) > len(room):
         problem = "the result has more axes than the array that it is written to"
-        raise graph_error(problem, op="out", got=str(result.shape))
+        raise graph_error(problem, op="out", got=shape_text(shape))
+    pairs = zip(shape, room, strict=len(shape) == len(room))
+    unlike = len(shape) < len(room) or any(equal(a, b) is False for a, b in pairs)
+    if unlike and not stretched:
+        problem = "the result is of another shape than the array that it is written to"
+        got = f"{shape_text(shape)} for {shape_text(room)}"
+        raise graph_error(problem, op="out", got=got, hint="write y[...] = result")
 
 
 # Functions of NumPy that write, give views, or call functions of the user; see `own`.

@@ -24,9 +24,8 @@ from graphc.importers.reached import reached
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
 _PROBLEM = "random numbers would be drawn once, while the function is traced"
 RandomSource = Any  # np.random.Generator, RandomState or BitGenerator
-# By names of their own: those of NumPy are watched during a trace, and slow to look up.
-_GLOBAL = np.random.mtrand._rand
-_GENERATOR = np.random.Generator
+# Names of `numpy.random` lead to refusals while a function is traced.
+_GLOBAL_STATE, _GENERATOR = np.random.mtrand._rand, np.random.Generator
 _STATES = (np.random.RandomState, np.random.BitGenerator)
 
 
@@ -86,7 +85,7 @@ def defined_at(function: Callable[..., object]) -> SourceLocation:
 
 def _sources(function: Callable[..., object]) -> Iterator[RandomSource]:
     """The states of random numbers that a function and its helpers can name."""
-    for item in (_GLOBAL, *reached(function)):
+    for item in (_GLOBAL_STATE, *reached(function)):
         if isinstance(item, _GENERATOR):
             yield item.bit_generator
         elif isinstance(item, _STATES):

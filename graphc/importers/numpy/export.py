@@ -43,7 +43,7 @@ def contents(
     if not pattern.names:
         known = {k: n for k, n in known.items() if k not in asking.pattern.names}
     _require_types(asking, trace, calls)
-    f = compiled(trace.graph, asking.options)
+    f = compiled(trace.checked(asking.options.check), asking.options)
     file_contents = f.contents(_integers(asking, trace, known) | known, platforms)
     asking.dress(file_contents, trace.tree)
     file_contents.inputs = asking.inputs()

@@ -1,7 +1,8 @@
 """The calls of a function of NumPy that differ in sizes alone, and their programs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import jax
 
@@ -11,10 +12,11 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.arguments import JaxCall
-from graphc.importers.jax.trace.choices import dims_of, require_names
+from graphc.importers.jax.trace.choices import Options, dims_of, require_names
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
+from graphc.ir.graph.nodes import Graph
 from graphc.runtime.compile import function
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
@@ -31,6 +33,7 @@ class NumpyProgram:
     pattern: SizePattern
     trace: NumpyTrace
     compiled: Function
+    how: Options
     foreign: tuple[str, ...] = ()
     facts: list[str] = field(default_factory=list)
     opaque: SourceLocation | None = None
@@ -41,10 +44,19 @@ class NumpyProgram:
         return jax.tree.unflatten(self.trace.tree, results)
 
     def in_jax(self, call: JaxCall, specs: list[Spec]) -> object:
-        """The results of a call that JAX traces; in one segment, or an error."""
+        """The results of a call that JAX traces; in one segment, or an error.
+
+        Nothing is checked then: JAX raises no errors of data.
+        """
         with jax.enable_x64(True):  # dtypes are those of the graph, not of the mode
-            results = self.compiled.jax_callable(*arrays_of(call, specs))
+            results = self._unchecked.jax_callable(*arrays_of(call, specs))
         return jax.tree.unflatten(self.trace.tree, results)
+
+    @cached_property
+    def _unchecked(self) -> Function:
+        if not self.how.check:
+            return self.compiled
+        return compiled_by(replace(self.how, check=False), self.trace.graph)
 
     @property
     def source(self) -> ProgramText:
@@ -59,6 +71,22 @@ class NumpyProgram:
         """Lines about how it is compiled."""
         yield "on values of graphc"
         yield self.compiled.explain(full)
+
+
+def compiled_by(how: Options, graph: Graph) -> Function:
+    """The function of a graph, with the options of `jit`."""
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        dims=dims_of(how.dims, names_in(graph)),
+        rewrites=how.rewrites,
+        backend=how.backend,
+        check=how.check,
+        unused="ignore",
+        casting="exact",
+        decisions=starting(graph, how.decided),
+        name=how.name,
+    )
 
 
 @dataclass
@@ -80,23 +108,11 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
 
     def _program(self, pattern: SizePattern) -> NumpyProgram:
         trace, how = self._trace(pattern), self.options_for(pattern)
-        graph = trace.graph
-        names = names_in(graph)  # at true sizes, only what is counted has one
-        if pattern.names:
-            axes = dict.fromkeys(names, "") | pattern.axes(self.names())
+        graph = trace.checked(how.check)
+        if pattern.names:  # at true sizes, only what is counted has one
+            axes = dict.fromkeys(names_in(graph), "") | pattern.axes(self.names())
             require_names(how.dims, axes)
-        compiled = function(
-            list(graph.inputs),
-            list(graph.outputs),
-            dims=dims_of(how.dims, names),
-            rewrites=how.rewrites,
-            backend=how.backend,
-            unused="ignore",
-            casting="exact",
-            decisions=starting(graph, how.decided),
-            name=how.name,
-        )
-        return NumpyProgram(pattern, trace, compiled)
+        return NumpyProgram(pattern, trace, compiled_by(how, graph), how)
 
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
         program = self._program(pattern)

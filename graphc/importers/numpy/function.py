@@ -13,7 +13,7 @@ from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
-from graphc.importers.numpy.names_of_jax import tell_names_of_numpy
+from graphc.importers.numpy.libraries import tell_names_of_numpy
 from graphc.ir.tracebacks import hide
 from graphc.runtime.driver.stance import Refused
 

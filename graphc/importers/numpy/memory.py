@@ -5,14 +5,16 @@ changes, and a write replaces it. A view reads its content from its base, and a 
 into it replaces the content of the base.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 from weakref import WeakSet, ref
 
 import numpy as np
 
-from graphc.errors import graph_error
+from graphc.errors import ErrorKind, graph_error
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import looks_up
 from graphc.ir.graph.build import as_value, cast
@@ -35,6 +37,28 @@ OF_MEMORY = {  # attributes that arrays in memory have, and what to do in their 
 }
 OF_C = frozenset(["flags", "strides", "data", "ctypes", "base"])  # asked for there too
 OF_NUMBERS = frozenset(["item", "tolist"])
+
+
+class _Computed(threading.local):
+    values: list[Value] | None = None  # contents so far, of a function that is traced
+
+
+_THREAD = _Computed()
+
+
+@contextmanager
+def values_computed() -> Iterator[list[Value]]:
+    """The values that arrays have within; results need some of them."""
+    outer, _THREAD.values = _THREAD.values, []
+    try:
+        yield _THREAD.values
+    finally:
+        _THREAD.values = outer
+
+
+def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
+    """Note a condition of data that NumPy raises for, where programs are checked."""
+    _kept(F._assert(holds, holds, message, kind))
 
 
 def lacks(name: str, content: Content) -> bool:
@@ -169,7 +193,9 @@ class _View(Memory):
 
 
 def _kept(content: Content) -> Content:
-    """A content that NumPy refuses to change."""
+    """A content that NumPy refuses to change, or a value, which is noted."""
+    if isinstance(content, Value) and _THREAD.values is not None:
+        _THREAD.values.append(content)
     if isinstance(content, np.ndarray):
         content = content.view()
         content.flags.writeable = False

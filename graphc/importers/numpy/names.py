@@ -30,6 +30,7 @@ from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
+from graphc.importers.numpy.sharing import READ_ONLY
 from graphc.importers.numpy.ufuncs import UfuncOfUser
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
@@ -190,6 +191,8 @@ def _written_later(
         return result
     arrays = (a for a in (*args, *options.values()) if isinstance(a, np.ndarray))
     fixed = OUTSIDE if any(np.may_share_memory(result, a) for a in arrays) else ""
+    if not result.flags.writeable or (result.size and 0 in result.strides):
+        fixed = fixed or READ_ONLY
     ordered = name in ORDERED and options.get("order", "C") == "C"
     return TracedArray(Memory(result, fixed, ordered))
 

@@ -3,7 +3,15 @@
 import operator
 from collections.abc import Callable
 
-from graphc.importers.numpy.arrays import TracedArray, content_of, wrapped
+import numpy as np
+
+from graphc.importers.numpy.arrays import (
+    NUMBER,
+    TracedArray,
+    computed,
+    content_of,
+    wrapped,
+)
 from graphc.importers.numpy.asked import (
     is_number,
     is_size,
@@ -31,6 +39,7 @@ def _define_operators() -> None:
     mul = operator.mul
     setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
     setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
+    setattr(TracedArray, "__pow__", _power)  # noqa: B010
     setattr(TracedArray, "__repr__", _text)  # noqa: B010
     setattr(TracedArray, "__format__", _formatted)  # noqa: B010
     for computes in (bool, int, float, complex, operator.index):
@@ -46,6 +55,14 @@ def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
         return computes(self, other)
 
     return times
+
+
+def _power(self: TracedArray, other: object, *modulo: object) -> object:
+    """A power, for which NumPy calls `square` where it is an integer 2."""
+    to_bytes = self.dtype == bool and self.memory.fixed != NUMBER
+    if to_bytes and type(other) is int and other == 2:
+        return wrapped(computed(np.square, (self.content,), {}))
+    return _binary(operator.pow)(self, other, *modulo)
 
 
 def _text(self: TracedArray) -> str:

@@ -187,8 +187,9 @@ def _reduce_at(
         raise graph_error(problem, op=op, hint=hint)
     fold = _Fold(ufunc, x, axis, dtype)
     rows, starts = fold.rows, F.asarray(indices)
-    message = f"{op}: takes indices from 0 on, in ascending order"
-    fit = F.all(starts[1:] >= starts[:-1]) & F.all(starts >= 0)
+    message = f"{op}: takes indices within the axis, in ascending order"
+    within = F.all((starts >= 0) & (starts < rows.shape[0]))
+    fit = F.all(starts[1:] >= starts[:-1]) & within
     starts = F.assert_(fit, message, starts)
     count, length = starts.shape[0], rows.shape[0]
     parts = F.searchsorted(starts, F.arange(length), side="right") - 1

@@ -17,20 +17,31 @@ from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.asked import needing_numbers
 from graphc.importers.numpy.draws import defined_at, no_draws
 from graphc.importers.numpy.libraries import explaining_libraries
+from graphc.importers.numpy.memory import values_computed
 from graphc.importers.numpy.names import numpy_of_values
 from graphc.ir.graph.build import as_value, strong, variable
-from graphc.ir.graph.nodes import Graph, Value
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import DType, TensorType
+from graphc.ops.common.conditions import Checking
+from graphc.transform.loops.bounds_checks import asking, unread
 
 
 @dataclass(frozen=True)
 class NumpyTrace:
-    """A function as a graph of its leaves; `tree` is the structure of its results."""
+    """A function as a graph of its leaves; `tree` is the structure of its results.
+
+    `unread` is what the function computes too, and no result needs.
+    """
 
     graph: Graph
     tree: Any
+    unread: Sequence[Node]
+
+    def checked(self, check: Checking) -> Graph:
+        """The graph, with checks of what no result needs, where there are checks."""
+        return asking(self.graph, self.unread, check) if check else self.graph
 
     @property
     def types(self) -> tuple[object, list[tuple[DType, int]]]:
@@ -53,7 +64,7 @@ def traced(
     args, named = call.arguments(list(map(argument, inputs)))
     how = function if isinstance(function, Differentiated) else None
     called = how.function if how else function
-    with numpy_of_values(), needing_numbers():
+    with numpy_of_values(), needing_numbers(), values_computed() as values:
         with no_draws(called), explaining_libraries():
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
@@ -65,7 +76,8 @@ def traced(
             tree = jax.tree.structure(_derivatives(how, tree, args))
     graph_inputs = tuple(inputs)
     unnamed = ("",) * len(outputs)
-    return NumpyTrace(Graph(graph_inputs, tuple(outputs), tuple(names), unnamed), tree)
+    graph = Graph(graph_inputs, tuple(outputs), tuple(names), unnamed)
+    return NumpyTrace(graph, tree, unread(graph, values))
 
 
 def _output(leaf: object) -> Value:

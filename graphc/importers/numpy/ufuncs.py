@@ -92,7 +92,10 @@ def _of_ufunc(
         result = wrapped(getattr(ufunc, method)(*args, **options))
     if where is not True:
         result = _selected(ufunc, where, result, out)
-    return result if out is None else written_to(out, result, casting)
+    if out is None:
+        return result
+    stretched = method == "__call__" and ufunc.signature is None
+    return written_to(out, result, casting, stretched)
 
 
 def _symbolic(

@@ -1,22 +1,26 @@
 """`check=True`: an index that leaves its axis fails a check; `check="index"`: no other.
 
+In a function of NumPy, values that no result needs are checked too, as NumPy does it.
+
 A body is compiled as a whole: it carries along whether its checks held, and the loop or
 branch raises when it is done (see `checks`). Outside of bodies, the checks come after a
 result, where they hide nothing from rules.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.bodies import Body, StepResult
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.build import INPUT, as_value
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.replay import exchange
-from graphc.ir.graph.walk import ancestors
-from graphc.ops.common.conditions import BoundsRule, Checking, checks_of
-from graphc.ops.effects.assertions import asserted
+from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.sizes.dims import Dim
+from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, telling
+from graphc.ops.effects.assertions import ASSERT, asserted
 
 
 def watched(graph: Graph, check: Checking = True) -> Graph:
@@ -36,6 +40,55 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
             with standing_at(node.place.plain):
                 outputs[0] = _checked(node, outputs[0], rule)
     return replace(graph, outputs=tuple(outputs))
+
+
+def unread(graph: Graph, values: Iterable[Value]) -> list[Node]:
+    """The nodes that values come from, and results do not, which may be checked.
+
+    Nodes of bodies are left out: a loop or branch is what computes them.
+    """
+    needed = set(ancestors(graph.outputs))
+    inputs = {value.node for value in graph.inputs}
+    foreign: set[Node] = set()
+    nodes = []
+    for node in ancestors(values):
+        of_body = node.primitive is INPUT and node not in inputs
+        if of_body or not foreign.isdisjoint(v.node for v in operands(node)):
+            foreign.add(node)
+        elif node not in needed and _may_fail(node):
+            nodes.append(node)
+    return nodes
+
+
+def _may_fail(node: Node) -> bool:
+    checked = node.primitive is ASSERT or checks_of(node, True) is not None
+    return checked or bool(node.guards)
+
+
+def asking(graph: Graph, nodes: Iterable[Node], check: Checking) -> Graph:
+    """The graph, whose first result asks for the checks of nodes that none needs."""
+    if not graph.outputs:
+        return graph
+    first, *others = graph.outputs
+    for node in nodes:
+        with standing_at(node.place.plain):
+            if node.primitive is ASSERT:
+                first = ASSERT(first, node.inputs[1], **node.params)
+            if (rule := checks_of(node, check)) is not None:
+                first = _checked(node, first, rule)
+            for guard in node.guards:
+                first = first if guard.memory else _guarded(node, first, guard)
+    return replace(graph, outputs=(first, *others))
+
+
+def _guarded(node: Node, value: Value, guard: Guard) -> Value:
+    """A value, with a check of a relation of sizes that a node needs."""
+    left, right = as_value(guard.left), as_value(guard.right)
+    fails = left != right if guard.relation == "==" else left > right
+    shown = [as_value(n) for n in (guard.left, guard.right) if isinstance(n, Dim)]
+    got = " and ".join(["{}"] * len(shown))
+    message = f"{node.message_of(guard)}; got {got}"
+    return asserted(value, telling(fails, *shown), message, guard.kind)
 
 
 def _watched(outputs: Sequence[Value], check: Checking, inside: bool) -> list[Value]:

@@ -250,6 +250,26 @@ def read_only(x):
     return y
 
 
+def known_and_read_only(x):
+    y = np.broadcast_to(2.0, 3)
+    y[0] = 1
+    return y + x
+
+
+def number_and_read_only(x):
+    y = np.broadcast_to(x.sum(), 3)
+    y[0] = 1
+    return y
+
+
+def eigenvalues(x):
+    return np.linalg.eigvals(np.outer(x, x))
+
+
+def out_of_another_shape(x):
+    return np.sum(x, out=np.zeros((1, 3)))
+
+
 def into_integers(x):
     y = np.arange(3)
     y += 0.5 * x
@@ -277,7 +297,14 @@ REFUSED = {
     flat_argument: "index: an argument would be written",
     copied_or_not: UNCLEAR,
     part_of_complex: "index: parts of complex numbers are not written here",
-    read_only: "index: NumPy gives a view here that cannot be written",
+    **dict.fromkeys(
+        [read_only, known_and_read_only, number_and_read_only],
+        "index: NumPy gives a view here that cannot be written",
+    ),
+    eigenvalues: "numpy.linalg.eigvals: NumPy gives real numbers if all eigenvalues "
+    "are, which data decide\n  hint: write np.linalg.eigvals(a.astype(complex))",
+    out_of_another_shape: "out: the result is of another shape than the array that it "
+    "is written to\n  got: () for (1, 3)",
     into_integers: "cannot be cast in place\n  got: float64 into int64",
     into_the_world: "out: cannot write a symbolic value into an array from outside",
     rows_of_a_table: "index: a symbolic value has no number before the function is "

@@ -11,6 +11,7 @@ import pytest
 import graphc
 from graphc.importers.numpy.arrays import TracedArray
 from graphc.importers.numpy.names import _functions, numpy_of_values
+from graphc.importers.reached import reached
 
 TABLE = np.arange(10.0)
 
@@ -212,3 +213,8 @@ def test_options_that_do_not_fit_are_refused():
     assert "one of 'jax', 'numpy'" in str(error.value)
     with pytest.raises(graphc.GraphError, match="by functions of JAX only"):
         graphc.jit(lambda x: x, frontend="numpy", donate_argnums=0)
+
+
+def test_names_of_numpy_reach_nothing_within_it():
+    with numpy_of_values():
+        assert list(reached(lambda: np.zeros(3))) == [np]

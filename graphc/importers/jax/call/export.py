@@ -179,6 +179,7 @@ def compiled(graph: Graph, how: Options) -> Function:
         list(graph.outputs),
         dims=how.dims,
         rewrites=how.rewrites,
+        check=how.check,
         unused="ignore",
         casting="safe",
     )

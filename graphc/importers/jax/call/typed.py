@@ -17,6 +17,7 @@ from typing import (
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.report import JitCompilation, JitStats
 from graphc.importers.jax.trace.arguments import Positional, StaticNames
+from graphc.ops.common.conditions import Checking
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.variants.decisions import SavedDecisions
@@ -43,6 +44,7 @@ class Choices(TypedDict, total=False):
     rewrites: Rules
     backend: Backend
     decisions: Any
+    check: Checking
     mesh: Any
     donate_argnums: Any
     donate_argnames: Any

@@ -10,6 +10,7 @@ import jax
 from graphc.errors import GraphError, graph_error, shortened
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import CAPACITY
+from graphc.ops.common.conditions import CHECKS, Checking
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.compile import check_options
@@ -30,6 +31,7 @@ class Options:
     rewrites: Rules
     backend: Backend
     decisions: SavedDecisions | None = None  # of other processes
+    check: Checking = False  # of what NumPy would raise for
     decided: Mapping[str, Policy] = field(default_factory=dict)  # of one program
     name: str = ""  # of the function, as JAX has it in its logs
 
@@ -52,6 +54,24 @@ def check_frontend(frontend: object) -> None:
     if frontend not in ("jax", "numpy"):
         problem, expected = f"frontend cannot be {frontend!r}", "one of 'jax', 'numpy'"
         raise graph_error(problem, op="jit", expected=expected)
+
+
+def checking_of(check: Checking | None, frontend: str) -> Checking:
+    """Whether programs look for what NumPy raises for: as it does, those of NumPy.
+
+    Raises GraphError for what says nothing, and for checks in functions of JAX.
+    """
+    if check is None:
+        return frontend == "numpy"
+    if check not in CHECKS:
+        expected = f"one of {', '.join(map(repr, CHECKS))}"
+        problem = f"check cannot be {check!r}"
+        raise graph_error(problem, op="jit", expected=expected)
+    if check and frontend == "jax":
+        problem = "JAX raises no errors of data, nor does a function that is written so"
+        hint = 'use frontend="numpy", or jax.experimental.checkify in the function'
+        raise graph_error(problem, op="jit", got=f"check={check!r}", hint=hint)
+    return check
 
 
 def check_choices(options: Options, shapes: object, counts: bool) -> None:

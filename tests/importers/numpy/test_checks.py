@@ -1,0 +1,128 @@
+"""Where NumPy raises for the data it gets, so does a function that is compiled."""
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+
+X, TABLE = np.cos(np.arange(6.0)), np.arange(4.0)
+INSIDE, OUTSIDE = np.array([0, 3, 1, 2, 3, 0]), np.array([0, 3, 6, 2, 3, 0])
+
+
+def written(write):
+    """A function that writes into a copy, and its result."""
+
+    def function(x, i):
+        y = x.copy()
+        write(y, i)
+        return y
+
+    return function
+
+
+def unread(compute):
+    """A function whose result does not need what it computes."""
+
+    def function(x, i):
+        compute(x * 1, i)
+        return x * 2
+
+    return function
+
+
+def put(y, i):
+    y[i] = 1
+
+
+def add(y, i):
+    y[i[2]] += 1
+
+
+def along_axis(y, i):
+    np.put_along_axis(y, i, 0.0, 0)
+
+
+BY_DATA = {  # of indices, counts, numbers and matrices
+    "read": lambda x, i: x[i],
+    "a row": lambda x, i: np.outer(x, x)[i.max()],
+    "written": written(put),
+    "added": written(add),
+    "add.at": written(lambda y, i: np.add.at(y, i, 1)),
+    "np.put": written(lambda y, i: np.put(y, i, 1)),
+    "put_along_axis": written(along_axis),
+    "take": lambda x, i: np.take(TABLE, i),
+    "take_along_axis": lambda x, i: np.take_along_axis(x, i, 0),
+    "a mask that is longer": lambda x, i: np.compress(i < 6, TABLE[:3], axis=0)[:1],
+    "choose": lambda x, i: np.choose(i, [x, -x, x, x]),
+    "delete": lambda x, i: np.delete(x, i),
+    "repeat": lambda x, i: np.repeat(x, 5 - i),
+    "powers": lambda x, i: 2 ** (5 - i),
+    "bincount": lambda x, i: np.bincount(5 - i),
+    "loop": lambda x, i: np.apply_along_axis(lambda row: row[i[2]], 0, np.outer(x, x)),
+    "inverse": lambda x, i: np.linalg.inv(np.eye(2) * (6 - i[2])),
+    "edges": lambda x, i: np.digitize(x, i[2:5]),
+    "histogram": lambda x, i: np.histogram(x, i[2:5])[0],
+    "range": lambda x, i: np.histogram(np.where(i > 5, np.nan, x))[0],
+    "quantile": lambda x, i: np.quantile(x, i[2] / 5),
+    "percentile": lambda x, i: np.nanpercentile(x, i * 20.0),
+    "unravel_index": lambda x, i: np.unravel_index(i, (2, 2))[1],
+    "reduceat": lambda x, i: np.add.reduceat(x, np.sort(i)),
+    "unread write": unread(put),
+    "unread sum": unread(lambda x, i: x + x[i < 6]),
+    "unread element": unread(lambda x, i: x[i[2]]),
+    "unread inverse": unread(lambda x, i: np.linalg.inv(np.eye(2) * (6 - i[2]))),
+}
+
+
+def agrees(function, backend):
+    compiled = graphc.jit(function, frontend="numpy", backend=backend)
+    np.testing.assert_allclose(compiled(X, INSIDE), function(X, INSIDE))
+    with pytest.raises((ValueError, IndexError)):
+        function(X, OUTSIDE)
+    with pytest.raises(graphc.CallError, match=r"asked for by .*test_checks\.py"):
+        compiled(X, OUTSIDE)
+    np.testing.assert_allclose(compiled(X, INSIDE), function(X, INSIDE))
+
+
+@pytest.mark.parametrize("name", BY_DATA.keys() - {"a mask that is longer"})
+def test_what_numpy_raises_for(name):
+    agrees(BY_DATA[name], "numpy")
+
+
+@pytest.mark.parametrize("name", ["read", "unread write"])
+def test_in_programs_of_jax(name):
+    agrees(BY_DATA[name], "jax")
+
+
+def test_masks_that_are_longer_select_within():
+    function = graphc.jit(BY_DATA["a mask that is longer"], frontend="numpy")
+    with pytest.raises(graphc.CallError, match="out of bounds"):
+        function(X, INSIDE)
+
+
+def test_nobody_looks_without_checks():
+    function = graphc.jit(BY_DATA["unread write"], frontend="numpy", check=False)
+    np.testing.assert_allclose(function(X, OUTSIDE), X * 2)
+
+
+def test_derivatives_are_checked_and_jax_traces_without_checks():
+    def total(x, i):
+        return (x[i] ** 2).sum()
+
+    slopes = graphc.jit(graphc.grad(total), frontend="numpy", backend="numpy")
+    np.testing.assert_allclose(slopes(X, INSIDE)[4:], 0)
+    with pytest.raises(graphc.CallError, match="out of bounds"):
+        slopes(X, OUTSIDE)
+    compiled = graphc.jit(total, frontend="numpy")
+    by_jax = jax.grad(compiled)(X, OUTSIDE)
+    np.testing.assert_allclose(by_jax[:2], 2 * X[:2] * [2, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"check": 3}, {"check": "indices"}, {"check": True, "frontend": "jax"}],
+)
+def test_what_says_nothing_about_checks(options):
+    with pytest.raises(graphc.GraphError, match="check"):
+        graphc.jit(BY_DATA["read"], **{"frontend": "numpy"} | options)
