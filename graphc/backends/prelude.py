@@ -1,6 +1,6 @@
 """The helpers that every emitted module holds, and the checks of its arguments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, SupportsIndex
@@ -12,7 +12,8 @@ from graphc.backends.sizes import solved
 from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol
+from graphc.ir.sizes.lines import Quotient, partly, quotient_of
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.types import ConcreteArray
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
@@ -250,19 +251,29 @@ def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
     sources = _sources(axes)
     for axis in axes:
         if not sources.keys() >= set(axis.size.symbols):
-            continue  # nothing else says what it should be
+            continue  # see below
         if sources[axis.size.symbols[0]] is axis:
             yield from _own_agreement(body, axis)
-            continue
-        pairs = [(shown_name(s), sources[s]) for s in axis.size.symbols]
-        where = ", ".join(
-            f"{name} is from axis {source.index} of input {source.input_name}"
-            for name, source in pairs
-        )
-        yield (
-            f"agree({axis.input_name!r}, {axis.index}, {axis.text}, "
-            f"{body.code(axis.size)}, {str(axis.size)!r}, {where!r}, {axis.place!r})"
-        )
+        else:
+            yield _agreement(body, axis, sources)
+    yield from _partial_agreements(body, axes, sources)
+
+
+def _agreement(body: PrintedBody, axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
+    return (
+        f"agree({axis.input_name!r}, {axis.index}, {axis.text}, "
+        f"{body.code(axis.size)}, {str(axis.size)!r}, {_origins(axis, sources)!r}, "
+        f"{axis.place!r})"
+    )
+
+
+def _origins(axis: Axis, sources: Mapping[Symbol, Axis]) -> str:
+    """Words that say from which axes the sizes in that of an axis are."""
+    pairs = [(shown_name(s), sources[s]) for s in axis.size.symbols if s in sources]
+    return ", ".join(
+        f"{name} is from axis {source.index} of input {source.input_name}"
+        for name, source in pairs
+    )
 
 
 def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
@@ -273,3 +284,50 @@ def _own_agreement(body: PrintedBody, axis: Axis) -> Iterable[str]:
         shown = f"{which} must have {axis.size} elements"
         holds = f"0 <= {n} and {body.code(axis.size)} == {axis.text}"
         yield f"require({holds}, {shown!r}, {axis.place!r}, {axis.text})"
+
+
+def _partial_agreements(
+    body: PrintedBody, axes: list[Axis], sources: dict[Symbol, Axis]
+) -> Iterable[str]:
+    """The lines that an axis of n + m has n elements at least; then it tells m."""
+    waiting = [axis for axis in axes if not sources.keys() >= set(axis.size.symbols)]
+    while waiting:
+        axis = min(waiting, key=lambda axis: len({*axis.size.symbols} - {*sources}))
+        waiting.remove(axis)
+        if sources.keys() >= set(axis.size.symbols):
+            yield _agreement(body, axis, sources)
+            continue
+        part = quotient_of(axis.size, sources)
+        if part is None:
+            continue
+        quotient, holds = _quotient(body, axis, part)
+        message = f"axis {axis.index} of input {axis.input_name} must have {axis.size}"
+        message += partly(part, _origins(axis, sources))
+        known = [body.size(s) for s in axis.size.symbols if s in sources]
+        sizes = ", ".join([axis.text, *known])
+        yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
+        symbol = part.tells
+        if symbol and any(symbol in other.size.symbols for other in waiting):
+            name = body.module.size_name(symbol)
+            yield f"{name} = {quotient}"
+            body.bind_size(symbol, name)
+            sources[symbol] = axis
+
+
+def _in_brackets(body: PrintedBody, size: Size) -> str:
+    text = body.code(size)
+    return text if text.isalnum() else f"({text})"
+
+
+def _quotient(body: PrintedBody, axis: Axis, part: Quotient) -> tuple[str, str]:
+    """The part of an axis that nothing else tells, and whether there is such a one."""
+    offset, slope = part.offset, _in_brackets(body, part.slope)
+    product = axis.text
+    if isinstance(offset, Dim) or offset:
+        product = f"({axis.text} - {_in_brackets(body, offset)})"
+    if slope == "1":
+        return product, f"0 <= {product}"
+    divisor = slope if isinstance(part.slope, int) else f"({slope} or 1)"
+    quotient = f"{product} // {divisor}"
+    holds = f"{quotient} * {slope} == {product}"
+    return quotient, f"0 <= {quotient} and {holds}" if part.never_negative else holds

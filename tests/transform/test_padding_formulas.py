@@ -38,6 +38,62 @@ def test_sizes_that_no_axis_tells_are_specialized(dims, backend):
     assert f.stats().changes == []
 
 
+MISFITS = {  # the sizes of axes, and what the call has instead
+    ("n", "n + m"): [(3, 2), (1, 0)],
+    ("n + m", "n"): [(0, 1)],
+    ("n", "n - m"): [(0, 1), (3, 5)],
+    ("n", "n + 2*m"): [(1, 2), (3, 1)],
+    ("n", "n*m"): [(0, 1), (2, 3)],
+    ("n", "n//2 + m"): [(6, 2)],
+    ("n", "2*n + 2*m"): [(2, 7), (2, 2)],
+    ("2*n + 2*m", "n - m"): [(3, 5)],
+    ("n", "2*k"): [(1, 3)],
+    ("n", "k + 1"): [(0, 0)],
+    ("n", "n + m", "m + k"): [(2, 5, 2)],
+    ("n", "n + m", "m + n"): [(2, 5, 4)],
+    ("n", "n + m", "n + k", "m + k"): [(2, 5, 5, 7)],
+}
+
+
+@both
+@pytest.mark.parametrize("shapes", MISFITS, ids="; ".join)
+def test_no_size_is_negative(shapes, backend):
+    """An axis of n + m has n elements at least; it then tells m for other axes."""
+    inputs = [gt.tensor(f"x{i}", "float32", (n,)) for i, n in enumerate(shapes)]
+    total = sum(gt.sum(x) for x in inputs)
+    f = graphc.function(inputs, total, backend=backend)
+    for sizes in MISFITS[shapes]:
+        with pytest.raises(graphc.CallError, match=r"axis 0 of input x\d (must )?ha"):
+            f(*map(ones, sizes))
+    for n, m, k in [(0, 0, 0), (1, 0, 1), (5, 3, 2)]:
+        sizes = [eval(axis, {"n": n, "m": m, "k": k}) for axis in shapes]
+        assert f(*map(ones, sizes)) == sum(sizes)
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_no_size_of_jit_is_negative(frontend):
+    f = graphc.jit(lambda x, y: x.sum() + y.sum(), shapes="n, n+m", frontend=frontend)
+    assert f(ones(3), ones(3)) == 6 and f(ones(2), ones(5)) == 7
+    for sizes in [(3, 2), (1, 0), (4, 2), (4, 2)]:
+        with pytest.raises(graphc.GraphError, match="n is . before, and the axis of n"):
+            f(*map(ones, sizes))
+
+
+def test_no_size_of_a_saved_model_is_negative(tmp_path):
+    shapes = "n", "n + m", "n + k", "n + 2*p", "n*q", "r", "m + k"
+    inputs = [gt.tensor(f"x{i}", "float32", (n,)) for i, n in enumerate(shapes)]
+    f = graphc.function(inputs, sum(map(gt.sum, inputs)), dims={"r": "pad"})
+    sizes = {"n": 2, "m": 1, "k": 0, "p": 1, "q": 3, "r": range(1, 9)}
+    f.export(tmp_path / "model", sizes)
+    model = graphc.load(tmp_path / "model")
+    assert model(*map(ones, (2, 3, 2, 4, 6, 5, 1))) == 23
+    for i, size in [(1, 1), (2, 1), (3, 5), (3, 0), (4, 5), (6, 2)]:
+        wrong = [2, 3, 2, 4, 6, 5, 1]
+        wrong[i] = size
+        with pytest.raises(graphc.ModelError, match=f"axis 0 of input x{i} must have"):
+            model(*map(ones, wrong))
+
+
 def test_a_size_that_no_axis_tells_is_not_padded_by_name():
     x = gt.tensor("x", "float32", ("n + m",))
     y = gt.tensor("y", "float32", ("n",))

@@ -1,23 +1,78 @@
 """Sizes of axes that are linear in a symbol, so that the axis tells the symbol."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
 
 from graphc.errors import GraphError
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.sizes.polynomials import calls_in, polynomial
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A size as `slope * quotient + offset`, of which only the quotient is unknown.
+
+    It is `symbol`, or a sum, that is `never_negative` where nothing is subtracted.
+    """
+
+    slope: Size
+    offset: Size
+    symbol: Symbol | None
+    never_negative: bool = True
+
+    @property
+    def tells(self) -> Symbol | None:
+        """The symbol, where an axis of this size says what it is: not that of 0*m."""
+        return self.symbol if isinstance(self.slope, int) else None
+
+
+def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
+    """The part of a size that `known` symbols do not tell; None where it may be all.
+
+    `n + m`, where n is known, is m and n; `n*m` is n times m; `2*n + 2*m`, where
+    neither is known, is twice a sum.
+    """
+    unknown = [symbol for symbol in size.symbols if symbol not in known]
+    if len(unknown) == 1:
+        line = _line(size, unknown[0])
+        return None if line is None else Quotient(*line, unknown[0])
+    terms = polynomial(size).items()
+    factors = [c for monomial, c in terms if not {*unknown}.isdisjoint(monomial)]
+    if any(not {*unknown}.isdisjoint(call.symbols) for call in calls_in(size)):
+        return None
+    slope = math.gcd(*factors) if factors[0] > 0 else -math.gcd(*factors)
+    offset = substitute(size, dict.fromkeys(unknown, 0))
+    return Quotient(slope, offset, None, all(c // slope > 0 for c in factors))
+
+
+def partly(part: Quotient, origins: str) -> str:
+    """The end of a message that an axis is no such size; `origins` of known ones."""
+    where = f", where {origins}" if origins else ""
+    least = f", and {part.symbol.name} is not negative" if part.symbol else ""
+    return f" elements{where}{least}"
 
 
 def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
     """The slope and the rest of a size that is linear in a symbol; else None."""
     if size.is_symbol:  # as most sizes are
         return (1, 0) if size.symbols == (symbol,) else None
+    match _line(size, symbol):
+        case int(slope), int(offset):
+            return slope, offset
+    return None
+
+
+def _line(size: Dim, symbol: Symbol) -> tuple[Size, Size] | None:
     try:
         offset = substitute(size, {symbol: 0})
         slope = substitute(size, {symbol: 1}) - offset
     except GraphError:  # a division by the symbol
         return None
-    if not isinstance(offset, int) or not isinstance(slope, int) or slope == 0:
+    if isinstance(slope, int) and slope == 0:
         return None
-    return (slope, offset) if slope * symbol_dim(symbol) + offset is size else None
+    line = slope * symbol_dim(symbol) + offset
+    return (slope, offset) if line is size else None
 
 
 def undetermined(sizes: Iterable[Size]) -> frozenset[Symbol]:

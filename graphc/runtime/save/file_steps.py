@@ -13,7 +13,7 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, litera
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
-from graphc.ir.sizes.lines import line_of
+from graphc.ir.sizes.lines import line_of, partly, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.types import NDArray
 from graphc.ops.effects.capacities import BUCKET, Capacities
@@ -154,17 +154,49 @@ class StepWriter:
             for axis, size in enumerate(value.type.shape)
             if isinstance(size, Dim)
         ]
+        checks: list[tuple[str, int, Dim]] = []
         for name, value, axis, size in axes:
             place = self._arrays[value], axis
             if size.is_symbol and self._axes[size.symbols[0]] == place:
                 continue  # it says what the size is
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
-            if not all(map(self._knows, size.symbols)):
-                continue  # nothing else says what it should be
             shown = shortened(name, LONGEST)
-            message = f"axis {axis} of input {shown} must have {size} elements"
-            self.check(self.formula(size), "==", _of(axis_size), message)
+            message = f"axis {axis} of input {shown} must have {size}"
+            checks.append((message, axis_size, size))
+        waiting: list[tuple[str, int, Dim]] = []
+        for check in checks:
+            if self._count_unknown(check[-1]):
+                waiting.append(check)
+            else:
+                self._check_axis(*check)
+        while waiting:  # those of which most is known come first, and tell the others
+            unknown = [self._count_unknown(size) for *_, size in waiting]
+            self._check_axis(*waiting.pop(unknown.index(min(unknown))))
+
+    def _count_unknown(self, size: Dim) -> int:
+        return sum(not self._knows(symbol) for symbol in size.symbols)
+
+    def _check_axis(self, message: str, axis: int, size: Dim) -> None:
+        """Check an axis; one of n + m has n elements at least, and then tells m."""
+        if all(map(self._knows, size.symbols)):
+            self.check(self.formula(size), "==", _of(axis), f"{message} elements")
+            return
+        part = quotient_of(size, list(filter(self._knows, size.symbols)))
+        if part is None:
+            return
+        message += partly(part, "")
+        slope, offset = self.formula(part.slope), self.formula(part.offset)
+        product = *_of(axis), *((-c, numbers) for c, numbers in offset)
+        if isinstance(part.slope, Dim):
+            slope = _of(self.add("apply", "max", (slope, ((1, ()),))))
+        quotient = self.add("apply", "//", (product, slope))
+        parts = tuple((c, (*numbers, quotient)) for c, numbers in slope)
+        self.check((*parts, *offset), "==", _of(axis), message)
+        if part.never_negative:
+            self.check(((0, ()),), "<=", _of(quotient), message)
+        if part.tells is not None:
+            self._sizes[part.tells] = quotient
 
     def _solve(self, size: Dim, axis: int) -> None:
         """Find the one symbol of a size from the axis that has it."""

@@ -127,6 +127,8 @@ def _solved(text: str, value: int, names: list[str], known: dict[str, int]) -> b
         if at_0 == at_1 or (value - at_0) % (at_1 - at_0):
             return False
         known[name] = (value - at_0) // (at_1 - at_0)
+        if known[name] < 0:
+            return False
     return JaxSizes(known).number(text) == value
 
 
