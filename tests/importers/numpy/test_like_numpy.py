@@ -253,13 +253,19 @@ def outside(x):
     return y
 
 
+def number_from_outside(x):
+    y = TABLE.argmax()
+    y.flat[0] = x[0]
+    return y + x
+
+
 def outside_in_place(x):
     y = TABLE * 1
     y += x[0]
     return y
 
 
-@pytest.mark.parametrize("function", [outside, outside_in_place])
+@pytest.mark.parametrize("function", [outside, outside_in_place, number_from_outside])
 def test_arrays_that_are_made_outside_of_numpys_functions_are_told(function):
     told = "(?s)into an array from outside.*y = np.array"
     with pytest.raises(graphc.GraphError, match=told):
