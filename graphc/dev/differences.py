@@ -46,6 +46,11 @@ TAIL = """
   its other part, and padding multiplies by 1.
 - Gradients of `cumprod`: JAX takes them in parts, so that infinity may meet a 0 that
   stands behind it, and gives NaN where step by step there is none.
+- `sort` and `argsort`: equal elements keep their order, as NumPy's do with
+  `kind="stable"`. `partition` and `argpartition` sort both parts, where NumPy leaves
+  them in the order of its algorithm; `unique_values` are in ascending order, where
+  NumPy's have that of its hash table. In `interp`, points that do not ascend give
+  other numbers than NumPy's search happens to find.
 - `max` and `min` of complex numbers: where each real part is the infinity that loses,
   JAX gives 0 as imaginary part.
 - 0.0 and -0.0 are equal: of both, `max` and `min` give either one, `sort` puts them in

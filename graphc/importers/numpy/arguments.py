@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from graphc.errors import graph_error
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import DTYPES, ConcreteArray
@@ -33,9 +34,23 @@ def _spec(leaf: ConcreteArray) -> Spec | None:
     """The type of an array, or of a Python number; None for anything else."""
     if type(leaf) in PYTHON:
         return Spec((), np.dtype(PYTHON[type(leaf)]), True)
+    _require_plain(leaf)
     dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
     known = getattr(dtype, "name", "") in DTYPES
     return Spec(np.shape(leaf), np.dtype(dtype)) if known else None
+
+
+def _require_plain(leaf: object) -> None:
+    """Raise GraphError for arrays of classes that may compute in a way of their own."""
+    if not isinstance(leaf, np.ndarray) or type(leaf) in (np.ndarray, np.memmap):
+        return
+    name = type(leaf).__name__
+    problem = f"arrays of the class {name} may compute in a way of their own"
+    hint = "np.asarray(a) is a plain array"
+    if isinstance(leaf, np.ma.MaskedArray):
+        problem = "a masked array would lose its mask"
+        hint = "np.ma.filled(a, value) is a plain array"
+    raise graph_error(problem, op="jit", got=name, hint=hint)
 
 
 def _path(call: JaxCall, number: int) -> str:

@@ -30,6 +30,7 @@ from graphc.importers.numpy.memory import (
     lack_of,
     lacks,
     overlap,
+    require_room,
     takes_view,
 )
 from graphc.importers.numpy.sharing import (
@@ -45,10 +46,9 @@ from graphc.importers.numpy.sharing import (
     taken_out,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
-from graphc.ir.graph.build import as_value, shape_text
+from graphc.ir.graph.build import as_value
 from graphc.ir.graph.dispatch import apply_function, apply_method
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import equal
 from graphc.ops.indexing.at import Updates
 
 Callee = Callable[..., object]  # of NumPy
@@ -341,8 +341,7 @@ def as_arrays(results: Wrapped) -> Wrapped:
     """The same of each of several results."""
     if not isinstance(results, tuple):
         return as_array(results)
-    arrays = map(as_array, results)
-    return results._make(arrays) if hasattr(results, "_make") else tuple(arrays)
+    return getattr(results, "_make", tuple)(map(as_array, results))
 
 
 def argument(value: Value) -> TracedArray:
@@ -352,11 +351,14 @@ def argument(value: Value) -> TracedArray:
 
 def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     """The results of a function of NumPy."""
-    name, first = function.__name__, args[0] if args else None
+    first: Wrapped = args[0] if args else None
+    name = function.__name__
     if name in WRITING:
         _require_written(name, first)
         if not is_symbolic(content_of([*args, *options.values()])):
-            return _write_numbers(function, first, args[1:], options)
+            numbers = first.content.copy()
+            function(numbers, *content_of(args[1:]), **content_of(options))
+            return first.memory.replace(numbers)
     if name in OWN:
         return OWN[name](*args, **options)
     if name.startswith("atleast_") and len(args) > 1:
@@ -378,15 +380,6 @@ def _require_written(name: str, array: object) -> None:
     if array.memory.fixed == NUMBER:
         hint = "give an array, as y[:1] in place of y[0]"
         raise graph_error(NUMBER, op=f"numpy.{name}", hint=hint)
-
-
-def _write_numbers(
-    function: Callee, array: Wrapped, args: Args, options: Kwargs
-) -> None:
-    """Write by a function of NumPy, into an array whose numbers are known."""
-    changed = array.content.copy()
-    function(changed, *content_of(args), **content_of(options))
-    array.memory.replace(changed)
 
 
 def _shared(name: str, array: TracedArray, options: dict[str, object]) -> TracedArray:
@@ -481,10 +474,7 @@ def written_to(
     casting: CastingRule = "same_kind",
     stretched: bool = False,
 ) -> Wrapped:
-    """The arrays that `out=` names, with results written into them.
-
-    These are of the same shape, unless results may be `stretched`.
-    """
+    """The arrays that `out=` names, of the shapes of the results, or `stretched`."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
     for out, result in zip(outs, results, strict=True):
@@ -503,15 +493,7 @@ def _require_room(out: TracedArray, result: Wrapped, stretched: bool) -> None:
     if out.memory.fixed == NUMBER:
         raise graph_error(NUMBER, op="out", hint="leave out= away")
     shape, room = (as_value(content_of(x)).type.shape for x in (result, out))
-    if len(shape) > len(room):
-        problem = "the result has more axes than the array that it is written to"
-        raise graph_error(problem, op="out", got=shape_text(shape))
-    pairs = zip(shape, room, strict=len(shape) == len(room))
-    unlike = len(shape) < len(room) or any(equal(a, b) is False for a, b in pairs)
-    if unlike and not stretched:
-        problem = "the result is of another shape than the array that it is written to"
-        got = f"{shape_text(shape)} for {shape_text(room)}"
-        raise graph_error(problem, op="out", got=got, hint="write y[...] = result")
+    require_room(shape, room, stretched)
 
 
 # Functions of NumPy that write, give views, or call functions of the user; see `own`.

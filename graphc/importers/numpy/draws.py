@@ -19,6 +19,7 @@ from graphc.errors import (
     standing_at,
     user_place,
 )
+from graphc.importers.numpy.memory import is_tracing
 from graphc.importers.reached import reached
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"
@@ -46,7 +47,9 @@ class _RefusedDraw:
     def __init__(self, plain: Any, name: str) -> None:
         self._plain, self._name = plain, name
 
-    def __call__(self, *_: object, **__: object) -> None:
+    def __call__(self, *args: object, **options: object) -> object:
+        if not is_tracing():  # the user has kept it
+            return self._plain(*args, **options)
         raise graph_error(_PROBLEM, op=f"numpy.random.{self._name}", hint=HINT)
 
     def __instancecheck__(self, instance: object) -> bool:

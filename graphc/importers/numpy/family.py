@@ -6,13 +6,18 @@ from functools import cached_property
 
 import jax
 
-from graphc.errors import SourceLocation
+from graphc.errors import GraphError, SourceLocation
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.trace.arguments import JaxCall
-from graphc.importers.jax.trace.choices import Options, dims_of, require_names
+from graphc.importers.jax.trace.choices import (
+    CallersError,
+    Options,
+    dims_of,
+    require_names,
+)
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
@@ -115,7 +120,13 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         return NumpyProgram(pattern, trace, compiled_by(how, graph), how)
 
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
-        program = self._program(pattern)
+        try:
+            program = self._program(pattern)
+        except (GraphError, Unsupported, CallersError):
+            raise
+        except Exception as error:  # of a library that takes no size by a name
+            self._require(sizes)
+            raise Unsupported(f"{type(error).__name__}: {error}") from error
         self.checked = set()
         for known in (*self.seen, sizes):
             self._check(program, known)

@@ -11,9 +11,11 @@ from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
+from graphc.importers.numpy.arrays import TracedArray
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.libraries import tell_names_of_numpy
+from graphc.importers.numpy.memory import is_tracing
 from graphc.ir.tracebacks import hide
 from graphc.runtime.driver.stance import Refused
 
@@ -31,7 +33,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
         Where JAX traces the arguments, they are those of the program as plain JAX.
         """
-        if runs_plainly():
+        if runs_plainly() or self._is_within(args, named):
             return self._function(*args, **named)
         try:
             results = self._results(args, named)
@@ -43,6 +45,13 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             raise
         self._calls += 1
         return results
+
+    def _is_within(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> bool:
+        """Whether a function that is traced calls this one, which is a part of it."""
+        leaves = jax.tree.leaves((args, named)) if is_tracing() else ()
+        return any(isinstance(leaf, TracedArray) for leaf in leaves)
 
     def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:
         """The results of a call that is compiled."""

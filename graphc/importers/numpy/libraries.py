@@ -24,6 +24,7 @@ from graphc.ir.types import DTYPES
 
 _HINT = "use a function of NumPy or gt, or call it outside of the function"
 _WRITING = "setting an array element"  # of an array in memory, in NumPy's words
+_WRITING_FLAT = "setting single item of array"
 _OF_JAX = "JAX "
 _INTERNAL = re.compile(  # or a value, as it is printed
     rf"TracedArray|_method_|symbolic value|<[^<>]*: (?:weak )?(?:{'|'.join(DTYPES)})\["
@@ -41,7 +42,8 @@ def explaining_libraries() -> Iterator[None]:
         raise
     except (TypeError, AttributeError, ValueError, NotImplementedError) as error:
         text = "\n".join(map(str, _with_causes(error)))
-        if isinstance(error.__cause__, GraphError) and _WRITING in text:
+        refused = isinstance(error.__cause__, GraphError) and _WRITING in text
+        if refused or _WRITING_FLAT in text:
             place, _ = _blamed(error.__traceback__)
             with standing_at(place):
                 raise graph_error(INTO_OUTSIDE, op="index", hint=OWN_ARRAY) from error

@@ -17,11 +17,13 @@ import numpy as np
 from graphc.errors import ErrorKind, graph_error
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import looks_up
-from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.build import as_value, cast, shape_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import NDArray, is_integer
 
+Shape = tuple[Size, ...]
 Content = Any  # a Value, or an array of NumPy
 Rearrangement = Callable[[Content], Content]
 COPY = "write to a copy: y = x.copy()"
@@ -44,6 +46,11 @@ class _Computed(threading.local):
 
 
 _THREAD = _Computed()
+
+
+def is_tracing() -> bool:
+    """Whether this thread traces a function of NumPy."""
+    return _THREAD.values is not None
 
 
 @contextmanager
@@ -284,3 +291,16 @@ def overlap(one: Content, other: Content) -> bool:
 def copies_always(copy: object) -> bool:
     """Whether a copy is made in any case: NumPy has names for that, beside bools."""
     return getattr(copy, "value", copy) in (True,)
+
+
+def require_room(shape: Shape, room: Shape, stretched: bool) -> None:
+    """Raise GraphError unless a result is of the shape of what it is written to."""
+    if len(shape) > len(room):
+        problem = "the result has more axes than the array that it is written to"
+        raise graph_error(problem, op="out", got=shape_text(shape))
+    pairs = zip(shape, room, strict=len(shape) == len(room))
+    unlike = len(shape) < len(room) or any(equal(a, b) is False for a, b in pairs)
+    if unlike and not stretched:
+        problem = "the result is of another shape than the array that it is written to"
+        got = f"{shape_text(shape)} for {shape_text(room)}"
+        raise graph_error(problem, op="out", got=got, hint="write y[...] = result")

@@ -2,9 +2,11 @@
 
 import operator
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 
+from graphc.errors import graph_error
 from graphc.importers.numpy.arrays import (
     NUMBER,
     TracedArray,
@@ -40,6 +42,7 @@ def _define_operators() -> None:
     setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
     setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
     setattr(TracedArray, "__pow__", _power)  # noqa: B010
+    setattr(TracedArray, "__reduce_ex__", _unpicklable)  # noqa: B010
     setattr(TracedArray, "__repr__", _text)  # noqa: B010
     setattr(TracedArray, "__format__", _formatted)  # noqa: B010
     for computes in (bool, int, float, complex, operator.index):
@@ -63,6 +66,11 @@ def _power(self: TracedArray, other: object, *modulo: object) -> object:
     if to_bytes and type(other) is int and other == 2:
         return wrapped(computed(np.square, (self.content,), {}))
     return _binary(operator.pow)(self, other, *modulo)
+
+
+def _unpicklable(self: TracedArray, _: object) -> NoReturn:
+    problem = "an array that is traced cannot be pickled"
+    raise graph_error(problem, op="pickle", hint="pickle what the function returns")
 
 
 def _text(self: TracedArray) -> str:

@@ -19,12 +19,12 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
+from graphc.importers.numpy.by_data import is_listed
 from graphc.importers.numpy.in_place import put
-from graphc.importers.numpy.memory import require
-from graphc.ir.graph.build import as_size, as_value, cast
+from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Dim, Size, is_one, less_equal
+from graphc.ir.sizes.dims import Dim, Size, is_one
 from graphc.transform.derivatives.vectorize import vmap
 
 
@@ -81,6 +81,9 @@ def _roll_axis(array: object, axis: int, start: int = 0) -> object:
     """A view in which an axis stands before another one."""
     view = _array(array)
     rank = view.content.ndim
+    if not (-rank <= axis < rank and -rank <= start <= rank):
+        got = f"axis {axis}, start {start}"
+        raise graph_error("there is no such axis", op="numpy.rollaxis", got=got)
     first, last = axis % rank, start if start >= 0 else start + rank
     return called(np.moveaxis, (view, first, last - (first < last)), {})
 
@@ -101,13 +104,13 @@ def _histogram_of_several(
     points = _array(np.asarray(sample))
     in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
     columns = list(np.atleast_2d(points) if in_rows else points.T)
-    each = bins if _is_listed(bins) else [bins] * len(columns)
+    each = bins if is_listed(bins) else [bins] * len(columns)
     limits = [None] * len(columns) if range is None else range
     if len({len(columns), len(each), len(limits)}) > 1:
         problem = "takes as many bins and ranges as columns"
         raise graph_error(problem, op="numpy.histogramdd", got=str(len(columns)))
     by_axis = [
-        np.asarray(b) if _is_listed(b) else np.histogram_bin_edges(x, b, r)
+        np.asarray(b) if is_listed(b) else np.histogram_bin_edges(x, b, r)
         for x, b, r in zip(columns, each, limits, strict=True)
     ]
     places: Wrapped = 0
@@ -119,11 +122,6 @@ def _histogram_of_several(
     np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
     inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
     return _as_density(inner, by_axis) if density else inner, by_axis
-
-
-def _is_listed(bins: Wrapped) -> bool:
-    """Whether bins are several, or edges, and not a number of bins."""
-    return isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
 
 
 def _as_density(counts: Wrapped, by_axis: Sequence[Wrapped]) -> object:
@@ -139,7 +137,7 @@ def _histogram_of_two(
     x: object, y: object, bins: Wrapped = 10, *args: Wrapped, **options: Wrapped
 ) -> tuple[object, ...]:
     """`np.histogram2d`."""
-    pair = bins if _is_listed(bins) and len(bins) <= 2 else [bins, bins]
+    pair = bins if is_listed(bins) and len(bins) <= 2 else [bins, bins]
     counts, edges = _histogram_of_several([x, y], pair, *args, **options)
     return counts, *edges
 
@@ -314,14 +312,14 @@ def _put_along_axis(
 
 def _place(array: TracedArray, mask: object, new: object) -> None:
     """`np.place`: numbers in turn where a mask is true, repeated."""
-    numbers, chosen = _flat_numbers(new), _chosen(array, mask)
+    numbers, chosen = _numbers_for(array, new, "place"), _chosen(array, mask)
     turns = (F.cumsum(chosen) - 1) % numbers.size
     _replace_chosen(array, chosen, numbers[turns])
 
 
 def _put_masked(array: TracedArray, mask: object, new: object) -> None:
     """`np.putmask`: where a mask is true, the numbers at its places, repeated."""
-    numbers, chosen = _flat_numbers(new), _chosen(array, mask)
+    numbers, chosen = _numbers_for(array, new, "putmask"), _chosen(array, mask)
     places = F.arange(chosen.shape[0]) % numbers.size
     _replace_chosen(array, chosen, numbers[places])
 
@@ -333,93 +331,21 @@ def _chosen(array: TracedArray, mask: object) -> Value:
     return F.specify_shape(chosen, count)
 
 
-def _flat_numbers(numbers: object) -> Value:
-    return F.reshape(F.asarray(content_of(numbers)), (-1,))
+def _numbers_for(array: TracedArray, new: object, name: str) -> Value:
+    """Numbers in turn, which are cast if that loses nothing, or if there is one."""
+    numbers = F.asarray(content_of(new))
+    listed = numbers.ndim and not isinstance(new, (list, tuple))
+    if listed and not np.can_cast(numbers.dtype, array.dtype):
+        got = f"{numbers.dtype} into {array.dtype}"
+        hint = "cast the numbers first, by astype"
+        raise graph_error("cannot be cast", op=f"numpy.{name}", got=got, hint=hint)
+    return F.reshape(numbers, (-1,))
 
 
 def _replace_chosen(array: TracedArray, chosen: Value, numbers: Value) -> None:
     old = as_value(array.content)
     flat = F.where(chosen, cast(numbers, old.dtype), F.reshape(old, (-1,)))
     array.memory.write(..., F.reshape(flat, old.shape))
-
-
-def _eigenvalues(function: Callable[..., object]) -> Callable[..., object]:
-    """`eig` or `eigvals`, of complex matrices: NumPy then gives complex numbers."""
-
-    def of_matrix(a: object) -> object:
-        if as_value(content_of(a)).dtype.kind == "c":
-            return results_of(function, (a,), {})
-        name = function.__name__
-        of_symmetric = {"eig": "eigh", "eigvals": "eigvalsh"}[name]
-        problem = "NumPy gives real numbers if all eigenvalues are, which data decide"
-        hint = f"write np.linalg.{name}(a.astype(complex)) for complex ones, or "
-        hint += f"np.linalg.{of_symmetric}(a) of a symmetric matrix"
-        raise graph_error(problem, op=f"numpy.linalg.{name}", hint=hint)
-
-    return of_matrix
-
-
-def _digitize(x: object, bins: object, right: bool = False) -> object:
-    edges = as_value(content_of(bins))
-    up, down = edges[1:] >= edges[:-1], edges[1:] <= edges[:-1]
-    message = "digitize: bins are neither ascending nor descending"
-    require(F.logical_or(F.all(up), F.all(down)), message)
-    return results_of(np.digitize, (x, bins, right), {})
-
-
-def _histogram(function: Callable[..., object]) -> Callable[..., object]:
-    """`histogram` or `histogram_bin_edges`, of edges that ascend, or of finite data."""
-
-    def by_bins(
-        a: object,
-        bins: object = 10,
-        range: object = None,
-        *args: object,
-        **options: object,
-    ) -> object:
-        name = function.__name__
-        if _is_listed(bins):
-            edges = F.asarray(content_of(bins))
-            rise = F.logical_not(F.any(edges[:-1] > edges[1:]))
-            require(rise, f"{name}: the edges of bins do not ascend")
-        elif range is None and not isinstance(bins, str):
-            finite = F.all(F.isfinite(F.asarray(content_of(a))))
-            require(finite, f"{name}: the range of the data is not finite")
-        return results_of(function, (a, bins, range, *args), options)
-
-    return by_bins
-
-
-def _quantile(function: Callable[..., object], most: int) -> Callable[..., object]:
-    """A function of quantiles, which are shares up to `most` of the elements."""
-
-    def of_shares(a: object, q: object, *args: object, **options: object) -> object:
-        shares = F.asarray(content_of(q))
-        within = F.all(F.logical_and(shares >= 0, shares <= most))
-        require(within, f"{function.__name__}: a share is not in 0..{most}")
-        return results_of(function, (a, q, *args), options)
-
-    return of_shares
-
-
-def _unravel_index(indices: object, shape: object, order: str = "C") -> object:
-    places, sizes = F.asarray(content_of(indices)), content_of(shape)
-    count = F.prod(F.asarray(sizes, "int64"))
-    within = F.all(F.logical_and(places >= 0, places < count))
-    message = "unravel_index: an index is out of bounds for the shape"
-    require(within, message, "index")
-    return results_of(np.unravel_index, (indices, shape, order), {})
-
-
-def _count_each(x: object, weights: object = None, minlength: object = 0) -> object:
-    """`np.bincount`: of nothing, NumPy counts, whatever the weights are."""
-    count = as_size(as_value(content_of(x)).size)
-    if weights is not None and less_equal(count, 0):
-        weights = None
-    elif weights is not None and not less_equal(1, count):
-        message = "bincount: of nothing, NumPy gives integers in place of sums"
-        require(as_value(count) > 0, message)
-    return results_of(np.bincount, (x, weights, minlength), {})
 
 
 def _nan_to_num(
@@ -467,18 +393,7 @@ OWN |= {
     "copyto": _copy_to,
     "einsum": _einsum,
     "fill_diagonal": _fill_diagonal,
-    "bincount": _count_each,
-    "digitize": _digitize,
-    "eig": _eigenvalues(np.linalg.eig),
-    "eigvals": _eigenvalues(np.linalg.eigvals),
-    "histogram": _histogram(np.histogram),
-    "histogram_bin_edges": _histogram(np.histogram_bin_edges),
     "nan_to_num": _nan_to_num,
-    "nanpercentile": _quantile(np.nanpercentile, 100),
-    "nanquantile": _quantile(np.nanquantile, 1),
-    "percentile": _quantile(np.percentile, 100),
-    "quantile": _quantile(np.quantile, 1),
-    "unravel_index": _unravel_index,
     "put_along_axis": _put_along_axis,
     "place": _place,
     "put": put,

@@ -36,7 +36,8 @@ def loop_dtypes(
     """The dtypes that a ufunc computes in, of operands and then of results."""
     empty = [None] * ufunc.nin
     signature = (dtype, *empty) if reducing else (*empty, *[dtype] * ufunc.nout)
-    known = [_of_numpy(operand) for operand in operands]
+    # An array that is reduced has a dtype; NumPy's memory suffers from classes there.
+    known = [x.dtype if reducing else _of_numpy(x) for x in operands]
     left = [None] * (ufunc.nin - len(known))
     dtypes: Dtypes = (*left, *known, *[None] * ufunc.nout)
     options = {} if dtype is None else {"signature": signature}

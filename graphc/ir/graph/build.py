@@ -239,6 +239,10 @@ def _literal_array(x: Any) -> NDArray:
             got=f"{type(x).__name__} of shape {np.shape(x)}",
             hint="fill it with numpy.ma.filled(x, value), or give x.data and x.mask",
         )
+    if isinstance(x, np.matrix):
+        problem = "a numpy.matrix multiplies in a way of its own"
+        hint = "np.asarray(m) is an array, which multiplies by @"
+        raise graph_error(problem, got=f"matrix of shape {x.shape}", hint=hint)
     try:
         array = np.asarray(x)
     except GraphError:  # of what is in it

@@ -84,16 +84,26 @@ def _square(x: Value) -> Size:
     return require_equal(rows, columns, "needs square matrices", kind="matrix")
 
 
-def _checked(primitive: Primitive, problem: str, output: int = 0) -> None:
+def _checked(primitive: Primitive, problem: str) -> None:
     """With `check=True`, finite inputs must give finite results."""
 
     def conditions(node: Node) -> Checks:
-        fine = F.all(F.isfinite(node.outputs[output]))
+        fine = F.all(F.isfinite(node.outputs[0]))
         for x in node.inputs:
             if is_inexact(x.dtype):
                 unknown = F.logical_not(F.all(F.isfinite(x)))
                 fine = F.logical_or(fine, unknown)
         return [(fine, f"{primitive.name}: {problem}")]
+
+    BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
+
+
+def _converging(primitive: Primitive, output: int = 0) -> None:
+    """With `check=True`, an iteration must end: of NaN it does not, as in NumPy."""
+
+    def conditions(node: Node) -> Checks:
+        fine = F.all(F.isfinite(node.outputs[output]))
+        return [(fine, f"{primitive.name}: the iteration does not converge")]
 
     BOUNDS.define(primitive, BoundsRule(conditions, "matrix"))
 
@@ -259,8 +269,8 @@ _svd.emit(
 _svdvals.emit(
     numpy=_nan_unless(lambda p: "np.linalg.svdvals"), jax="jnp.linalg.svdvals({x})"
 )
-_checked(_svd, "the iteration does not converge", output=1)
-_checked(_svdvals, "the iteration does not converge")
+_converging(_svd, output=1)
+_converging(_svdvals)
 batch_behind(_svd)
 batch_behind(_svdvals)
 _svd.padding(partial(padded_svd.svd, _svd))
@@ -367,7 +377,7 @@ def _emit_hermitian(primitive: Primitive) -> None:
         return f'jnp.{name}({p.inputs[0]}, UPLO="{part}", symmetrize_input=False)'
 
     primitive.emit(numpy=_nan_unless(in_numpy), jax=in_jax)
-    _checked(primitive, "the iteration does not converge")
+    _converging(primitive)
 
 
 _emit_hermitian(_eigh)
@@ -425,8 +435,8 @@ def _print_numpy_eigvals(p: Printing) -> str:
 
 _eig.emit(numpy=_nan_unless(_print_numpy_eig), jax="jnp.linalg.eig({x})")
 _eigvals.emit(numpy=_nan_unless(_print_numpy_eigvals), jax="jnp.linalg.eigvals({x})")
-_checked(_eig, "the iteration does not converge")
-_checked(_eigvals, "the iteration does not converge")
+_converging(_eig)
+_converging(_eigvals)
 batch_behind(_eig)
 batch_behind(_eigvals)
 padding.by_unit(_eig)

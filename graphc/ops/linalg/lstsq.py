@@ -21,7 +21,7 @@ from graphc.ir.types import INT64, DType, JaxArray, NDArray, TensorType
 from graphc.ops.common.batching import Batched, batch_behind, spread
 from graphc.ops.linalg import gradients as rules
 from graphc.ops.linalg import padding
-from graphc.ops.linalg.decompositions import _checked, matrices, real_dtype
+from graphc.ops.linalg.decompositions import _converging, matrices, real_dtype
 
 
 class LstsqResult(NamedTuple):
@@ -81,7 +81,7 @@ _lstsq.emit(
     jax=lambda p: f"{p.helper(lstsq_jax)}(jnp.linalg.lstsq, {', '.join(p.inputs)})",
 )
 _lstsq.range = lambda node: ("rank", 0, dims.minimum(*node.inputs[0].type.shape))
-_checked(_lstsq, "the iteration does not converge")
+_converging(_lstsq, output=3)
 
 
 _lstsq.padding(partial(padding.lstsq, _lstsq))

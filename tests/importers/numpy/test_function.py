@@ -1,5 +1,6 @@
 """Functions written with NumPy's names: values, dtypes and structures are NumPy's."""
 
+import pickle
 import re
 import threading
 import warnings
@@ -218,3 +219,49 @@ def test_options_that_do_not_fit_are_refused():
 def test_names_of_numpy_reach_nothing_within_it():
     with numpy_of_values():
         assert list(reached(lambda: np.zeros(3))) == [np]
+
+
+@graphc.jit(frontend="numpy", backend="numpy")
+def centred(x):
+    y = np.zeros(x.shape)
+    y += x - x.mean()
+    return y
+
+
+def test_functions_that_are_called_within_belong_to_the_trace():
+    def function(x):
+        y = centred(x)
+        y[0] = 7
+        y += centred(np.arange(3.0)).sum()
+        return y
+
+    for n in (3, 4, 5):
+        x = np.arange(n * 1.0)
+        expected = x - x.mean()
+        expected[0] = 7
+        ours = graphc.jit(function, frontend="numpy", backend="numpy")
+        np.testing.assert_allclose(ours(x), expected)
+
+
+def test_traced_arrays_are_not_pickled():
+    ours = graphc.jit(lambda x: pickle.loads(pickle.dumps(x)), frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="pickle: an array that is traced"):
+        ours(some(3))
+
+
+def test_random_names_that_are_kept_draw_after_the_trace():
+    names = []
+
+    def function(x):
+        names.extend([np.random, np.random.normal])
+        return x
+
+    graphc.jit(function, frontend="numpy", backend="numpy")(some(3))
+    assert names[0].normal(size=2).shape == names[1](size=2).shape == (2,)
+
+
+@pytest.mark.parametrize("kind", [np.matrix, np.ma.MaskedArray, np.recarray])
+def test_arrays_of_other_classes_are_told(kind):
+    array = np.zeros((2, 2)).view(kind)
+    with pytest.raises(graphc.GraphError, match=r"np\.\w+\.?\w*\(a.*is a plain array"):
+        graphc.jit(lambda x: x * x, frontend="numpy")(array)

@@ -253,13 +253,19 @@ def outside(x):
     return y
 
 
+def number_from_outside(x):
+    y = TABLE.argmax()
+    y.flat[0] = x[0]
+    return y + x
+
+
 def outside_in_place(x):
     y = TABLE * 1
     y += x[0]
     return y
 
 
-@pytest.mark.parametrize("function", [outside, outside_in_place])
+@pytest.mark.parametrize("function", [outside, outside_in_place, number_from_outside])
 def test_arrays_that_are_made_outside_of_numpys_functions_are_told(function):
     told = "(?s)into an array from outside.*y = np.array"
     with pytest.raises(graphc.GraphError, match=told):
@@ -379,6 +385,15 @@ np.packbits(np.outer(i, i), axis=0)
 np.packbits(x > 0, bitorder="little")
 np.unpackbits(np.outer(i, i).astype("uint8"), axis=1)
 np.from_dlpack(x)
+np.add.reduce(x.size), np.bitwise_and.reduce(x.size), np.multiply.reduce(3 * x.size)
+np.rollaxis(x, 1)
+np.linalg.lstsq(np.outer(x, x) + 0.5, x)[2]
+np.linalg.svd(np.outer(x, x) / 0)[1]
+np.linalg.matrix_rank(np.outer(x, x) * np.nan)
+np.fft.fftfreq(x.size) * x
+np.matrix(np.outer(TABLE, TABLE)) * x[:4, None]
+(lambda y: (np.putmask(y, x > 0, x), y)[1])(np.zeros(x.size, int))
+(lambda y: (np.place(y, x > 0, [2.5]), y)[1])(i * 1)
 np.bincount(i[x > 1], x[x > 1], 3)
 np.bincount(i, x)
 ((x > 0) ** 2, (x > 0) ** 3, np.all(x > 0) ** 2)
@@ -399,6 +414,6 @@ np.lib.stride_tricks.as_strided(x, (2,), (8,))
 
 @pytest.mark.parametrize("call", CALLS.splitlines())
 def test_calls_are_those_of_numpy_or_told(call):
-    function = eval(f"lambda x, i: {call}")
+    function = eval(f"lambda x, i: ({call})")
     for n in (4, 6, 2, 0):
         like_numpy(function, np.linspace(-1, 2, n), np.arange(n) * 3 % 4)

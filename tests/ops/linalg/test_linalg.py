@@ -480,8 +480,9 @@ RAISING = {
     "inv": (SOLVERS["inv"], "singular", (1, 2)),
     "solve": (SOLVERS["solve"], "singular", (1, 2)),
     "solve_triangular": (SOLVERS["solve_triangular"], "singular", (2,)),
-    "eigh": (lambda x, v: L.eigh(x)[1], "does not converge", ()),
-    "eig": (lambda x, v: L.eig(x)[0], "does not converge", ()),
+    "eigh": (lambda x, v: L.eigh(x)[1], "does not converge", (4, 5)),
+    "eig": (lambda x, v: L.eig(x)[0], "does not converge", (4, 5)),
+    "svd": (lambda x, v: L.svd(x)[0], "does not converge", (4, 5)),
 }
 
 

@@ -69,7 +69,7 @@ def checking_of(check: Checking | None, frontend: str) -> Checking:
         raise graph_error(problem, op="jit", expected=expected)
     if check and frontend == "jax":
         problem = "JAX raises no errors of data, nor does a function that is written so"
-        hint = 'use frontend="numpy", or jax.experimental.checkify in the function'
+        hint = 'use frontend="numpy", or leave check out'
         raise graph_error(problem, op="jit", got=f"check={check!r}", hint=hint)
     return check
 

@@ -1,0 +1,122 @@
+"""Functions of NumPy that raise for some data, or whose dtype depends on data.
+
+NumPy's errors of data are conditions here, which programs check.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphc.errors import graph_error
+from graphc.importers.numpy.arrays import OWN, Wrapped, content_of, results_of
+from graphc.importers.numpy.memory import require
+from graphc.ir.graph.build import as_size, as_value
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import less_equal
+
+
+def is_listed(bins: Wrapped) -> bool:
+    """Whether bins are several, or edges, and not a number of bins."""
+    return isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
+
+
+def _eigenvalues(function: Callable[..., object]) -> Callable[..., object]:
+    """`eig` or `eigvals`, of complex matrices: NumPy then gives complex numbers."""
+
+    def of_matrix(a: object) -> object:
+        if as_value(content_of(a)).dtype.kind == "c":
+            return results_of(function, (a,), {})
+        name = function.__name__
+        of_symmetric = {"eig": "eigh", "eigvals": "eigvalsh"}[name]
+        problem = "NumPy gives real numbers if all eigenvalues are, which data decide"
+        hint = f"write np.linalg.{name}(a.astype(complex)) for complex ones, or "
+        hint += f"np.linalg.{of_symmetric}(a) of a symmetric matrix"
+        raise graph_error(problem, op=f"numpy.linalg.{name}", hint=hint)
+
+    return of_matrix
+
+
+def _digitize(x: object, bins: object, right: bool = False) -> object:
+    edges = as_value(content_of(bins))
+    up, down = edges[1:] >= edges[:-1], edges[1:] <= edges[:-1]
+    message = "digitize: bins are neither ascending nor descending"
+    require(F.logical_or(F.all(up), F.all(down)), message)
+    return results_of(np.digitize, (x, bins, right), {})
+
+
+def _histogram(function: Callable[..., object]) -> Callable[..., object]:
+    """`histogram` or `histogram_bin_edges`, of edges that ascend, or of finite data."""
+
+    def by_bins(
+        a: object,
+        bins: object = 10,
+        range: object = None,
+        *args: object,
+        **options: object,
+    ) -> object:
+        name = function.__name__
+        if is_listed(bins):
+            edges = F.asarray(content_of(bins))
+            rise = F.logical_not(F.any(edges[:-1] > edges[1:]))
+            require(rise, f"{name}: the edges of bins do not ascend")
+        elif range is None and not isinstance(bins, str):
+            finite = F.all(F.isfinite(F.asarray(content_of(a))))
+            require(finite, f"{name}: the range of the data is not finite")
+        return results_of(function, (a, bins, range, *args), options)
+
+    return by_bins
+
+
+def _quantile(function: Callable[..., object], most: int) -> Callable[..., object]:
+    """A function of quantiles, which are shares up to `most` of the elements."""
+
+    def of_shares(a: object, q: object, *args: object, **options: object) -> object:
+        shares = F.asarray(content_of(q))
+        within = F.all(F.logical_and(shares >= 0, shares <= most))
+        require(within, f"{function.__name__}: a share is not in 0..{most}")
+        return results_of(function, (a, q, *args), options)
+
+    return of_shares
+
+
+def _unravel_index(indices: object, shape: object, order: str = "C") -> object:
+    places, sizes = F.asarray(content_of(indices)), content_of(shape)
+    count = F.prod(F.asarray(sizes, "int64"))
+    within = F.all(F.logical_and(places >= 0, places < count))
+    message = "unravel_index: an index is out of bounds for the shape"
+    require(within, message, "index")
+    return results_of(np.unravel_index, (indices, shape, order), {})
+
+
+def _count_each(x: object, weights: object = None, minlength: object = 0) -> object:
+    """`np.bincount`: of nothing, NumPy counts, whatever the weights are."""
+    count = as_size(as_value(content_of(x)).size)
+    if weights is not None and less_equal(count, 0):
+        weights = None
+    elif weights is not None and not less_equal(1, count):
+        message = "bincount: of nothing, NumPy gives integers in place of sums"
+        require(as_value(count) > 0, message)
+    return results_of(np.bincount, (x, weights, minlength), {})
+
+
+def _least_squares(a: object, b: object, rcond: object = None) -> tuple[Wrapped, ...]:
+    """`np.linalg.lstsq`, where the rank is of int32."""
+    results: Wrapped = results_of(np.linalg.lstsq, (a, b, rcond), {})
+    x, residuals, rank, s = results
+    return x, residuals, rank.astype("int32"), s
+
+
+OWN |= {
+    "bincount": _count_each,
+    "digitize": _digitize,
+    "eig": _eigenvalues(np.linalg.eig),
+    "eigvals": _eigenvalues(np.linalg.eigvals),
+    "histogram": _histogram(np.histogram),
+    "histogram_bin_edges": _histogram(np.histogram_bin_edges),
+    "lstsq": _least_squares,
+    "nanpercentile": _quantile(np.nanpercentile, 100),
+    "nanquantile": _quantile(np.nanquantile, 1),
+    "percentile": _quantile(np.percentile, 100),
+    "quantile": _quantile(np.quantile, 1),
+    "unravel_index": _unravel_index,
+}
