@@ -112,6 +112,7 @@ class Function(Pictured, AheadOfCalls):
         chosen = programs.tiers is not None or self._pipeline.how.target.is_chosen
         if not padded or chosen or programs.observes:
             return None
+        newest.counts_all = True
         segment = newest.segment
         site = CallSite(
             loaded.jax,
@@ -176,20 +177,15 @@ class Function(Pictured, AheadOfCalls):
         except BaseException:
             self._interrupt()
             raise
-        if programs.newest.log.is_pending or EVENTS.count != start:
+        newest = programs.newest
+        may_be_planned = self._planned is not None and not programs.serves_older(args)
+        if newest.log.is_pending or EVENTS.count != start:
             self._settle(args, start)
-        elif self._planned is not None and self._plan_like(args) is not None:
+        elif self._planned is not None and may_be_planned and self._planned.find(args):
             self._acquire = self._routes.plans.acquire
+        if may_be_planned:  # else the program has counted the call
+            newest.count(args)
         return result
-
-    def _plan_like(self, args: tuple[object, ...]) -> Run | None:
-        """The function that runs calls like this one by a plan of this program, if any.
-
-        Programs before it run the calls of sizes that they are compiled for.
-        """
-        if self._planned is None or self._programs.serves_older(args):
-            return None
-        return self._planned.find(args)
 
     def planned_run(
         self, args: ArgumentValues, finish: Callable[[list[Any]], object], default: Run
@@ -202,7 +198,10 @@ class Function(Pictured, AheadOfCalls):
         """
         if self._planned is None or self._programs.serves_older(args):
             return None
-        ending = Ending(self._routes.plans.acquire, finish)
+        newest = self._programs.newest
+        route = newest.served.route(newest.sizes(args), default)
+        self._counted.append(route)
+        ending = Ending(route.acquire, finish)
         return self._planned.ended(args, ending, default)
 
     def _admitted(self, args: tuple[object, ...]) -> tuple[object, ...]:
@@ -230,7 +229,12 @@ class Function(Pictured, AheadOfCalls):
         self._require_placed(args)
         miss = self._routes.miss
         other = self._programs.instead(args) if self._programs.adapts else None
-        return miss(*args) if other is None else (other(*args), None, False)
+        if other is None:
+            return miss(*args)
+        results = other(*args)
+        if self._planned is not None:  # else the program has counted the call
+            self._programs.newest.count(args)
+        return results, None, False
 
     def _leave(self, /, *args: object, **named: object) -> object:
         """A call that its route is not for."""

@@ -57,6 +57,16 @@ class Pictured(Showing):
         shown = list(self.shown_programs(programs))
         return Picture(title, shown, self._calls(), about, self._programs.changes)
 
+    def _calls_by_compilation(self, program: ReadyProgram) -> list[int | None]:
+        """The calls that each compilation of a program has served, if known."""
+        others = [one for one in self._programs.in_use if one is not program]
+        if all(one.counts_all for one in others):
+            total = self._calls() - sum(one.counted for one in others)
+            return program.calls_by_compilation(total)
+        return program.calls_by_compilation(
+            program.counted if program.counts_all else None
+        )
+
     def shown_programs(
         self, programs: Sequence[ReadyProgram] | None = None
     ) -> Iterator[ShownProgram]:
@@ -80,6 +90,7 @@ class Pictured(Showing):
                 rewrites=self._pipeline.log if newest else (),
                 compilations=one.log.done,
                 calls=self._calls() if len(chosen) == 1 else None,
+                calls_by_compilation=self._calls_by_compilation(one),
                 serves=IN_USE if newest else "for the sizes it is compiled for",
                 notes=together if newest else (),
             )

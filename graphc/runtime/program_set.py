@@ -64,6 +64,8 @@ class ProgramSet:
         self.newest, run = newest, newest.run
         if self.observes:
             run = newest.observed(self.instead)
+        elif prepared.facts.segments > 1 and not prepared.facts.padded:
+            run = newest.observed(lambda args: None)
         if self.older:
             run = self._around(run)
         if self.tiers is not None:
@@ -127,6 +129,7 @@ class ProgramSet:
         self.serving = one
         result = one.run(*args)
         self.serving = None
+        one.count(args)
         if one.log.is_pending or EVENTS.count != start:
             one.log.settle(EVENTS.since(start))
             one.seen.discard(key)

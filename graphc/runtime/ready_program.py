@@ -1,5 +1,6 @@
 """One program of a function, ready to run, and the sizes that it is compiled for."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,7 @@ from graphc.ir.sizes.dims import Dim
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call import nan_checks
 from graphc.runtime.call.arguments import ArgumentValues, Signature
+from graphc.runtime.call.served import Served
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
@@ -19,7 +21,12 @@ from graphc.runtime.driver.log import Log
 from graphc.runtime.driver.misfits import fitting
 from graphc.runtime.driver.programs import Load, LoadedProgram
 from graphc.runtime.pipeline import Pipeline
-from graphc.runtime.variants.tiering import PartRunner, parts_of, shapes_and_numbers
+from graphc.runtime.variants.tiering import (
+    PartRunner,
+    capacities,
+    parts_of,
+    shapes_and_numbers,
+)
 
 Key = tuple[Hashable, ...]
 Run = Callable[..., Any]
@@ -31,7 +38,8 @@ class ReadyProgram:
     """A program that is loaded, with what its calls need.
 
     `segment` is the jitted function that is all of it, if there is one, and `run` runs
-    a call. `seen` are the keys of arguments that it is compiled for.
+    a call. `seen` are the keys of arguments that it is compiled for, `served` the calls
+    of each size, which `counts_all` unless JAX runs some by itself.
     """
 
     prepared: Prepared
@@ -41,11 +49,19 @@ class ReadyProgram:
     segment: OnlySegment | None
     run: Run
     seen: set[Key] = field(default_factory=set)
+    served: Served = field(default_factory=Served)
+    counts_all: bool = False
+    _tally: dict[Key, int] = field(default_factory=dict)  # since `served` was told
+    _sizes_by_kind: dict[Key, dict[str, int]] = field(default_factory=dict)
 
     @property
     def program(self) -> Program:
         """The text, and the name of its file."""
         return self.loaded.program
+
+    @cached_property
+    def _kind(self) -> PartRunner:
+        return shapes_and_numbers(self.prepared)
 
     @cached_property
     def _parts(self) -> list[tuple[str, PartRunner]]:
@@ -78,22 +94,89 @@ class ReadyProgram:
         """Arguments of these sizes are for the newest program from now on."""
         self.seen.discard(self.key(args))
 
+    def count(self, args: ArgumentValues) -> None:
+        """A call on these arguments is done."""
+        tally = self._tally
+        try:
+            kind = self._kind(args)
+        except (AttributeError, TypeError):  # as of an argument that is traced
+            self.counts_all = False
+            return
+        if kind in tally:
+            tally[kind] += 1
+        else:
+            if len(tally) >= MOST_KNOWN:
+                self._tell()
+            self._sizes_by_kind[kind], tally[kind] = self.sizes(args), 1
+
+    def _tell(self) -> None:
+        """Tell `served` the calls since it was told."""
+        for kind, calls in self._tally.items():
+            self.served.add(self._sizes_by_kind[kind], calls)
+        self._tally.clear()
+        self._sizes_by_kind.clear()
+
+    def counting(self, args: ArgumentValues, run: Run) -> Callable[[], Run]:
+        """The function that gives `run` for calls like this one, and counts them."""
+        return self.served.route(self.sizes(args), run).acquire
+
+    @property
+    def counted(self) -> int:
+        """The calls that it has counted."""
+        self._tell()
+        return self.served.counts().total()
+
+    def calls_by_compilation(self, total: int | None) -> list[int | None]:
+        """The calls that each compilation has served, of so many of the program.
+
+        None where JAX has run calls by itself, and more than one may have served them.
+        """
+        done = self.log.done
+        segments = Counter(one.segment for one in done)
+        calls: list[int | None] = [None] * len(done)
+        if self.counted == total:
+            calls = self.served.by_compilation(done, self._names_of_arguments)
+        pairs = zip(done, calls, strict=True)
+        return [total if segments[one.segment] == 1 else n for one, n in pairs]
+
+    @property
+    def _names_of_arguments(self) -> dict[str, str]:
+        """The names that `sizes` has, by those of the same sizes in the text."""
+        padded = self.prepared.plan.padded
+        rounded = capacities(self.prepared.plan)
+        pairs = () if padded is None else padded.capacities.items()
+        of_capacity = {capacity: symbol for symbol, capacity in pairs}
+        originals = {} if padded is None else padded.originals
+        names = dict[str, str]()
+        for name, symbol in self.prepared.sizes.items():
+            original = of_capacity.get(symbol) or originals.get(symbol, symbol)
+            if (symbol in of_capacity) == (original in rounded):
+                names[name] = original.name
+        return names
+
     def observed(self, instead: Callable[[tuple[object, ...]], Run | None]) -> Run:
         """`run`; each call is observed.
 
         Where the sizes are new, `instead` is asked for another function to run.
         """
-        kind_of_call, known = shapes_and_numbers(self.prepared), set[Key]()
-        run = self.run
+        self.counts_all = True
+        kind_of_call, known = self._kind, dict[Key, Callable[[], Run]]()
+        run, served = self.run, self.served
 
         def observing(*args: object) -> object:
             try:
                 kind = kind_of_call(args)
-                key = None if kind in known else self.key(args)
+                acquire = known.get(kind)
+                key = () if acquire is not None else self.key(args)
             except (AttributeError, TypeError):  # as of an argument that is traced
+                self.counts_all = False
                 return run(*args)
-            if key is None:
-                return run(*args)
+            if acquire is not None:
+                try:
+                    return acquire()(*args)
+                except BaseException:
+                    served.add(self.sizes(args), -1)
+                    raise
             if key not in self.seen:
                 other = instead(args)
                 if other is not None:
@@ -102,7 +185,9 @@ class ReadyProgram:
             self.seen.add(key)
             if len(known) >= MOST_KNOWN:
                 known.clear()
-            known.add(kind)
+                served.close()
+            self.count(args)
+            known[kind] = self.counting(args, run)
             return result
 
         return observing

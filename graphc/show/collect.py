@@ -1,6 +1,5 @@
 """From a program, as a function tells of it, to the records of a picture."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -55,7 +54,7 @@ class ShownProgram:
 
     `names` are those of its sizes, where not their own. `sizes` are symbols by the
     names that they have in its text, `values` the names of values there. `serves` says
-    which calls it is for.
+    which calls it is for; `calls_by_compilation` may be empty where nobody knows them.
     """
 
     name: str
@@ -69,6 +68,7 @@ class ShownProgram:
     rewrites: Sequence[Application] = ()
     compilations: Sequence[CompiledPart] = ()
     calls: int | None = None
+    calls_by_compilation: Sequence[int | None] = ()
     serves: str = ""
     predicates: Sequence[Predicate] = ()
     notes: Sequence[str] = ()
@@ -86,7 +86,6 @@ class _Collector:
     def __init__(self, shown: ShownProgram) -> None:
         self._shown, self._plan = shown, shown.plan
         self._tables = Tables(shown.plan)
-        self._compiled = Counter(one.segment for one in shown.compilations)
         self._nodes = Nodes(self._tables, shown.values)
 
     def record(self) -> ProgramRecord:
@@ -102,7 +101,9 @@ class _Collector:
         outputs = [self._nodes.value(plan.resolve(v)) for v in plan.graph.outputs]
         checks = steps.size_checks(plan)
         rewrites = Rewrites(shown.rewrites, self._nodes)
-        compilations = tuple(map(self._compilation, shown.compilations))
+        compilations = tuple(
+            map(self._compilation, shown.compilations, self._calls_by_compilation())
+        )
         predicates = tuple(map(self._predicate, shown.predicates))
         notes = [*shown.notes, *self._notes(rewrites.left_out)]
         return ProgramRecord(
@@ -129,7 +130,7 @@ class _Collector:
             printed_lines(shown.source),
         )
 
-    def _compilation(self, one: CompiledPart) -> CompilationRecord:
+    def _compilation(self, one: CompiledPart, calls: int | None) -> CompilationRecord:
         symbols = ((self._shown.sizes.get(k), n) for k, n in one.sizes.items())
         keys = [(self._tables.symbol(s), n) for s, n in symbols if s is not None]
         return CompilationRecord(
@@ -138,12 +139,12 @@ class _Collector:
             one.reason,
             dict(one.sizes),
             tuple(keys),
-            self._calls(one.segment),
+            calls,
         )
 
-    def _calls(self, segment: int) -> int | None:
-        """The calls that a compilation has run, where it is the only one."""
-        return self._shown.calls if self._compiled[segment] == 1 else None
+    def _calls_by_compilation(self) -> Sequence[int | None]:
+        calls = self._shown.calls_by_compilation
+        return calls or [None] * len(self._shown.compilations)
 
     def _predicate(self, one: Predicate) -> PredicateRecord:
         left, right = self._tables.size(one.left), self._tables.size(one.right)

@@ -138,7 +138,7 @@ class SizeCheckRecord:
 class CompilationRecord:
     """A compilation: `sizes` by name; `keys` are pairs of a symbol and its number.
 
-    `calls` is how many calls have run it, None where JAX has not let us count.
+    `calls` is how many calls have run it, None where nobody has counted.
     """
 
     segment: int

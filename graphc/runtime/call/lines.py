@@ -49,6 +49,13 @@ class InUse(Protocol):
         """The program that new calls run by."""
 
 
+class Counting(Protocol):
+    """A program that counts calls by their sizes."""
+
+    def counting(self, args: ArgumentValues, run: Run) -> Callable[[], Run]:
+        """The function that gives `run` for calls like this one, and counts them."""
+
+
 @dataclass(frozen=True)
 class CallSite:
     """The function that calls belong to, and what they need of it.
@@ -69,7 +76,7 @@ class CallSite:
     owner: object
     otherwise: Run
     programs: InUse
-    program: object
+    program: Counting
     fail: Callable[[Exception, tuple[Any, ...]], Exception]
     pending: Sized
     settle: Callable[[tuple[Any, ...], int], None]

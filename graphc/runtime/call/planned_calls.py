@@ -1,6 +1,6 @@
 """The calls of a padded program that run by call plans, found by their keys."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,29 +32,30 @@ class PlannedCalls:
         self._outputs = outputs
         self._site = site
         self._kind = kind_of(site.jax)
-        self._runs: dict[tuple[Hashable, ...], Run] = {}
+        self._acquire: dict[tuple[Hashable, ...], Callable[[], Run]] = {}
 
     def around(self, otherwise: Run) -> Run:
         """The function that runs calls by their plans, and others by `otherwise`."""
-        runs, kind = self._runs, self._kind
+        acquire, kind = self._acquire, self._kind
 
         def planned(*args: object, **named: object) -> object:
-            run = None if named else runs.get(tuple([*map(kind, args)]))
-            return otherwise(*args, **named) if run is None else run(*args)
+            take = None if named else acquire.get(tuple([*map(kind, args)]))
+            return otherwise(*args, **named) if take is None else take()(*args)
 
         return planned
 
-    def find(self, args: tuple[object, ...]) -> Run | None:
-        """The function for calls like one that is done, if they can be planned."""
+    def find(self, args: tuple[object, ...]) -> bool:
+        """Whether calls like one that is done can be planned, as they are then."""
         key = tuple([*map(self._kind, args)])
-        run = self._runs.get(key)
-        if run is None and self._may_be_planned(args):
-            run = self._planned(args, self._site)
-            if run is not None:
-                if len(self._runs) >= MOST_PLANS:
-                    self._runs.clear()
-                self._runs[key] = run
-        return run
+        if key in self._acquire:
+            return True
+        run = self._planned(args, self._site) if self._may_be_planned(args) else None
+        if run is None:
+            return False
+        if len(self._acquire) >= MOST_PLANS:
+            self._acquire.clear()
+        self._acquire[key] = self._site.program.counting(args, run)
+        return True
 
     def _may_be_planned(self, args: tuple[object, ...]) -> bool:
         """Whether all arguments are numbers, or arrays that may be read anywhere."""

@@ -235,7 +235,7 @@ def owned(
 def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
     """The parts of the key of a program, taken from arguments, with names."""
     facts = prepared.facts
-    rounded = _capacities(prepared.plan) if facts.padded else {}
+    rounded = capacities(prepared.plan) if facts.padded else {}
     parts: dict[Symbol, tuple[str, PartRunner]] = {}
     others: list[tuple[str, PartRunner]] = []
     axes: list[tuple[int, int, Dim]] = []
@@ -279,7 +279,7 @@ def shapes_and_numbers(prepared: Prepared) -> PartRunner:
     return key_of_arguments
 
 
-def _capacities(plan: Plan) -> dict[Symbol, Pad]:
+def capacities(plan: Plan) -> dict[Symbol, Pad]:
     """The sizes that are rounded up, unless a segment is compiled for the true one."""
     padded = plan.padded
     if padded is None:

@@ -1,0 +1,85 @@
+"""How many calls of each size a program has served, and so each of its compilations.
+
+Calls that are looked up by their shapes are counted by what the look-up gives, as
+`Route` counts, so that counting takes no line of Python of its own.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from graphc.runtime.call.dispatch import Route, Run
+
+_Key = frozenset[tuple[str, int]]
+
+
+class OfSegment(Protocol):
+    """A compilation of a segment, for sizes by name."""
+
+    @property
+    def segment(self) -> int:
+        """The number of the segment."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes by the names that they have in the text."""
+
+
+class Served:
+    """The calls of one program so far, by sizes that their arguments have."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[_Key]()
+        self._routes: list[tuple[_Key, Route]] = []
+
+    def add(self, sizes: Mapping[str, int], calls: int = 1) -> None:
+        """Count calls of these sizes; fewer than 0 where some have failed."""
+        self._counts[frozenset(sizes.items())] += calls
+
+    def route(self, sizes: Mapping[str, int], run: Run) -> Route:
+        """A route to `run` that counts calls of these sizes."""
+        route = Route(run)
+        self._routes.append((frozenset(sizes.items()), route))
+        return route
+
+    def close(self) -> None:
+        """Nobody calls by the routes so far any longer."""
+        for key, route in self._routes:
+            self._counts[key] += route.calls
+        self._routes.clear()
+
+    def counts(self) -> Counter[_Key]:
+        """The calls by sizes."""
+        counts = Counter(self._counts)
+        for key, route in self._routes:
+            counts[key] += route.calls
+        return counts
+
+    def by_compilation(
+        self, done: Sequence[OfSegment], names: Mapping[str, str]
+    ) -> list[int | None]:
+        """The calls that each compilation has served; None where sizes do not tell.
+
+        `names` are those of arguments' sizes by those in the text. A size that is read
+        from data is not among them: of two compilations that differ in nothing else,
+        calls do not tell which they had.
+        """
+        counts = self.counts()
+        keys = [
+            (one.segment, {(names[k], n) for k, n in one.sizes.items() if k in names})
+            for one in done
+        ]
+        calls: list[int | None] = [0] * len(keys)
+        for key, count in counts.items():
+            by_segment: dict[int, list[int]] = {}
+            known = {name for name, _ in key}
+            for i, (segment, sizes) in enumerate(keys):
+                if {(name, n) for name, n in sizes if name in known} <= key:
+                    by_segment.setdefault(segment, []).append(i)
+            for fitting in by_segment.values():
+                for i in fitting:
+                    so_far = calls[i]
+                    calls[i] = None
+                    if so_far is not None and len(fitting) == 1:
+                        calls[i] = so_far + count
+        return calls

@@ -1,0 +1,105 @@
+"""Each compilation in the picture of a function with the calls that it has served."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+SIZES = [4, 5, 4, 6, 40, 40, 40, 5, 5, 4]
+
+
+def of_sums(dims):
+    v = gt.vector("v", shape=("n",))
+    return graphc.function([v], gt.sum(gt.exp(v)), dims=dims), lambda n: (np.ones(n),)
+
+
+def of_parts(dims):
+    """A size that is read between segments, and an integer that is one."""
+    x, k = gt.matrix("x", shape=("n", 3)), gt.iscalar("k")
+    norms = gt.sqrt(gt.sum(x**2, axis=1))
+    last = gt.sort(norms[norms > 1], descending=True)[:k]
+    f = graphc.function([x, k], last, dims=dims)
+    return f, lambda n: (np.eye(n, 3, dtype="float32") * 2, 2)
+
+
+def of_jit(dims):
+    f = graphc.jit(lambda x: jnp.sum(jnp.exp(x)), dims=dims)
+    return f, lambda n: (np.ones(n, "float32"),)
+
+
+def of_numpy_names(dims):
+    def last(x, k):
+        score = np.tanh(x.sum(axis=1))
+        return np.sort(score[score > 0])[-k:]
+
+    f = graphc.jit(last, frontend="numpy", dims=dims)
+    return f, lambda n: (np.ones((n, 3), "float32"), 2)
+
+
+def served(f):
+    """The calls of each compilation: (program, segment, sizes, calls)."""
+    return [
+        (number, one.segment, one.sizes, one.calls)
+        for number, program in enumerate(f._picture().record.programs)
+        for one in program.compilations
+    ]
+
+
+@pytest.mark.parametrize("dims", ["auto", "pad", "specialize"])
+@pytest.mark.parametrize("make", [of_sums, of_parts, of_jit, of_numpy_names])
+def test_the_calls_of_compilations_are_those_of_their_sizes(make, dims):
+    """They are known but where JAX runs calls by itself, for several sizes."""
+    f, arguments = make(dims)
+    for n in SIZES:
+        args = arguments(n)
+        f(*[a.astype("float32") if isinstance(a, np.ndarray) else a for a in args])
+    rows = served(f)
+    for segment in {(number, segment) for number, segment, *_ in rows}:
+        calls = [row[3] for row in rows if row[:2] == segment]
+        if None not in calls:
+            assert sum(calls) <= len(SIZES)
+    for _, _, sizes, calls in rows:
+        if "n_capacity" in sizes and calls is not None:
+            low, high = (0, 16) if sizes["n_capacity"] == 16 else (17, 64)
+            assert 0 < calls <= sum(low <= n <= high for n in SIZES)
+        elif "n" in sizes and calls is not None:
+            assert 0 < calls <= SIZES.count(sizes["n"])
+    if dims != "specialize":
+        assert None not in [calls for *_, calls in rows]
+
+
+def test_calls_of_every_size_are_counted_once():
+    f, arguments = of_parts("specialize")
+    for n in SIZES:
+        f(*arguments(n))
+    for _, segment, sizes, calls in served(f):
+        expected = SIZES.count(sizes["n"]) if "n" in sizes else len(SIZES)
+        assert calls == expected, segment
+
+
+def test_reads_that_differ_leave_the_calls_open():
+    """Where sizes of arguments do not say which compilation it was, none is told."""
+    v = gt.vector("v", shape=("n",))
+    f = graphc.function([v], gt.sort(v[v > 0]), dims="specialize")
+    for count in (1, 2, 2):
+        f(np.where(np.arange(4) < count, 1, -1).astype("float32"))
+    assert [(s, n) for _, s, _, n in served(f)] == [(0, 3), (1, None), (1, None)]
+
+
+def test_traced_and_failed_calls_are_not_counted():
+    v = gt.vector("v", shape=("n",))
+    positive = gt.assert_(gt.all(v > 0), "v > 0", v)
+    f = graphc.function([v], gt.sort(positive[positive > 1]), dims="specialize")
+    for n in (3, 3, 4):
+        f(np.full(n, 2, "float32"))
+    with pytest.raises(graphc.CallError):
+        f(np.zeros(3, "float32"))
+    calls = {(s, tuple(sizes.items())): n for _, s, sizes, n in served(f)}
+    assert calls[0, (("n", 3),)] == 2 and calls[0, (("n", 4),)] == 1
+    g = graphc.function([v], gt.sum(v), dims="pad")
+    g(np.ones(3, "float32"))
+    jax.make_jaxpr(g)(np.ones(3, "float32"))
+    assert all(n in (1, 2, None) for *_, n in served(g))
