@@ -41,6 +41,7 @@ from graphc.importers.numpy.sharing import (
     REARRANGING,
     RESHAPING,
     WRITING,
+    as_taken,
     gives_arguments,
     may_give_itself,
     taken_out,
@@ -111,7 +112,7 @@ class TracedArray:
     @property
     def shape(self) -> tuple[Wrapped, ...]:
         """The sizes: integers, or arrays of one symbolic integer."""
-        return tuple(wrapped(n) for n in self.content.shape)
+        return tuple(map(wrapped, self.content.shape))
 
     @shape.setter
     def shape(self, sizes: ShapeLike) -> None:
@@ -238,8 +239,8 @@ class TracedArray:
             return self
         if self._is_number:
             result = wrapped(read(self.content))
-            if name in FIXED and isinstance(result, TracedArray):
-                return TracedArray(Memory(result.content, FIXED[name]))
+            if name in FIXED and result.ndim:
+                result.memory.fixed = FIXED[name]
             return as_array(result) if name in OF_NO_AXES else result
         if name in RESHAPING:
             return TracedArray(self.memory.reshaped(read))
@@ -275,8 +276,6 @@ class TracedArray:
         if copy is True or dtype not in (None, content.dtype):
             return content.astype(content.dtype if dtype is None else dtype)
         return self.memory.borrow()
-
-    # Functions
 
     def __array_function__(
         self, function: Callee, _: object, args: Args, options: Kwargs
@@ -405,13 +404,14 @@ def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     if name in KEEPING:  # copies, then, whose layout tells nothing of other arrays
         options.pop("order", None)
         rank = options.pop("ndmin", 0)  # type: ignore[assignment]
-    results = wrapped(computed(function, content_of(args), content_of(options)))
+    taken, named = as_taken(name, content_of(args), content_of(options))
+    results = wrapped(computed(function, taken, named))
     if out is not None:
         return written_to((out,), results, stretched=name == "clip")
     note_sharing(results, args, gives_arguments(name, args, options))
     arrays = as_arrays(results) if name in OF_NO_AXES else results
-    if name in FIXED:
-        arrays = TracedArray(Memory(arrays.content, FIXED[name]))
+    if name in FIXED and arrays.ndim:
+        arrays.memory.fixed = FIXED[name]
     return arrays[(None,) * (rank - arrays.ndim)] if rank else arrays
 
 
@@ -458,7 +458,7 @@ def _views(
 def _method(self: TracedArray, name: str, *args: object, **options: object) -> Wrapped:
     """The results of a method that gives new arrays."""
     out, content = options.pop("out", None), self.content
-    args, options = content_of(args), content_of(options)
+    args, options = as_taken(name, content_of(args), content_of(options))
     if is_symbolic([*args, *options.values()]):
         content = as_value(content)
     results = wrapped(apply_method(getattr(content, name), name, args, options))
@@ -474,7 +474,7 @@ def written_to(
     casting: CastingRule = "same_kind",
     stretched: bool = False,
 ) -> Wrapped:
-    """The arrays that `out=` names, of the shapes of the results, or `stretched`."""
+    """The arrays that `out=` names, of the shapes of results, or `stretched`."""
     results = one_or_more if isinstance(one_or_more, tuple) else (one_or_more,)
     written = []
     for out, result in zip(outs, results, strict=True):

@@ -42,6 +42,7 @@ def _define_operators() -> None:
     setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
     setattr(TracedArray, "__rmul__", _repeating(_reflected(mul)))  # noqa: B010
     setattr(TracedArray, "__pow__", _power)  # noqa: B010
+    setattr(TracedArray, "device", "cpu")  # noqa: B010
     setattr(TracedArray, "__reduce_ex__", _unpicklable)  # noqa: B010
     setattr(TracedArray, "__repr__", _text)  # noqa: B010
     setattr(TracedArray, "__format__", _formatted)  # noqa: B010

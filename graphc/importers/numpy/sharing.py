@@ -1,4 +1,4 @@
-"""Names of functions and methods of NumPy by their way with memory.
+"""Names of functions and methods of NumPy by their way with memory and dtypes.
 
 Others give new arrays, or numbers where there are no axes.
 """
@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from graphc.errors import graph_error
 from graphc.importers.numpy.memory import copies_always
+from graphc.ir.graph.build import strong
+from graphc.ir.graph.nodes import Value
 from graphc.ir.types import DType
 
 READ_ONLY = "NumPy gives a view here that cannot be written"
@@ -43,6 +46,45 @@ OF_NO_AXES = frozenset(  # functions that give arrays where most give numbers
 )
 FIXED = dict.fromkeys(["diagonal", "broadcast_to", "sliding_window_view"], READ_ONLY)
 FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
+
+
+# Functions that make arrays of Python numbers, which then are int64 or float64.
+MAKING_ARRAYS = frozenset(
+    ["dot", "einsum", "geomspace", "inner", "intersect1d", "kron"]
+)
+IN_FLOATS = frozenset(["var", "std", "nanvar", "nanstd", "nanmean"])
+NO_BOOLS = frozenset(["cumprod", "nancumprod"])
+
+
+def as_taken(name: str, args: Any, options: Any) -> tuple[Any, Any]:
+    """The contents of arguments in the dtypes that a function of NumPy has them in.
+
+    Raises GraphError for dtypes in which NumPy computes step by step.
+    """
+    if name in MAKING_ARRAYS:
+        most = len(args) if name == "einsum" else 2  # those after are options
+        return (*map(_strong, args[:most]), *args[most:]), options
+    if name == "arange" and options.get("dtype") is None and len(args) < 4:
+        dtypes = [_strong(argument).dtype for argument in args]
+        if not {np.dtype("int64"), np.dtype("float64")}.issuperset(dtypes):
+            one = [np.dtype("int64")] * (len(args) < 3)  # the step
+            return args, options | {"dtype": np.result_type(*one, *dtypes)}
+    if name in IN_FLOATS or name in NO_BOOLS:
+        dtype = options.get("dtype", args[2] if len(args) > 2 else None)
+        kind = "f" if dtype is None else np.dtype(dtype).kind
+        if kind == "b" or (kind != "f" and name in IN_FLOATS):
+            hint = "cast the array first, by astype, or the result"
+            problem = "NumPy rounds to this dtype on the way"
+            raise graph_error(problem, op=f"numpy.{name}", got=str(dtype), hint=hint)
+    return args, options
+
+
+def _strong(argument: object) -> Any:
+    """A Python number as the array that NumPy makes of it."""
+    number = type(argument) in (bool, int, float, complex)
+    if isinstance(argument, Value):
+        return strong(argument)
+    return np.asarray(argument) if number else argument
 
 
 @lru_cache(maxsize=512)

@@ -385,6 +385,19 @@ np.packbits(np.outer(i, i), axis=0)
 np.packbits(x > 0, bitorder="little")
 np.unpackbits(np.outer(i, i).astype("uint8"), axis=1)
 np.from_dlpack(x)
+np.add(np.exp(1j * np.sum(x)).imag, 1), np.real(np.sum(x)) + 1
+[p for p in [np.exp(1j * np.sum(x)).imag] if p.ndim == 0][0] * 2
+np.dot(x.astype("float32"), 2), np.inner(2.5, x.astype("float32")), i.dot(2)
+np.kron((i % 3).astype("uint8"), 2), np.einsum("i,", i.astype("int8"), 2)
+np.intersect1d(i.astype("uint8"), 2), np.geomspace(x.astype("float32") + 2, 9, 3)
+np.arange(np.sum(i, dtype="uint8")), np.arange(0, np.sum(i, dtype="float32"), 2)
+np.arange(x.size), np.arange(x.size, dtype="int8"), np.arange(1.5, x.size)
+np.var(x, dtype=int)
+i.std(dtype="int8")
+np.nanmean(i, None, complex)
+np.cumprod(x, dtype=bool)
+np.var(i, dtype="float32"), np.cumprod(x, dtype=int), i.var(0)
+x.device == "cpu"
 np.add.reduce(x.size), np.bitwise_and.reduce(x.size), np.multiply.reduce(3 * x.size)
 np.rollaxis(x, 1)
 np.linalg.lstsq(np.outer(x, x) + 0.5, x)[2]
