@@ -29,6 +29,7 @@ from graphc.ops.common.known import each, folded, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 from graphc.ops.common.spread import extreme_along
+from graphc.ops.reductions.filling import filled_to_reduce
 
 AxisArgument = int | tuple[int, ...] | None
 
@@ -221,7 +222,7 @@ def padded_reduction(primitive: Primitive) -> None:
         pad: Padding, x: PaddedValue, *, axes: tuple[int, ...], keepdims: bool
     ) -> PaddedValue:
         number = neutral(x.value.dtype)
-        filled = _filled(pad, primitive, x, axes)
+        filled = filled_to_reduce(pad, x, axes, MONOIDS.rules[primitive])
         if primitive in _FROM and x.ragged(axes):  # an expression may be of no size
             start = as_value(np.asarray(number).astype(x.value.dtype))
             result = _FROM[primitive](filled, start, axes=axes, keepdims=keepdims)
@@ -241,29 +242,8 @@ def _padded_reduction_from(primitive: Primitive) -> None:
         axes: tuple[int, ...],
         keepdims: bool,
     ) -> Value:
-        filled = _filled(pad, primitive, x, axes)
+        filled = filled_to_reduce(pad, x, axes, MONOIDS.rules[primitive])
         return primitive(filled, start.value, axes=axes, keepdims=keepdims)
-
-
-def _filled(
-    pad: Padding, primitive: Primitive, x: PaddedValue, axes: tuple[int, ...]
-) -> Value:
-    """`x` with the neutral element in the padding of `axes`.
-
-    Of NaN and another complex number XLA takes the second one as the extreme: then
-    only the last element changes nothing that stands before it.
-    """
-    monoid, dtype = MONOIDS.rules[primitive], x.value.dtype
-    filled = pad.filled(x, axes, monoid.neutral(dtype))
-    if not (monoid.ordered and dtype.kind == "c"):
-        return filled
-    for axis in x.ragged(axes):
-        size = x.type.shape[axis]
-        place = F.maximum(pad.length(size) - 1, 0)
-        end = F._gather(filled, F.reshape(place, (1,)), axes=(axis,), inside=(True,))
-        inside = pad.mask(size, axis, x.type.rank)
-        filled = F.where(inside | F.equal(pad.length(size), 0), filled, end)
-    return filled
 
 
 _FROM = {_max: _max_from, _min: _min_from}

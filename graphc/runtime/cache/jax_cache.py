@@ -67,7 +67,7 @@ class Executables:
             self.leave()
 
 
-class _Entry:
+class _EntryFile:
     """A file of the cache, written as a whole."""
 
     def __init__(self, path: Path) -> None:
@@ -84,8 +84,8 @@ class _Entries:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __truediv__(self, name: str) -> _Entry:
-        return _Entry(self._path / name)
+    def __truediv__(self, name: str) -> _EntryFile:
+        return _EntryFile(self._path / name)
 
 
 def _entered(jax: ModuleType, path: Path) -> ExitStack:

@@ -51,7 +51,7 @@ def flat_elements(x):
     part = y.flat[1:3]
     y.flat[0], y.flat[2:] = 7, x[:2]
     part[0] = 5
-    z.flat, w.flat = [1, 2], x[x > 9]
+    z.flat, w.flat = [x[0], 2], x[x > 9]
     return y, part, z, w, [e * 2 for e in z.flat]
 
 
