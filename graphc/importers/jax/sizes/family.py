@@ -41,6 +41,10 @@ RECENT = 2  # sizes that siblings served, by which a new program knows what vari
 class FallbackWarning(GraphWarning):
     """A function of JAX that is compiled once for each size after all.
 
+    >>> import graphc, warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", graphc.FallbackWarning)  # to find the line
+
     Or one whose arguments are not donated, as was asked for, where their sizes vary.
     """
 
