@@ -5,18 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from graphc import rewrites, tensor
 from graphc.errors import (
-    AheadWarning,
-    BlockWarning,
-    CacheWarning,
     CallError,
     ForkError,
-    ForkWarning,
     GraphError,
     NoCompileError,
-    RecompilationWarning,
-    SizeWarning,
     TooManyCompilationsError,
-    UnusedInputWarning,
 )
 from graphc.explain.dump import dump
 from graphc.importers.derivatives import grad, hessian, jacobian, value_and_grad
@@ -52,6 +45,15 @@ from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import Bound, Pad, Specialize, learned
 from graphc.transform.sharding.shards import Shard
 from graphc.version import VERSION
+from graphc.warning_kinds import (
+    AheadWarning,
+    BlockWarning,
+    CacheWarning,
+    ForkWarning,
+    RecompilationWarning,
+    SizeWarning,
+    UnusedInputWarning,
+)
 from graphc_serving import Model, ModelError
 
 __version__ = VERSION

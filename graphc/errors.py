@@ -28,6 +28,14 @@ _LONGEST = 100  # characters of a line of code in a message
 class GraphError(ValueError):
     """A graph that cannot be built or compiled as asked.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", (2, 3))
+    >>> try:
+    ...     x @ x
+    ... except graphc.GraphError as error:
+    ...     print(error.args[0].splitlines()[0])
+    matmul: the inner sizes must agree: 3 and 2 differ
+
     `entry` names the part of docs/troubleshooting.md that is about such errors, which
     `graphc help ENTRY` prints. The message is `args[0]`; `str` points to the entry too.
     """
@@ -83,6 +91,14 @@ ERROR_KINDS: tuple[str, ...] = get_args(ErrorKind)
 class CallError(GraphError):
     """A compiled function was called with arguments that do not fit it.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> f = graphc.function([x := gt.vector("x")], x + 1)
+    >>> try:
+    ...     f([[1.0]])
+    ... except graphc.CallError as error:
+    ...     print(error.kind)
+    shape
+
     `kind` says in one word how, for programs that act on it or translate it.
     """
 
@@ -102,6 +118,15 @@ def raise_of_processes(error: BaseException) -> None:
 
 class NoCompileError(GraphError):
     """A call needs a compilation, where there is to be none; see `graphc.stance`.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> f = graphc.function([x := gt.vector("x", shape=("n",))], x + 1)
+    >>> try:
+    ...     with graphc.stance("no_compile"):
+    ...         f([1.0, 2.0])
+    ... except graphc.NoCompileError as error:
+    ...     print(error.sizes)
+    {'n': 2}
 
     `sizes` are those of the call, by name, as far as they are known, of which some are
     `read` from the device; `remedy` is the code that compiles for them, of a function
@@ -133,65 +158,28 @@ class NoCompileError(GraphError):
 
 
 class TooManyCompilationsError(NoCompileError, AssertionError):
-    """More compilations than a test allows; see `graphc.assert_compiles`."""
+    """More compilations than a test allows; see `graphc.assert_compiles`.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> f = graphc.function([x := gt.vector("x", shape=("n",))], x + 1)
+    >>> try:
+    ...     with graphc.assert_compiles(f, at_most=0):
+    ...         f([1.0, 2.0])
+    ... except graphc.TooManyCompilationsError as error:
+    ...     print(error.sizes)
+    {'n': 2}
+    """
 
 
 class ForkError(GraphError):
-    """JAX is needed in a process that was forked from one in which JAX had run."""
+    """JAX is needed in a process that was forked from one in which JAX had run.
+
+    >>> import multiprocessing
+    >>> processes = multiprocessing.get_context("spawn")  # it forks none
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(message, "fork")
-
-
-class GraphWarning(UserWarning):
-    """A warning of graphc; `entry` is as that of a `GraphError`."""
-
-    entry = ""
-
-    def __str__(self) -> str:
-        return pointing(super().__str__(), self.entry)
-
-
-class ForkWarning(GraphWarning):
-    """NumPy does in a forked process for which JAX is lost."""
-
-    entry = "fork"
-
-
-class CacheWarning(GraphWarning):
-    """A file or directory of the cache that cannot be used, and is not."""
-
-    entry = "cache"
-
-
-class RecompilationWarning(GraphWarning):
-    """A function that specializes has been compiled for many sizes of one dim."""
-
-    entry = "recompilation"
-
-
-class AheadWarning(GraphWarning):
-    """A part of a program that cannot be compiled ahead of calls."""
-
-    entry = "ahead"
-
-
-class BlockWarning(GraphWarning):
-    """Two calls of a function marked with `graphc.block` do not do the same."""
-
-    entry = "block"
-
-
-class SizeWarning(GraphWarning):
-    """A size that is declared by a name, and that can be one number only."""
-
-    entry = "one-size"
-
-
-class UnusedInputWarning(GraphWarning):
-    """An input of a function that none of its outputs depends on."""
-
-    entry = "unused-input"
 
 
 @dataclass(frozen=True, slots=True)

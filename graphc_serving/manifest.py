@@ -38,6 +38,13 @@ CASTINGS = "exact", "safe", "same_kind"
 class ModelError(ValueError):
     """A file that is no model, or a call that does not fit it.
 
+    >>> import graphc_serving, sys
+    >>> try:
+    ...     graphc_serving.load(sys.executable)
+    ... except graphc_serving.ModelError as error:
+    ...     print(error.args[0].partition(" ")[2])
+    is no model: it is no file of safetensors
+
     The message is `args[0]`; `str` names the command that explains such errors too.
     """
 

@@ -31,6 +31,15 @@ _MOST_LISTED = 3  # calls that are served, in a message
 def load(path: Any, *, reopen: Reopen | None = None) -> "Model":
     """The model that `Function.export` has written to a file.
 
+    >>> import graphc_serving, tempfile
+    >>> import graphc, graphc.tensor as gt  # of the process that exports
+    >>> f = graphc.function([x := gt.vector("x", shape=("n",))], gt.sum(x))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     f.export(f"{folder}/model", {"n": [2, 3]})
+    ...     model = graphc_serving.load(f"{folder}/model")
+    >>> print(model([1.0, 2.0, 3.0]))
+    6.0
+
     It takes the sizes that it was exported for; where it is padded, all that fit into
     their capacities. For other sizes it asks the function that `reopen` makes of the
     graph in the file, once; `graphc.load(path, graph=True)` gives such a `reopen`.
@@ -52,6 +61,15 @@ _CALLED_ELSEWHERE = {"predict", "run", "forward", "infer", "apply"}
 
 class Model:
     """A saved model; call it with one argument per parameter, by position or name.
+
+    >>> import graphc_serving, tempfile
+    >>> import graphc, graphc.tensor as gt  # of the process that exports
+    >>> f = graphc.function([x := gt.vector("x", shape=("n",))], gt.sum(x))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     f.export(f"{folder}/model", {"n": [2, 3]})
+    ...     model = graphc_serving.load(f"{folder}/model")
+    >>> print(model([1.0, 2.0]))
+    3.0
 
     Arguments may be what they may be for the function that was exported.
     """

@@ -18,7 +18,7 @@ from graphc.dev.help_examples import WIDTH, example, literal
 from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.namespace import FUNCTIONS, HELP
+from graphc.ir.namespace import FUNCTIONS, WRITTEN
 from graphc.ir.types import DTYPES, is_float
 from tests.ops.sampling import flat
 from tests.samples.spec import Array, Call, Sample
@@ -32,8 +32,7 @@ FAMILIES = {
 
 def own_text(name: str) -> str:
     """The docstring as it is written, without what `help` adds."""
-    text = inspect.getdoc(FUNCTIONS[name]) or ""
-    return text.removesuffix(HELP.get(name, "")).rstrip()
+    return WRITTEN.get(name) or inspect.getdoc(FUNCTIONS[name]) or ""
 
 
 def built(name: str, call: Call) -> list[object] | None:

@@ -51,6 +51,12 @@ def default_float(name: str) -> Iterator[None]:
 class Config:
     """Defaults that hold for the whole process.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> graphc.config.float = "float64"
+    >>> gt.vector("x").dtype
+    dtype('float64')
+    >>> graphc.config.float = "float32"
+
     `float` is the dtype of floats whose dtype is not said: "float32" as in JAX;
     set it to "float64" for NumPy's. `dims` is what is done about sizes that vary where
     `graphc.function` gets none, and `casting` what is done about arguments of other

@@ -35,6 +35,7 @@ def _help_texts() -> dict[str, str]:
 
 
 HELP = _help_texts()
+WRITTEN: dict[str, str] = {}  # docstrings without these
 
 
 def public_name(called: str) -> str:
@@ -138,8 +139,16 @@ def enroll(function: FunctionT, name: str, method: bool = False) -> FunctionT:
     if method:
         METHODS[name] = function
     if function.__doc__ and HELP.get(name):
-        function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\n{HELP[name]}"
+        WRITTEN[name] = inspect.cleandoc(function.__doc__)
+        function.__doc__ = _with_help(WRITTEN[name], HELP[name])
     return function
+
+
+def _with_help(written: str, added: str) -> str:
+    """A docstring with what `help` adds: the example first, facts last."""
+    line, _, text = written.partition("\n\n")
+    facts, mark, example = added.partition(">>> ")
+    return "\n\n".join(filter(None, [line, mark + example, text, facts.rstrip()]))
 
 
 def enroll_method(function: FunctionT, name: str) -> FunctionT:

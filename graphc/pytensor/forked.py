@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from graphc.errors import ForkWarning, user_level
+from graphc.errors import user_level
+from graphc.warning_kinds import ForkWarning
 
 ON_JAX = ("device", "dims", "jit", "tier")  # options that NumPy has no use for
 

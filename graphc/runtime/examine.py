@@ -12,13 +12,7 @@ from graphc.backends.prelude import ProgramError, expect
 from graphc.backends.program import Outputs
 from graphc.backends.sizes import solved
 from graphc.control.pytree import Compound, function_given, require_shallow
-from graphc.errors import (
-    GraphError,
-    UnusedInputWarning,
-    graph_error,
-    shortened,
-    user_level,
-)
+from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.config import Casting
 from graphc.ir.graph.bodies import has_inner
 from graphc.ir.graph.build import INPUT, as_value, is_body_input, strong
@@ -28,6 +22,7 @@ from graphc.ir.graph.walk import operands
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.runtime.call.arrangement import Arrangement, Placing
 from graphc.transform.printed_sizes import in_order
+from graphc.warning_kinds import UnusedInputWarning
 
 Unused = Literal["ignore", "warn", "error"]
 

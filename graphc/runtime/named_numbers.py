@@ -7,10 +7,11 @@ other sizes raise.
 import warnings
 
 from graphc.analysis.pinned import OneNumber, pinned
-from graphc.errors import SizeWarning, user_level
+from graphc.errors import user_level
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.sizes.dims import Size, equal, is_declared, symbol_dim
 from graphc.runtime.examine import Unused
+from graphc.warning_kinds import SizeWarning
 
 _STATED = ("specify_shape", "assert_")  # by which users say that it is so
 

@@ -41,7 +41,12 @@ from graphc.transform.sharding.spread import spread
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples one after another: all their `values`, and the `lengths` of each."""
+    """Examples one after another: all their `values`, and the `lengths` of each.
+
+    >>> import graphc, numpy as np
+    >>> graphc.Rows(np.array([1, 2, 3]), [1, 2]).examples()
+    [array([1]), array([2, 3])]
+    """
 
     values: Any
     lengths: Any

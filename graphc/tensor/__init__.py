@@ -93,7 +93,12 @@ def _default_float() -> str:
 
 @hiding
 def scalar(name: str, dtype: DTypeLike | None = None) -> Value:
-    """A variable of rank 0; the default float where no dtype is given."""
+    """A variable of rank 0; the default float where no dtype is given.
+
+    >>> import graphc.tensor as gt
+    >>> gt.scalar("rate")
+    <rate: float32[]>
+    """
     return tensor(name, dtype or _default_float(), ())
 
 
@@ -101,7 +106,12 @@ def scalar(name: str, dtype: DTypeLike | None = None) -> Value:
 def vector(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None,)
 ) -> Value:
-    """A variable of rank 1; the default float where no dtype is given."""
+    """A variable of rank 1; the default float where no dtype is given.
+
+    >>> import graphc.tensor as gt
+    >>> gt.vector("x", shape=("n",))
+    <x: float32[n]>
+    """
     return tensor(name, dtype or _default_float(), shape)
 
 
@@ -109,7 +119,12 @@ def vector(
 def matrix(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None)
 ) -> Value:
-    """A variable of rank 2; the default float where no dtype is given."""
+    """A variable of rank 2; the default float where no dtype is given.
+
+    >>> import graphc.tensor as gt
+    >>> gt.matrix("a", shape=("n", 3))
+    <a: float32[n, 3]>
+    """
     return tensor(name, dtype or _default_float(), shape)
 
 
@@ -117,19 +132,34 @@ def matrix(
 def tensor3(
     name: str, dtype: DTypeLike | None = None, shape: DeclaredShape = (None, None, None)
 ) -> Value:
-    """A variable of rank 3; the default float where no dtype is given."""
+    """A variable of rank 3; the default float where no dtype is given.
+
+    >>> import graphc.tensor as gt
+    >>> gt.tensor3("t", shape=("n", 2, 3))
+    <t: float32[n, 2, 3]>
+    """
     return tensor(name, dtype or _default_float(), shape)
 
 
 @hiding
 def iscalar(name: str) -> Value:
-    """An integer variable of rank 0 (int64): usable as a size."""
+    """An integer variable of rank 0 (int64): usable as a size.
+
+    >>> import graphc.tensor as gt
+    >>> gt.arange(gt.iscalar("k"))
+    <iota: int64[max(0, k)]>
+    """
     return tensor(name, "int64", ())
 
 
 @hiding
 def ivector(name: str, shape: DeclaredShape = (None,)) -> Value:
-    """An integer variable of rank 1 (int64)."""
+    """An integer variable of rank 1 (int64).
+
+    >>> import graphc.tensor as gt
+    >>> gt.ivector("labels")
+    <labels: int64[labels_0]>
+    """
     return tensor(name, "int64", shape)
 
 

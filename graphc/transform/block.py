@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from graphc.control.pytree import items
 from graphc.errors import (
-    BlockWarning,
     SourceLocation,
     shortened,
     user_level,
@@ -23,6 +22,7 @@ from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.structure import params_form
 from graphc.ir.graph.walk import depth_first, operands
 from graphc.ir.types import TensorType
+from graphc.warning_kinds import BlockWarning
 
 MOST_SHOWN = 100  # characters of a param
 MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes

@@ -21,6 +21,7 @@ LAYERS = [
     "version",
     "entries",
     "errors",
+    "warning_kinds",
     "ir",
     "ops",
     "control",

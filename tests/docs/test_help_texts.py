@@ -29,8 +29,7 @@ cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, \
 -> graphc.ir.graph.nodes.Value
     Running sums along `axis` (of the flattened array by default).
 
-    With `reverse`, from the last element to the first.
-
+    >>> import graphc, graphc.tensor as gt
 """
 
 
@@ -90,4 +89,4 @@ def test_help_shows_signature_words_and_example():
     start = text.index("cumsum(x")
     shown = "\n".join(map(str.rstrip, text[start:].splitlines()))
     assert shown.startswith(CUMSUM)
-    assert shown.endswith(HELP["cumsum"].splitlines()[-1])
+    assert shown.endswith(HELP["cumsum"].partition("\n\n>>>")[0].splitlines()[-1])

@@ -11,7 +11,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc import errors
+from graphc import errors, warning_kinds
 from graphc.command.entries import entries
 from graphc.entries import ENTRIES, entry_of
 from graphc.ir.forks import fork_error
@@ -101,7 +101,7 @@ def test_each_kind_of_call_and_each_warning_has_an_entry(page):
     told = [c for c in (*classes, graphc.FallbackWarning) if issubclass(c, Warning)]
     assert len(told) >= 8
     for warning in told:
-        assert issubclass(warning, errors.GraphWarning)
+        assert issubclass(warning, warning_kinds.GraphWarning)
         assert warning.entry in page
 
 

@@ -158,6 +158,11 @@ def origins(size: Size) -> "list[Value]":
 class Value(Operators, Methods):
     """One output of a node: a symbolic tensor.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n", 3))
+    >>> x.sum(axis=0) + 1
+    <add: float32[3]>
+
     Operators and methods build new values, `==` as well; the compiler itself compares
     by identity. A gradient that can be derived in two ways has its `derivation`.
     """

@@ -101,6 +101,12 @@ def _method(function: Callable[[Dim, Size], Size]) -> Callable[[Dim, Size], Size
 class Dim:
     """A size that is not constant; `symbols` are all that occur, ordered by name.
 
+    >>> import graphc.tensor as gt
+    >>> x = gt.tensor("x", "float32", ("n", 3))
+    >>> n = x.type.shape[0]
+    >>> 2 * n + 1, gt.reshape(x, -1)
+    (Dim(2*n + 1), <reshape: float32[3*n]>)
+
     `weight` is how many terms its formula has, those within its functions too. Parts
     may occur in it often, so that it can be far more than the memory it takes: it is
     counted up to a million. `depth` is that of the deepest atom.

@@ -96,11 +96,6 @@ def assert_(
 ) -> Value:
     """`value`, provided that all of `condition` holds; else the call raises.
 
-    It raises `CallError` with the message, the user's line and the arguments, or an
-    exception of the class `error` with the message alone, whose cause is that
-    CallError. The check belongs to `value`: it is made whenever `value` is needed. It
-    is not dropped under jit: the flag is read where its segment ends.
-
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.scalar("x")
     >>> y = gt.sqrt(gt.assert_(x >= 0, "x is negative", x, ArithmeticError))
@@ -109,6 +104,11 @@ def assert_(
     ... except ArithmeticError as error:
     ...     print(error)
     x is negative
+
+    It raises `CallError` with the message, the user's line and the arguments, or an
+    exception of the class `error` with the message alone, whose cause is that
+    CallError. The check belongs to `value`: it is made whenever `value` is needed. It
+    is not dropped under jit: the flag is read where its segment ends.
     """
     text = str(message)
     name = "" if error is CallError else _named(error, text)

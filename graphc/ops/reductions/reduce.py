@@ -324,16 +324,16 @@ def sum_(
 ) -> Value:
     """The sum over `axis` (all axes by default), as `numpy.sum`.
 
-    The result has the other axes of `x`; with `keepdims` all of them, those that are
-    summed with size 1. Only elements where the bool array `where` holds count, and
-    `initial` is added. Without `dtype`, bools and short integers are added up in 64
-    bits, as in NumPy. Raises GraphError for an axis that `x` has not.
-
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.matrix("x")
     >>> f = graphc.function([x], gt.sum(x, axis=0), backend="numpy")
     >>> f(np.array([[1, 2], [3, 4]], "float32"))
     array([4., 6.], dtype=float32)
+
+    The result has the other axes of `x`; with `keepdims` all of them, those that are
+    summed with size 1. Only elements where the bool array `where` holds count, and
+    `initial` is added. Without `dtype`, bools and short integers are added up in 64
+    bits, as in NumPy. Raises GraphError for an axis that `x` has not.
     """
     return _accumulate(_sum, x, axis, dtype, keepdims, initial, where)
 

@@ -16,10 +16,11 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
 
-from graphc.errors import CacheWarning, user_level
+from graphc.errors import user_level
 from graphc.runtime.cache import cache_room
 from graphc.runtime.cache.prepared import ProgramFacts
 from graphc.runtime.cache.whole_files import write_whole
+from graphc.warning_kinds import CacheWarning
 
 FORMAT = 1
 PROGRAMS, EXECUTABLES = "programs", "executables"  # folders in the directory

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from graphc.errors import AheadWarning, GraphError, graph_error, shortened, user_level
+from graphc.errors import GraphError, graph_error, shortened, user_level
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import ConcreteArray
 from graphc.ops.effects.guesses import guess_ahead
@@ -27,6 +27,7 @@ from graphc.transform.planning.driver import driver_of, is_direct
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Check, Plan
+from graphc.warning_kinds import AheadWarning
 
 
 class _NotGiven(Exception):

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 
-from graphc.errors import GraphError, RecompilationWarning, user_level
+from graphc.errors import GraphError, user_level
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Symbol
 from graphc.runtime.driver.log import Compilation
@@ -12,6 +12,7 @@ from graphc.runtime.variants.seen import Seen
 from graphc.transform.planning.budget import Budget, Spending
 from graphc.transform.planning.plan import Plan
 from graphc.transform.policies import Pad, Policy, symbols_of
+from graphc.warning_kinds import RecompilationWarning
 
 TOO_MANY = 8  # so many are worth a warning where they are specialized for good
 

@@ -92,7 +92,15 @@ class DecidedProgram:
 
 @dataclass(frozen=True)
 class SavedDecisions:
-    """The decisions of a function: `save` writes them, `decisions=` takes them."""
+    """The decisions of a function: `save` writes them, `decisions=` takes them.
+
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.vector("x", shape=("n",))
+    >>> f = graphc.function([x], gt.sum(x))
+    >>> f.decisions
+    <graphc.SavedDecisions of 1 program>
+    >>> g = graphc.function([x], gt.sum(x), decisions=f.decisions)
+    """
 
     programs: tuple[DecidedProgram, ...] = ()
 

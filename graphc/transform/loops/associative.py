@@ -40,6 +40,12 @@ def associative_scan(
 ) -> Any:
     """All running results of an associative function along `axis`.
 
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> y = gt.associative_scan(gt.maximum, x)
+    >>> graphc.function([x], y, backend="numpy")(np.array([1, 3, 2], "float32"))
+    array([1., 3., 3.], dtype=float32)
+
     With `reverse`, from the last element on, which is then the first argument.
     `fn(a, b)` combines slices of equal sizes, elementwise along the axis, and keeps
     their dtypes and shapes; `x` is one array or a structure of arrays, as is what `fn`
@@ -48,12 +54,6 @@ def associative_scan(
     Of an axis whose size is a number, as `jax.lax.associative_scan`: `fn` is applied
     about 2 log2(n) times, to all in all 2 n slices. Of a symbolic size `n`, it stands
     in the program once, in a loop of log2(n) steps of n slices each.
-
-    >>> import numpy as np, graphc, graphc.tensor as gt
-    >>> x = gt.vector("x")
-    >>> y = gt.associative_scan(gt.maximum, x)
-    >>> graphc.function([x], y, backend="numpy")(np.array([1, 3, 2], "float32"))
-    array([1., 3., 3.], dtype=float32)
     """
     values, like = parts(x)
     if not values:

@@ -55,6 +55,12 @@ def scan_taps(
 ) -> Any:
     """Results of `f` on elements of sequences and on its own outputs some steps ago.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> start = {"initial": [1, 1], "taps": [-1, -2]}
+    >>> numbers = gt.scan_taps(lambda a, b: a + b, start, length=6)
+    >>> graphc.function([], numbers, backend="numpy")()
+    array([ 2,  3,  5,  8, 13, 21])
+
     As the scan of Aesara: `f` takes, in order, the elements of each sequence and those
     of each output that the taps ask for, and returns what the outputs are now: one, or
     a tuple or list of them. Returns these of all steps, stacked.
@@ -73,12 +79,6 @@ def scan_taps(
 
     Raises GraphError for taps of an output that are not negative, and for fewer initial
     values than are looked back.
-
-    >>> import graphc, graphc.tensor as gt
-    >>> start = {"initial": [1, 1], "taps": [-1, -2]}
-    >>> numbers = gt.scan_taps(lambda a, b: a + b, start, length=6)
-    >>> graphc.function([], numbers, backend="numpy")()
-    array([ 2,  3,  5,  8, 13, 21])
     """
     several = isinstance(outputs, (list, tuple))
     made_of = [_output(o) for o in (outputs if several else [outputs])]

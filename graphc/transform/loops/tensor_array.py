@@ -23,6 +23,15 @@ from graphc.ops.effects.assertions import asserted
 class TensorArray(Compound):
     """Rows of one type, of which there may be `capacity`; none at first.
 
+    >>> import graphc, graphc.tensor as gt
+    >>> x = gt.scalar("x")
+    >>> def step(i, powers):
+    ...     return powers.append(powers[-1] * x)
+    >>> powers = gt.fori_loop(0, 3, step, gt.TensorArray(8).append(1.0))
+    >>> slope = graphc.grad(gt.sum(powers.stack()), x)
+    >>> graphc.function([x], [powers, slope], backend="numpy")(2.0)
+    [array([1., 2., 4., 8.], dtype=float32), array(17., dtype=float32)]
+
     It is never changed: what would change it returns another one, and the writes are
     done in place in compiled loops. It may stand in the carry of `gt.scan`,
     `gt.while_loop` and `gt.fori_loop`, in what branches return, and in lists and dicts
@@ -33,15 +42,6 @@ class TensorArray(Compound):
     raises where there is no room for a row, and where a row is read that is not there.
     Gradients go through all of it: they are those of `stack()`, or of `buffer`, which
     has all the room there is, with zeros where no row is.
-
-    >>> import graphc, graphc.tensor as gt
-    >>> x = gt.scalar("x")
-    >>> def step(i, powers):
-    ...     return powers.append(powers[-1] * x)
-    >>> powers = gt.fori_loop(0, 3, step, gt.TensorArray(8).append(1.0))
-    >>> slope = graphc.grad(gt.sum(powers.stack()), x)
-    >>> graphc.function([x], [powers, slope], backend="numpy")(2.0)
-    [array([1., 2., 4., 8.], dtype=float32), array(17., dtype=float32)]
     """
 
     def __init__(

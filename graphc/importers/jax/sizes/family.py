@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import jax
 import numpy as np
 
-from graphc.errors import GraphError, GraphWarning, SourceLocation, user_place
+from graphc.errors import GraphError, SourceLocation, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.decided import known_pattern, schedules_for
 from graphc.importers.jax.sizes.pattern import (
@@ -32,6 +32,7 @@ from graphc.importers.jax.trace.tracing import Spec, SpecShape
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
+from graphc.warning_kinds import GraphWarning
 
 CHECKED = 3  # sizes at which programs are compared with what is said, or traced
 RECENT = 2  # sizes that siblings served, by which a new program knows what varies
@@ -39,6 +40,10 @@ RECENT = 2  # sizes that siblings served, by which a new program knows what vari
 
 class FallbackWarning(GraphWarning):
     """A function of JAX that is compiled once for each size after all.
+
+    >>> import graphc, warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", graphc.FallbackWarning)  # to find the line
 
     Or one whose arguments are not donated, as was asked for, where their sizes vary.
     """
