@@ -161,15 +161,12 @@ class StepWriter:
                 continue  # it says what the size is
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
-            shown = shortened(name, LONGEST)
-            message = f"axis {axis} of input {shown} must have {size}"
+            message = f"axis {axis} of input {shortened(name, LONGEST)} must have {size}"
             checks.append((message, axis_size, size))
-        waiting: list[tuple[str, int, Dim]] = []
         for check in checks:
-            if self._count_unknown(check[-1]):
-                waiting.append(check)
-            else:
+            if not self._count_unknown(check[-1]):
                 self._check_axis(*check)
+        waiting = [check for check in checks if self._count_unknown(check[-1])]
         while waiting:  # those of which most is known come first, and tell the others
             unknown = [self._count_unknown(size) for *_, size in waiting]
             self._check_axis(*waiting.pop(unknown.index(min(unknown))))
@@ -179,7 +176,7 @@ class StepWriter:
 
     def _check_axis(self, message: str, axis: int, size: Dim) -> None:
         """Check an axis; one of n + m has n elements at least, and then tells m."""
-        if all(map(self._knows, size.symbols)):
+        if not self._count_unknown(size):
             self.check(self.formula(size), "==", _of(axis), f"{message} elements")
             return
         part = quotient_of(size, list(filter(self._knows, size.symbols)))
