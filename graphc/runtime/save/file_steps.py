@@ -161,8 +161,8 @@ class StepWriter:
                 continue  # it says what the size is
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
-            message = f"axis {axis} of input {shortened(name, LONGEST)} must have {size}"
-            checks.append((message, axis_size, size))
+            axis_text = f"axis {axis} of input {shortened(name, LONGEST)}"
+            checks.append((f"{axis_text} must have {size}", axis_size, size))
         for check in checks:
             if not self._count_unknown(check[-1]):
                 self._check_axis(*check)

@@ -329,8 +329,8 @@ class _PaddingPass:
     def _needs_check(self, guard: Guard, node: Node) -> bool:
         """Whether a guard is checked by the program: it is neither sure nor at entry.
 
-        That an array fits into memory is checked again at the sizes that are stored. In
-        a body these must be known before it is entered: raises a refusal otherwise.
+        Arrays must fit into memory at the sizes that are stored, which their ops check.
+        In a body these must be known before it is entered: raises a refusal otherwise.
         """
         left, right = map(self._sizes.exact, (guard.left, guard.right))
         symbols = {*symbols_in(left), *symbols_in(right)}
