@@ -264,6 +264,17 @@ def test_complex_numbers_that_tie_keep_their_order(backend, dims):
         )
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("dims", [PAD, graphc.Bound()], ids=["padded", "bound"])
+def test_the_largest_of_no_complex_numbers(backend, dims):
+    """There is no last element, which would fill the padding."""
+    z, chosen = gt.vector("z", "complex64"), gt.tensor("chosen", "bool", ("n",))
+    largest = gt.max(z[chosen][1:], initial=-5)
+    f = graphc.function([z, chosen], largest, backend=backend, dims=dims)
+    for n in (1, 3, 5):
+        assert f(np.zeros(n, "complex64"), np.zeros(n, bool)) == -5
+
+
 def test_a_nan_of_another_sign_is_not_that_which_fills():
     """Padding that holds a NaN already is filled again where bits count."""
     x = gt.vector("x")

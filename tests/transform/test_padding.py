@@ -540,3 +540,21 @@ def test_integers_are_checked_at_each_call(name):
             f(np.ones(6, "float32"), wrong)
         texts.add(str(told.value).partition(" needs ")[0])
     assert len(texts) == 1
+
+
+@pytest.mark.parametrize("dims", [PAD, graphc.Bound()], ids=["padded", "bound"])
+def test_counts_that_differ_are_checked_in_the_program(dims):
+    """The one or the other may be larger; so they may be in each step of a loop."""
+    x = gt.vector("x")
+    few, many = [gt.tensor(name, "bool", x.type.shape) for name in ("few", "many")]
+    step = lambda c, r: (c + gt.sum(x[x > r] + x[x < r]), None)
+    both = [gt.dot(x[few], x[many]), gt.scan(step, gt.sum(x) * 0, x)[0]]
+    options = {"dims": dims, "backend": "numpy", "unused": "ignore"}
+    product, looped = [graphc.function([x, few, many], y, **options) for y in both]
+    array, one = np.arange(5, dtype="float32"), np.arange(5) == 1
+    assert product(array, one, one) == 1
+    for masks in ((one, ~one), (~one, one)):
+        with pytest.raises(graphc.CallError, match="needs "):
+            product(array, *masks)
+    with pytest.raises(graphc.CallError, match="needs "):
+        looped(array, one, one)

@@ -18,10 +18,12 @@ def filled_to_reduce(
     filled = pad.filled(x, axes, monoid.neutral(dtype))
     if not (monoid.ordered and dtype.kind == "c"):
         return filled
+    rank = x.type.rank
     for axis in x.ragged(axes):
         size = x.type.shape[axis]
-        place = F.maximum(pad.length(size) - 1, 0)
-        end = F._gather(filled, F.reshape(place, (1,)), axes=(axis,), inside=(True,))
-        inside = pad.mask(size, axis, x.type.rank)
+        at_end = F.equal(pad.positions(size), pad.length(size) - 1)
+        at_end = F.expand_dims(at_end, tuple(b for b in range(rank) if b != axis))
+        end = F.sum(F.where(at_end, filled, 0), axis=axis, keepdims=True)
+        inside = pad.mask(size, axis, rank)
         filled = F.where(inside | F.equal(pad.length(size), 0), filled, end)
     return filled
