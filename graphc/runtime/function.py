@@ -40,7 +40,7 @@ from graphc.runtime.driver.failure import (
     not_pickled,
     running,
 )
-from graphc.runtime.driver.log import Stats
+from graphc.runtime.driver.log import Stats, in_number
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
 from graphc.runtime.pictured import Pictured
@@ -382,12 +382,12 @@ class Function(Pictured, AheadOfCalls):
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
-        text = segment_text(self.source, index)
+        text = segment_text(self.source, index) if type(index) is int else None
         if text is not None:
             return text
-        problem = f"there is no segment {index}"
+        problem = f"there is no segment {index!r}"
         parts = self._programs.newest.prepared.facts.segments
-        got = f"{parts} segments on {self.backend}"
+        got = f"{in_number(parts, 'segment')} on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)
 
     def save(self, path: StrPath) -> None:
