@@ -53,6 +53,10 @@ from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
 
+# Of functions that other parts of graphc make of this one, and call:
+_NOT_FOR_USERS = {"compiles", "contents", "making", "planned_run", "shown_programs"}
+_NOT_FOR_USERS |= {"took", "vary"}
+
 
 class Function(Pictured, AheadOfCalls):
     """A compiled program; call it with one argument per input.
@@ -78,6 +82,9 @@ class Function(Pictured, AheadOfCalls):
         self._programs = ProgramSet(pipeline, defaults, self._calls, self._route)
         self._route()
         self._programs.resume()
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _NOT_FOR_USERS]
 
     if not TYPE_CHECKING:  # which knows all attributes
 
