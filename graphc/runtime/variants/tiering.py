@@ -280,7 +280,8 @@ def looking_up(
     names = [f"a{i}" for i in range(len(prepared.inputs))]
     kind, row = _kind_text(prepared, names), ", ".join(names)
     text = _LOOKING_UP.format(kind=kind, row=row)
-    scope = {**_KIND_SCOPE, "known": known, "otherwise": otherwise, "failed": failed}
+    scope: dict[str, Any] = {"known": known, "otherwise": otherwise, "failed": failed}
+    scope |= _KIND_SCOPE
     exec(compile(text, "<graphc look-up>", "exec"), scope)
     run: Run = scope["look_up"]
     return run
