@@ -104,6 +104,10 @@ def check(
     Raises GraphError with a small counterexample where the sides differ, or where no
     graph was found in which the rule fires.
     """
+    if not isinstance(rule, Rule):
+        hint = "@graphc.rewrite(...) makes a rule of a function"
+        problem = "takes a rule"
+        raise graph_error(problem, op="rewrites.check", got=repr(rule), hint=hint)
     report = Checked(rule)
     common = DTYPES if rule.exact else FLOATS
     for stage in STAGES:

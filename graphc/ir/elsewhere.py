@@ -20,6 +20,7 @@ _SHOWN = "write f.show(), which opens the plan as a picture"
 _DEVICE = 'say where it runs: graphc.function(inputs, outputs, device="cpu")'
 
 OF_VALUES = {
+    "backward": "write graphc.grad(cost, x)",
     "cpu": _DEVICE,
     "cuda": _DEVICE,
     "clone": _ITSELF,
@@ -47,6 +48,7 @@ OF_TENSOR = {
     "unsqueeze": "write gt.expand_dims(x, axis)",
 }
 OF_GRAPHC = {
+    "Tensor": "graphc.Value is the class of what gt.tensor(name, dtype, shape) makes",
     "compile": "write graphc.function([x], y) of values, or graphc.jit(function)",
     "trace": "write graphc.jit(function)",
 }

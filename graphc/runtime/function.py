@@ -40,7 +40,7 @@ from graphc.runtime.driver.failure import (
     not_pickled,
     running,
 )
-from graphc.runtime.driver.log import Stats
+from graphc.runtime.driver.log import Stats, in_number
 from graphc.runtime.driver.xla import EVENTS
 from graphc.runtime.making import Making
 from graphc.runtime.pictured import Pictured
@@ -52,6 +52,10 @@ from graphc.runtime.variants.decided import decided
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.plan import Plan
+
+# Of functions that other parts of graphc make of this one, and call:
+_NOT_FOR_USERS = {"compiles", "contents", "making", "planned_run", "shown_programs"}
+_NOT_FOR_USERS |= {"took", "vary"}
 
 
 class Function(Pictured, AheadOfCalls):
@@ -78,6 +82,9 @@ class Function(Pictured, AheadOfCalls):
         self._programs = ProgramSet(pipeline, defaults, self._calls, self._route)
         self._route()
         self._programs.resume()
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _NOT_FOR_USERS]
 
     if not TYPE_CHECKING:  # which knows all attributes
 
@@ -382,12 +389,12 @@ class Function(Pictured, AheadOfCalls):
 
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
-        text = segment_text(self.source, index)
+        text = segment_text(self.source, index) if type(index) is int else None
         if text is not None:
             return text
-        problem = f"there is no segment {index}"
+        problem = f"there is no segment {index!r}"
         parts = self._programs.newest.prepared.facts.segments
-        got = f"{parts} segments on {self.backend}"
+        got = f"{in_number(parts, 'segment')} on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)
 
     def save(self, path: StrPath) -> None:

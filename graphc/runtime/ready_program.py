@@ -24,6 +24,7 @@ from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.variants.tiering import (
     PartRunner,
     capacities,
+    looking_up,
     parts_of,
     shapes_and_numbers,
 )
@@ -160,23 +161,15 @@ class ReadyProgram:
         Where the sizes are new, `instead` is asked for another function to run.
         """
         self.counts_all = True
-        kind_of_call, known = self._kind, dict[Key, Callable[[], Run]]()
+        known = dict[Key, Callable[[], Run]]()
         run, served = self.run, self.served
 
-        def observing(*args: object) -> object:
+        def not_known(*args: object) -> object:
             try:
-                kind = kind_of_call(args)
-                acquire = known.get(kind)
-                key = () if acquire is not None else self.key(args)
+                kind, key = self._kind(args), self.key(args)
             except (AttributeError, TypeError):  # as of an argument that is traced
                 self.counts_all = False
                 return run(*args)
-            if acquire is not None:
-                try:
-                    return acquire()(*args)
-                except BaseException:
-                    served.add(self.sizes(args), -1)
-                    raise
             if key not in self.seen:
                 other = instead(args)
                 if other is not None:
@@ -190,7 +183,10 @@ class ReadyProgram:
             known[kind] = self.counting(args, run)
             return result
 
-        return observing
+        def failed(*args: object) -> None:
+            served.add(self.sizes(args), -1)
+
+        return looking_up(self.prepared, known, not_known, failed)
 
 
 def ready(

@@ -49,3 +49,13 @@ def test_examples_of_serving_run(subject):
     """Those of graphc itself are run by pytest."""
     for test in doctest.DocTestFinder(recurse=False).find(subject, globs={}):
         assert not doctest.DocTestRunner().run(test).failed
+
+
+def test_functions_list_what_users_call():
+    """Tab completion offers no part that graphc itself calls."""
+    x = gt.tensor("x", "float32", ("n", 3))
+    f = graphc.function([x], gt.sum(x[x > 0]))
+    listed = {*dir(f)}
+    assert {"explain", "plan", "show", "source", "stats"} <= listed
+    assert listed.isdisjoint({"contents", "making", "planned_run", "shown_programs"})
+    assert len(repr(f.plan.segments[0])) < 80

@@ -282,7 +282,7 @@ def told(call, kind):
         (lambda: graphc.jit(lambda v: "a")(1.0), TypeError, "function <lambda> at "),
         (lambda: graphc.jit(square).export("m"), TypeError, "square() missing 1 req"),
         (lambda: graphc.jit(square).compile("a"), graphc.GraphError, "compile: "),
-        (lambda: graphc.from_jax(square), TypeError, "square() missing 1 required"),
+        (lambda: graphc.from_jax(square), graphc.GraphError, "from_jax: needs "),
         (lambda: numpy_jit(square)(), TypeError, "square() missing 1 required posit"),
         (lambda: numpy_jit(square)("a"), TypeError, "args[0] of square is of type str"),
         (

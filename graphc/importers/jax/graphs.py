@@ -1,5 +1,6 @@
 """`from_jax`: the graph of a function that is written for JAX."""
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,6 +25,24 @@ from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.tracebacks import hiding
 
 
+def _require_one_each(
+    function: Callable[..., object], specs: tuple[object, ...]
+) -> None:
+    """Raise GraphError where a function needs other arguments than there are types."""
+    try:
+        signature = inspect.signature(function)
+        signature.bind(*specs)
+    except ValueError:  # one of C, which has none
+        return
+    except TypeError as error:
+        raise graph_error(
+            f"needs the type of each argument of the function: {error}",
+            op="from_jax",
+            got=f"{len(specs)} of {signature}",
+            hint='jax.ShapeDtypeStruct((3,), "float32"), or gt.vector("x")',
+        ) from None
+
+
 @hiding
 def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     """The graph of a function of JAX, of arguments such as these.
@@ -45,6 +64,7 @@ def from_jax(function: Callable[..., object], *specs: object) -> Graph:
     function decides by a size that is a symbol.
     """
     check_function(function, "from_jax")
+    _require_one_each(function, specs)
     leaves, form = jax.tree.flatten(specs)
     symbols = _Symbols()
     traced_specs = [_spec(leaf, symbols) for leaf in leaves]

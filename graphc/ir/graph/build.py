@@ -247,6 +247,14 @@ def _literal_array(x: Any) -> NDArray:
         array = np.asarray(x)
     except GraphError:  # of what is in it
         raise
+    except TypeError as error:
+        if not type(error).__name__.startswith("Tracer"):
+            raise
+        raise graph_error(
+            "no array: JAX traces this one",
+            got=_shown(x),
+            hint="in functions of JAX use jax.numpy; of values, graphc.grad(cost, x)",
+        ) from None
     except ValueError as error:
         hint = "make rows equally long" if "inhomogeneous" in str(error) else ""
         problem = "no array" if hint else f"not an array: {error}"

@@ -12,7 +12,7 @@ is compiled for each, a key that was switched to JAX goes on compiling for them.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import Any
@@ -41,6 +41,7 @@ SLOWER = 1.25  # so much slower than NumPy sends a key back: less may be chance
 
 SizesKey = tuple[Any, ...]
 PartRunner = Callable[[ArgumentValues], Any]
+Run = Callable[..., Any]
 
 
 @dataclass
@@ -259,24 +260,63 @@ def parts_of(prepared: Prepared) -> list[tuple[str, PartRunner]]:
 
 
 def shapes_and_numbers(prepared: Prepared) -> PartRunner:
-    """The function of arguments that identifies their key, at less cost than the key.
+    """The function of arguments that tells their key from others, at less cost."""
+    kind = _kind_text(prepared, [f"args[{i}]" for i in range(len(prepared.inputs))])
+    key_of_arguments: PartRunner = eval(f"lambda args: {kind}", _KIND_SCOPE)
+    return key_of_arguments
 
-    It is one expression: each call of a function that adapts runs it.
+
+def looking_up(
+    prepared: Prepared,
+    known: Mapping[tuple[Hashable, ...], Callable[[], Run]],
+    otherwise: Run,
+    failed: Callable[..., None],
+) -> Run:
+    """The function that runs a call by what `known` gives for its shapes and numbers.
+
+    `otherwise` runs calls that it does not know, and `failed` is told those that raise.
+    It is printed for the arguments of a program: each call of one that adapts runs it.
     """
+    names = [f"a{i}" for i in range(len(prepared.inputs))]
+    kind, row = _kind_text(prepared, names), ", ".join(names)
+    text = _LOOKING_UP.format(kind=kind, row=row)
+    scope: dict[str, Any] = {"known": known, "otherwise": otherwise, "failed": failed}
+    scope |= _KIND_SCOPE
+    exec(compile(text, "<graphc look-up>", "exec"), scope)
+    run: Run = scope["look_up"]
+    return run
+
+
+_LOOKING_UP = """\
+def look_up({row}):
+    try:
+        acquire = known.get({kind})
+    except (AttributeError, TypeError):  # as of an argument that is traced
+        acquire = None
+    if acquire is None:
+        return otherwise({row})
+    try:
+        return acquire()({row})
+    except BaseException:
+        failed({row})
+        raise
+"""
+
+
+def _kind_text(prepared: Prepared, names: Sequence[str]) -> str:
+    """The expression of the shapes and numbers of arguments with these names."""
     inputs, statics = prepared.inputs, prepared.facts.statics
     parts = [
-        f"args[{i}].shape"
-        for i, v in enumerate(inputs)
+        f"{name}.shape"
+        for v, name in zip(inputs, names, strict=True)
         if any(isinstance(n, Dim) for n in v.type.shape)
     ]
     parts += [
-        f"{'index' if i in statics or v._symbol is not None else 'kind'}(args[{i}])"
+        f"{'index' if i in statics or v._symbol is not None else 'kind'}({names[i]})"
         for i, v in enumerate(inputs)
         if not v.type.rank
     ]
-    text = f"lambda args: ({', '.join([*parts, ''])})" if parts else "lambda args: ()"
-    key_of_arguments: PartRunner = eval(text, {"index": index, "kind": _kind_of})
-    return key_of_arguments
+    return f"({', '.join([*parts, ''])})" if parts else "()"
 
 
 def capacities(plan: Plan) -> dict[Symbol, Pad]:
@@ -311,6 +351,9 @@ def _kind(i: int) -> PartRunner:
 def _kind_of(argument: object) -> object:
     weak = getattr(argument, "weak_type", False)
     return getattr(argument, "dtype", type(argument)), weak
+
+
+_KIND_SCOPE: dict[str, object] = {"index": index, "kind": _kind_of}
 
 
 def _is_traced(argument: object) -> bool:

@@ -29,7 +29,7 @@ from graphc.transform.planning.plan import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GuessingSegment(Segment):
     """A segment for capacities that its own results tell: `guesses`, by `followed_by`.
 

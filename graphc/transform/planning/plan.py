@@ -48,8 +48,15 @@ class Segment:
     rows: Symbol | None = None
     derived: tuple[Symbol, ...] = ()
 
+    def __repr__(self) -> str:
+        count = len(self.nodes)
+        keys = ", ".join(symbol.name for symbol in self.keys)
+        per = f"compiled per {keys}" if keys else "compiled once"
+        noun = "node" if count == 1 else "nodes"
+        return f"<graphc segment {self.index}: {count} {noun}, {per}>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class LoopInPieces(Segment):
     """A capacity-doubling loop, the last of its nodes, which is called until it ends.
 
