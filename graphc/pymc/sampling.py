@@ -67,7 +67,8 @@ def sample(
     name = _chosen(model, sampler)
     seed = int(np.random.SeedSequence(random_seed).generate_state(1)[0] >> 1)
     counts = _count("draws", draws), _count("tune", tune, 0), _count("chains", chains)
-    cores = min(counts[-1], cores or os.cpu_count() or 1)
+    most = os.cpu_count() or 1 if cores is None else _count("cores", cores)
+    cores = min(counts[-1], most)
     how = SamplingSettings(*counts, cores, seed, progressbar, options)
     if name == "pymc":
         return _by_pymc(model, how)

@@ -34,3 +34,7 @@ __all__ = [
     "program_of",
     "value_and_grad",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -59,3 +59,4 @@ def test_functions_list_what_users_call():
     assert {"explain", "plan", "show", "source", "stats"} <= listed
     assert listed.isdisjoint({"contents", "making", "planned_run", "shown_programs"})
     assert len(repr(f.plan.segments[0])) < 80
+    assert dir(graphc.pytensor) == sorted(graphc.pytensor.__all__)

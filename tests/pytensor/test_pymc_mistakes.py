@@ -68,6 +68,7 @@ MISTAKES = {
     "no sampler": (OF_GRAPHC, "cannot be 'stan'", lambda: sample(sampler="stan")),
     "no draws": (OF_GRAPHC, "of at least 1", lambda: sample(draws=0)),
     "half a chain": (OF_GRAPHC, "chains must be", lambda: sample(chains=1.5)),
+    "all cores": (OF_GRAPHC, "cores must be an int", lambda: sample(cores="all")),
     "before the start": (OF_GRAPHC, "tune must be", lambda: sample(tune=-1)),
     "a word as seed": (TypeError, "SeedSequence", lambda: sample(random_seed="a")),
     "all observed": (OF_GRAPHC, "no free values", lambda: sample(observed_alone())),
