@@ -12,7 +12,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.importers.numpy.memory import copies_always
-from graphc.ir.graph.build import strong
+from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import DType
 
@@ -50,8 +50,13 @@ FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
 
 # Functions that make arrays of Python numbers, which then are int64 or float64.
 MAKING_ARRAYS = frozenset(
-    ["dot", "einsum", "geomspace", "inner", "intersect1d", "kron"]
+    [
+        "dot", "einsum", "geomspace", "inner", "intersect1d", "kron", "setxor1d",
+        "tensordot",
+    ]
 )
+# Functions that compute in the dtype that these arguments and another one have.
+WIDENING = {"interp": (3, "float64"), "polyfit": (1, "int64"), "vander": (1, "int64")}
 IN_FLOATS = frozenset(["var", "std", "nanvar", "nanstd", "nanmean"])
 NO_BOOLS = frozenset(["cumprod", "nancumprod"])
 
@@ -64,6 +69,9 @@ def as_taken(name: str, args: Any, options: Any) -> tuple[Any, Any]:
     if name in MAKING_ARRAYS:
         most = len(args) if name == "einsum" else 2  # those after are options
         return (*map(_strong, args[:most]), *args[most:]), options
+    if name in WIDENING:
+        count, least = WIDENING[name]
+        return (*(_widened(x, least) for x in args[:count]), *args[count:]), options
     if name == "arange" and options.get("dtype") is None and len(args) < 4:
         dtypes = [_strong(argument).dtype for argument in args]
         if not {np.dtype("int64"), np.dtype("float64")}.issuperset(dtypes):
@@ -77,6 +85,11 @@ def as_taken(name: str, args: Any, options: Any) -> tuple[Any, Any]:
             problem = "NumPy rounds to this dtype on the way"
             raise graph_error(problem, op=f"numpy.{name}", got=str(dtype), hint=hint)
     return args, options
+
+
+def _widened(argument: object, least: str) -> Value:
+    value = as_value(argument)
+    return cast(value, np.promote_types(value.dtype, least))
 
 
 def _strong(argument: object) -> Any:

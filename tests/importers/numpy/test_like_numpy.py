@@ -385,6 +385,10 @@ np.packbits(np.outer(i, i), axis=0)
 np.packbits(x > 0, bitorder="little")
 np.unpackbits(np.outer(i, i).astype("uint8"), axis=1)
 np.from_dlpack(x)
+np.interp(x.astype("float32"), [0, 1], [2, 3]), np.interp(x, [0, 1, 2], TABLE * 1j)
+np.setxor1d(x.astype("float32"), 1), np.tensordot(x.astype("float32"), 2, 0)
+np.vander(x.astype("float32"), 2), np.vander(i.astype("int8"))
+np.polyfit(np.r_[1:6].astype("float32"), np.r_[x, x, x, x, 1:6][-5:], 1)
 np.add(np.exp(1j * np.sum(x)).imag, 1), np.real(np.sum(x)) + 1
 [p for p in [np.exp(1j * np.sum(x)).imag] if p.ndim == 0][0] * 2
 np.dot(x.astype("float32"), 2), np.inner(2.5, x.astype("float32")), i.dot(2)
