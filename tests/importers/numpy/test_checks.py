@@ -85,7 +85,7 @@ def agrees(function, backend):
     np.testing.assert_allclose(compiled(X, INSIDE), function(X, INSIDE))
 
 
-@pytest.mark.parametrize("name", BY_DATA.keys() - {"a mask that is longer"})
+@pytest.mark.parametrize("name", sorted(BY_DATA.keys() - {"a mask that is longer"}))
 def test_what_numpy_raises_for(name):
     agrees(BY_DATA[name], "numpy")
 
