@@ -556,5 +556,6 @@ def test_counts_that_differ_are_checked_in_the_program(dims):
     for masks in ((one, ~one), (~one, one)):
         with pytest.raises(graphc.CallError, match="needs "):
             product(array, *masks)
-    with pytest.raises(graphc.CallError, match="needs "):
-        looped(array, one, one)
+    for function in (looped, graphc.function([x, few, many], x[few] * x, **options)):
+        with pytest.raises(graphc.CallError, match="needs "):
+            function(array, one | (array == 3), one)
