@@ -206,7 +206,11 @@ class Function(Pictured, AheadOfCalls):
         if self._planned is None or self._programs.serves_older(args):
             return None
         newest = self._programs.newest
-        route = newest.served.route(newest.sizes(args), default)
+        try:
+            sizes = newest.sizes(args)
+        except ValueError:  # one has no capacity: the program says so
+            return None
+        route = newest.served.route(sizes, default)
         self._counted.append(route)
         ending = Ending(route.acquire, finish)
         return self._planned.ended(args, ending, default)

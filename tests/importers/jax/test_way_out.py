@@ -15,7 +15,6 @@ from graphc.importers.jax.call.way_out import (
     CHOICE,
     NUMBER,
     PLACE,
-    SYMBOLIC,
     WAY_OUT,
 )
 
@@ -189,7 +188,7 @@ def test_errors_of_other_kinds_stay_as_they_are():
 
 def test_a_function_of_graphs_takes_no_arrays_of_jax():
     f = graphc.jit(lambda x: gt.sum(x))
-    with pytest.raises(jax.errors.TracerArrayConversionError) as caught:
+    message = r"sum: no array: JAX traces this one[^$]*use jax\.numpy"
+    with pytest.raises(graphc.GraphError, match=message) as caught:
         f(X)
-    assert str(caught.value).endswith(SYMBOLIC.split("{place}")[1])
-    assert ", at test_way_out.py:" in str(caught.value)
+    assert "test_way_out.py:" in str(caught.value)

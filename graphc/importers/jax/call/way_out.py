@@ -5,7 +5,7 @@ from traceback import walk_tb
 
 import jax
 
-from graphc.errors import OWN_FILES, is_library
+from graphc.errors import is_library
 from graphc.importers.jax.read.unsupported import users_place
 
 OF_SIZES = (
@@ -30,10 +30,6 @@ WAY_OUT = """
 graphc can compile it: write the function with the names of numpy (np.nonzero, not
 jnp.nonzero), and give it as graphc.jit(function, frontend="numpy"). Sizes may depend on
 data there, as in x[mask], x[:k], np.nonzero(x), np.unique(x) and np.arange(k)."""
-SYMBOLIC = """
-
-A function of graphc.tensor builds graphs, and takes no arrays of JAX{place}: write
-jnp.sum for gt.sum, or build the graph from gt.tensor(...) for graphc.function."""
 CHOICE = """
 
 Python chooses by the value of an array{place}: jnp.where(test, a, b) chooses between
@@ -72,8 +68,6 @@ def tell_way_out(error: Exception) -> None:
 
 
 def _way_for(error: Exception) -> str | None:
-    if _is_asked_by_graph(error):
-        return SYMBOLIC
     if _is_of_sizes(error):
         return WAY_OUT
     if isinstance(error, OF_PLACES) or WORDS_OF_KEYS in str(error):
@@ -99,12 +93,6 @@ def _is_of_sizes(error: Exception) -> bool:
 def _is_asked_by_library(error: Exception) -> bool:
     """Whether a function that the user calls asks for a number, not the user's code."""
     return is_library(_asking(error))
-
-
-def _is_asked_by_graph(error: Exception) -> bool:
-    """Whether a function of ours that builds graphs was given an array of JAX."""
-    of_array = isinstance(error, jax.errors.TracerArrayConversionError)
-    return of_array and _asking(error).startswith(OWN_FILES)
 
 
 def _asking(error: Exception) -> str:
