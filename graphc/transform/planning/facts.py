@@ -132,7 +132,7 @@ def _check(node: Node) -> Check:
 
 def facts_of(graph: Graph) -> NodeFacts:
     """The facts about a graph."""
-    checks: list[Check] = []
+    first: dict[Value, Check] = {}  # of each condition: the one that fails
     aliases: dict[Value, Value] = {}
     nodes: Sequence[Node] = graph.nodes
     for node in nodes if any([p.passes_on for p in graph.primitives]) else ():
@@ -140,12 +140,13 @@ def facts_of(graph: Graph) -> NodeFacts:
             for output, x in zip(node.outputs, node.inputs, strict=False):
                 aliases[output] = aliases.get(x, x)
         if node.primitive is ASSERT:
-            checks.append(_check(node))
+            first.setdefault(node.inputs[1], _check(node))
+    checks = tuple(first.values())
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
     times = binding_times(nodes)
     compiled, demanded = _needed(graph, aliases, checks, times)
-    return NodeFacts(graph, aliases, tuple(checks), times, compiled, demanded)
+    return NodeFacts(graph, aliases, checks, times, compiled, demanded)
 
 
 def is_early(value: Value, times: dict[Node, Time]) -> bool:

@@ -7,6 +7,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ops.common.conditions import telling
 from graphc.ops.effects.assertions import asserted
+from graphc.transform.planning.plan import Check
 from tests.ops.refusing import refused
 
 BACKENDS = ("jax", "numpy")
@@ -231,3 +232,13 @@ def test_a_slice_from_an_argument_may_count_from_the_end(backend):
         else:
             with refused("the slice of 2 elements from", graphc.CallError):
                 f(SIX[:, 0], first)
+
+
+def test_a_condition_is_checked_once():
+    x, i = gt.vector("x", "float64"), gt.vector("i", "int64")
+    written = x.at[i].set(x[i] * 2)
+    f = graphc.function([x, i], written, check=True, backend="numpy")
+    assert sum(isinstance(step, Check) for step in f.plan.steps) == 1
+    np.testing.assert_array_equal(f(np.arange(3.0), [2, 0]), [0, 1, 4])
+    with pytest.raises(graphc.CallError, match="index 3, size 3"):
+        f(np.arange(3.0), [2, 3])
