@@ -251,7 +251,7 @@ def _agreements(body: PrintedBody, axes: list[Axis]) -> Iterable[str]:
     sources = _sources(axes)
     for axis in axes:
         if not sources.keys() >= set(axis.size.symbols):
-            continue  # see below
+            continue  # `_partial_agreements` is about these
         if sources[axis.size.symbols[0]] is axis:
             yield from _own_agreement(body, axis)
         else:

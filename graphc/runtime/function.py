@@ -76,7 +76,7 @@ class Function(Pictured, AheadOfCalls):
     def __init__(self, pipeline: Pipeline, defaults: Mapping[int, object]) -> None:
         self._pipeline = pipeline
         self.backend = pipeline.how.backend
-        self._counted: list[Route] = []
+        self._counted: set[Route] = set()
         self._failed = 0
         self._placements = stance.Placements()
         self._programs = ProgramSet(pipeline, defaults, self._calls, self._route)
@@ -108,7 +108,7 @@ class Function(Pictured, AheadOfCalls):
             jax, signature = newest.loaded.jax, newest.signature
             calls = Calls(self._call, self._missed, self._leave)
             self._routes.shorten(segment, jax, signature, calls)
-        self._counted += self._routes.all
+        self._counted.update(self._routes.all)
         self._acquire = self._routes.device.acquire
         self._acquire_borrowed = self._routes.borrowed.acquire
 
@@ -210,9 +210,9 @@ class Function(Pictured, AheadOfCalls):
             sizes = newest.sizes(args)
         except ValueError:  # one has no capacity: the program says so
             return None
-        route = newest.served.route(sizes, default)
-        self._counted.append(route)
-        ending = Ending(route.acquire, finish)
+        counter = newest.served.counter(sizes)
+        self._counted.add(counter)
+        ending = Ending(counter.acquire, finish)
         return self._planned.ended(args, ending, default)
 
     def _admitted(self, args: tuple[object, ...]) -> tuple[object, ...]:

@@ -121,6 +121,10 @@ class ReadyProgram:
         """The function that gives `run` for calls like this one, and counts them."""
         return self.served.route(self.sizes(args), run).acquire
 
+    def forget_runs(self) -> None:
+        """Nobody calls by those functions any longer."""
+        self.served.close()
+
     @property
     def counted(self) -> int:
         """The calls that it has counted."""
@@ -178,7 +182,7 @@ class ReadyProgram:
             self.seen.add(key)
             if len(known) >= MOST_KNOWN:
                 known.clear()
-                served.close()
+                self.forget_runs()
             self.count(args)
             known[kind] = self.counting(args, run)
             return result

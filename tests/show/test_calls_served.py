@@ -103,3 +103,21 @@ def test_traced_and_failed_calls_are_not_counted():
     g(np.ones(3, "float32"))
     jax.make_jaxpr(g)(np.ones(3, "float32"))
     assert all(n in (1, 2, None) for *_, n in served(g))
+
+
+def test_runs_that_are_forgotten_are_let_go_and_stay_counted(monkeypatch):
+    monkeypatch.setattr("graphc.runtime.call.planned_calls.MOST_PLANS", 2)
+    f, arguments = of_sums("pad")
+    for n in (4, 5, 6, 7, 8, 9) * 2:
+        f(*arguments(n)[0][None].astype("float32"))
+    assert served(f) == [(0, 0, {"n_capacity": 16}, 12)]
+    program = f._programs.newest
+    assert len(program.served._routes) <= 2
+
+
+def test_calls_of_one_capacity_have_one_counter():
+    f, arguments = of_jit("pad")
+    for n in (4, 5, 6, 7, 8, 9) * 2:
+        f(*arguments(n))
+    (program,) = [p.compiled for p in next(iter(f._families.values())).programs]
+    assert len(program._programs.newest.served._counters) == 1

@@ -15,6 +15,7 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import (
     CallersError,
     Options,
+    compiled_by,
     dims_of,
     require_names,
 )
@@ -22,10 +23,8 @@ from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.ir.graph.nodes import Graph
-from graphc.runtime.compile import function
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
-from graphc.runtime.variants.decided import starting
 from graphc.transform.policies import names_in
 
 CHECKED = 3  # sizes at which a program is compared with a trace of their own
@@ -61,7 +60,7 @@ class NumpyProgram:
     def _unchecked(self) -> Function:
         if not self.how.check:
             return self.compiled
-        return compiled_by(replace(self.how, check=False), self.trace.graph)
+        return _compiled(replace(self.how, check=False), self.trace.graph)
 
     @property
     def source(self) -> ProgramText:
@@ -78,20 +77,9 @@ class NumpyProgram:
         yield self.compiled.explain(full)
 
 
-def compiled_by(how: Options, graph: Graph) -> Function:
-    """The function of a graph, with the options of `jit`."""
-    return function(
-        list(graph.inputs),
-        list(graph.outputs),
-        dims=dims_of(how.dims, names_in(graph)),
-        rewrites=how.rewrites,
-        backend=how.backend,
-        check=how.check,
-        unused="ignore",
-        casting="exact",
-        decisions=starting(graph, how.decided),
-        name=how.name,
-    )
+def _compiled(how: Options, graph: Graph) -> Function:
+    """The function of a graph, whose sizes have the policies of their names."""
+    return compiled_by(replace(how, dims=dims_of(how.dims, names_in(graph))), graph)
 
 
 @dataclass
@@ -117,7 +105,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         if pattern.names:  # at true sizes, only what is counted has one
             axes = dict.fromkeys(names_in(graph), "") | pattern.axes(self.names())
             require_names(how.dims, axes)
-        return NumpyProgram(pattern, trace, compiled_by(how, graph), how)
+        return NumpyProgram(pattern, trace, _compiled(how, graph), how)
 
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
         try:

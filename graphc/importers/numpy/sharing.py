@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy.memory import copies_always
+from graphc.importers.numpy.memory import Content, copies_always
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import DType
@@ -61,7 +61,9 @@ IN_FLOATS = frozenset(["var", "std", "nanvar", "nanstd", "nanmean"])
 NO_BOOLS = frozenset(["cumprod", "nancumprod"])
 
 
-def as_taken(name: str, args: Any, options: Any) -> tuple[Any, Any]:
+def as_taken(
+    name: str, args: tuple[Content, ...], options: dict[str, Content]
+) -> tuple[tuple[Content, ...], dict[str, Content]]:
     """The contents of arguments in the dtypes that a function of NumPy has them in.
 
     Raises GraphError for dtypes in which NumPy computes step by step.
@@ -92,7 +94,7 @@ def _widened(argument: object, least: str) -> Value:
     return cast(value, np.promote_types(value.dtype, least))
 
 
-def _strong(argument: object) -> Any:
+def _strong(argument: object) -> Content:
     """A Python number as the array that NumPy makes of it."""
     number = type(argument) in (bool, int, float, complex)
     if isinstance(argument, Value):

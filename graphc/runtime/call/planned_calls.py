@@ -54,6 +54,7 @@ class PlannedCalls:
             return False
         if len(self._acquire) >= MOST_PLANS:
             self._acquire.clear()
+            self._site.program.forget_runs()
         self._acquire[key] = self._site.program.counting(args, run)
         return True
 

@@ -25,12 +25,17 @@ class OfSegment(Protocol):
         """The sizes by the names that they have in the text."""
 
 
+def _nothing() -> None:
+    """The function of a route that only counts."""
+
+
 class Served:
     """The calls of one program so far, by sizes that their arguments have."""
 
     def __init__(self) -> None:
         self._counts = Counter[_Key]()
         self._routes: list[tuple[_Key, Route]] = []
+        self._counters: dict[_Key, Route] = {}
 
     def add(self, sizes: Mapping[str, int], calls: int = 1) -> None:
         """Count calls of these sizes; fewer than 0 where some have failed."""
@@ -42,8 +47,15 @@ class Served:
         self._routes.append((frozenset(sizes.items()), route))
         return route
 
+    def counter(self, sizes: Mapping[str, int]) -> Route:
+        """The route that counts calls of these sizes, whatever runs them."""
+        key = frozenset(sizes.items())
+        if key not in self._counters:
+            self._counters[key] = Route(_nothing)
+        return self._counters[key]
+
     def close(self) -> None:
-        """Nobody calls by the routes so far any longer."""
+        """Nobody calls by the routes to runs so far any longer: they are let go."""
         for key, route in self._routes:
             self._counts[key] += route.calls
         self._routes.clear()
@@ -51,7 +63,7 @@ class Served:
     def counts(self) -> Counter[_Key]:
         """The calls by sizes."""
         counts = Counter(self._counts)
-        for key, route in self._routes:
+        for key, route in (*self._routes, *self._counters.items()):
             counts[key] += route.calls
         return counts
 

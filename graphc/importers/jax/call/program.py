@@ -27,7 +27,7 @@ from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes
 from graphc.importers.jax.sizes.samples import Sample, sampled, template_of
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
-from graphc.importers.jax.trace.choices import Options, dims_of
+from graphc.importers.jax.trace.choices import Options, compiled_by, dims_of
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
@@ -44,10 +44,7 @@ from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
-from graphc.runtime.compile import function
 from graphc.runtime.function import Function
-from graphc.runtime.pipeline import Jit
-from graphc.runtime.variants.decided import starting
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -446,23 +443,7 @@ def compiled(source: Imported, options: Options, names: Sequence[str]) -> Functi
         options = replace(options, rewrites=NONE)
     if len(names) == 1 and options.dims is None:
         try:
-            return _compiled(source, options, True)
+            return compiled_by(options, source.graph, True)
         except GraphError:  # something must be read before all can be compiled
             pass
-    return _compiled(source, options, "auto")
-
-
-def _compiled(source: Imported, options: Options, jit: Jit) -> Function:
-    graph = source.graph
-    return function(
-        list(graph.inputs),
-        list(graph.outputs),
-        jit=jit if options.backend == "jax" else "auto",
-        dims=options.dims,
-        rewrites=options.rewrites,
-        backend=options.backend,
-        unused="ignore",
-        casting="exact",
-        decisions=starting(graph, options.decided),
-        name=options.name,
-    )
+    return compiled_by(options, source.graph)

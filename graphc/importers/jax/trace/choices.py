@@ -8,12 +8,16 @@ from typing import Any
 import jax
 
 from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.graph.nodes import Graph
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import CAPACITY
 from graphc.ops.common.conditions import CHECKS, Checking
 from graphc.rewriting.engine.rule import Rules
 from graphc.runtime.call.arguments import Backend
-from graphc.runtime.compile import check_options
+from graphc.runtime.compile import check_options, function
+from graphc.runtime.function import Function
+from graphc.runtime.pipeline import Jit
+from graphc.runtime.variants.decided import starting
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.policies import NAMED, Bound, Policy
 from graphc.transform.sharding.meshes import DeviceMesh
@@ -47,6 +51,23 @@ class CallersError(Exception):
     def __init__(self, error: GraphError) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+def compiled_by(options: Options, graph: Graph, jit: Jit = "auto") -> Function:
+    """The function of a graph, with the options of `jit`."""
+    return function(
+        list(graph.inputs),
+        list(graph.outputs),
+        jit=jit if options.backend == "jax" else "auto",
+        dims=options.dims,
+        rewrites=options.rewrites,
+        backend=options.backend,
+        check=options.check,
+        unused="ignore",
+        casting="exact",
+        decisions=starting(graph, options.decided),
+        name=options.name,
+    )
 
 
 def check_frontend(frontend: object) -> None:
