@@ -36,6 +36,7 @@ from benchmarks.harness import (
     setting,
     some,
     time_text,
+    with_whole_products,
 )
 
 COUNTS, INLINE = setting(((6, 24, 64, 200), 24), ((2,), 0))  # blocks; most inline
@@ -338,6 +339,7 @@ def round_by_round(count: int) -> list[Row]:
 
 def main() -> None:
     """Print the tables of the kinds of blocks that are named, or of all."""
+    with_whole_products()
     for name in named() or setting([*KINDS], ["transformer", "convolution", "layer"]):
         for slopes in setting((False, True), (name != "layer",)):
             title = f"Blocks: {name}{', with gradients' * slopes}"

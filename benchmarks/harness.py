@@ -123,6 +123,14 @@ def same(a: Any, b: Any, rtol: float = 1e-5) -> None:
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
 
 
+def with_whole_products() -> None:
+    """Multiply float32 in all its digits, so that results of both sides compare.
+
+    GPUs keep 10 bits of mantissa by default, and sum in another order per program.
+    """
+    jax.config.update("jax_default_matmul_precision", "highest")
+
+
 def emitted(f: Any) -> dict[str, Any]:
     """The names of a compiled function's program, executed once more from its text."""
     names: dict[str, Any] = {"__name__": "emitted"}

@@ -23,6 +23,7 @@ from benchmarks.harness import (
     setting,
     some,
     time_text,
+    with_whole_products,
     xla_compilations,
 )
 from benchmarks.jax_in_models import MODELS, WIDTH
@@ -105,6 +106,7 @@ def over_lengths(name, model, padded):
 
 def main():
     """Print the tables."""
+    with_whole_products()
     wanted = named() or ["same", "lengths"]
     if "same" in wanted:
         pairs = some((name, model) for name, (model, _) in MODELS.items())

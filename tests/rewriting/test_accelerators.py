@@ -164,7 +164,7 @@ def test_tiles_have_the_bytes_that_the_device_has_to_spare(made):
     inputs, output = gathered(2**17)
     for costs in (GPU, TPU, CPU):
         source = made(costs, inputs, output).source
-        extent = f"rows_in_block(131072, 524288, {costs.temporary}, {8 * costs.rows})"
+        extent = f"rows_in_block(131072, 524288, {costs.whole}, {8 * costs.rows})"
         assert extent in source
 
 

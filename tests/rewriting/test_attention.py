@@ -1,6 +1,7 @@
 """Attention is one op in programs for accelerators; they are run here, on a CPU."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -212,3 +213,59 @@ def test_half_precision_has_the_kernel_of_the_device(made):
     exact = made(CPU, [q, k, v, mask], output, backend="numpy")
     found, expected = (g(*arrays, hidden).astype("float32") for g in (f, exact))
     np.testing.assert_allclose(found, expected, rtol=0.05, atol=0.02)
+
+
+def hidden_by(name, s, lengths):
+    """Logits of half precision where keys are hidden in one of the ways people do."""
+    rows, keys = s.type.shape[-2:]
+    i, j = gt.arange(rows)[:, None], gt.arange(keys)
+    seen = (j < lengths[:, None])[:, None, None]
+    return {
+        "nothing": s,
+        "later keys": gt.where(i >= j, s, -math.inf),
+        "later keys, by what they are": gt.where(j > i, -1e9, s),
+        "a triangle": gt.where(gt.tri(rows, keys) > 0, s, -1e9),
+        "lengths": gt.where(seen, s, -math.inf),
+        "lengths, and later keys": gt.where(seen & (j <= i), s, -1e9),
+        "other keys": gt.where((i + j) % 3 > 0, s, -math.inf),
+    }[name]
+
+
+WAYS = {
+    "nothing": "None, None, None, {n}, False, -2.381976426469702e+38",
+    "later keys": "None, None, None, {n}, True, -np.inf",
+    "later keys, by what they are": "None, None, None, {n}, True, -998244352.0",
+    "a triangle": "None, None, None, {n}, True, -998244352.0",
+    "lengths": "None, None, reshape, {n}, False, -np.inf",
+    "lengths, and later keys": "None, None, reshape, {n}, True, -998244352.0",
+    "other keys": "None, expand_dims_1, None, {n}, False, -np.inf",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dims", ["pad", "specialize"])
+def test_half_precision_has_lengths_and_order_where_keys_are_hidden_by_them(
+    made, way, dims
+):
+    """Padding is one more length. Keys that are hidden may be no number."""
+    q, k, v = (gt.tensor(name, "bfloat16", "b h n 8") for name in "qkv")
+    lengths = gt.tensor("lengths", "int32", "b")
+    output = gt.nn.softmax(hidden_by(way, scores(q, k), lengths)) @ v
+    inputs = [q, k, v] + [lengths] * way.startswith("lengths")
+    policies = {"b": "specialize", "h": "specialize", "n": dims}
+    f = made(GPU, inputs, output, dims=policies)
+    written = WAYS[way]
+    if dims == "specialize" and way == "nothing":
+        assert "attention_jax(jax, " in f.source and "hiding" not in f.source
+    else:
+        count = r"convert\w*" if dims == "pad" else "None"
+        text = re.escape(written).replace(r"\{n\}", count).replace("_1,", r"\w*,")
+        assert re.search(rf"hiding_attention_jax\(jax, .*, {text}\)", f.source)
+    exact = made(CPU, inputs, output, backend="numpy", dims="specialize")
+    for n in (5, 1, 20, 0):
+        arrays = [RNG.normal(size=(3, 2, n, 8)).astype(q.dtype) for _ in "qkv"]
+        arrays += [np.array([n, n // 2, 0], "int32")] * way.startswith("lengths")
+        if way == "lengths" and n == 5:
+            arrays[1][1:, :, 3] = np.nan
+        result, expected = (g(*arrays).astype("float32") for g in (f, exact))
+        np.testing.assert_allclose(result, expected, rtol=0.05, atol=0.05)

@@ -20,7 +20,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import is_float, product, same_size
-from graphc.ops.nn.fused_attention import FUSED_ATTENTION
+from graphc.ops.nn.fused_attention import FUSED_ATTENTION, HIDDEN
 from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import UsersOf
 from graphc.rewriting.loops.find.scan_view import Late, with_made
@@ -31,9 +31,17 @@ from graphc.rewriting.rules.products import (
     scores_of,
     weighted_sum_of,
 )
+from graphc.rewriting.rules.softmaxes import (
+    Softmax,
+    converted,
+    count_of,
+    is_causal,
+    lengths_of,
+    number_of,
+    softmax_of,
+)
 
-# A logit of a key that JAX hides, whatever a mask of the program has there.
-HIDDEN = -0.7 * float(np.finfo("float32").max)
+_LEAST_HIDDEN = -1e3  # keys with a larger logit than this may have a weight
 
 
 class _Logits(NamedTuple):
@@ -44,6 +52,7 @@ class _Logits(NamedTuple):
     biases: tuple[Value, ...]
     masks: tuple[tuple[Value, bool], ...]  # each with the bool that shows a key
     hidden: float
+    shown: Value | None  # of the keys; None: all
 
 
 class _Attention(NamedTuple):
@@ -87,8 +96,9 @@ def attending(costs: DeviceCosts = CPU) -> Rule:
 def _attention(node: Node, uses: UsersOf) -> _Attention | None:
     """Attention, where a product is just that and nothing else needs its parts."""
     for weighted in weighted_sum_of(node):
-        top = _softmax(_converted(weighted.left.value))
-        logits = None if top is None else _logits(top)
+        softmax = softmax_of(weighted.left.value)
+        half = weighted.right.value.dtype.itemsize == 2
+        logits = None if softmax is None else _logits(softmax, half)
         if logits is None:
             continue
         scores = scores_of(logits.products.node)
@@ -105,6 +115,8 @@ def _is_own(node: Node, weighted: Product, logits: _Logits, uses: UsersOf) -> bo
     first = logits.products.node
     operands = {weighted.right.value, *first.inputs, *logits.biases}
     operands.update(mask for mask, _ in logits.masks)
+    if logits.shown is not None:
+        operands.add(logits.shown)
     inside = _between(node, first, operands)
     values = [v for n in inside if n is not node for v in n.outputs]
     return all(uses.are_among(v, inside) for v in values)
@@ -122,72 +134,30 @@ def _between(last: Node, first: Node, operands: Collection[Value]) -> set[Node]:
     return nodes
 
 
-def _converted(value: Value) -> Value:
-    """The value before it was converted from one float to another, if it was."""
-    node = value.node
-    if node.primitive is OP.convert and is_float(node.inputs[0].dtype):
-        return node.inputs[0]
-    return value
-
-
-def _softmax(value: Value) -> Value | None:
-    """The logits of a softmax along the last axis."""
-    if value.node.primitive is not OP.true_divide:
-        return None
-    exps, total = value.node.inputs
-    last = (exps.type.rank - 1,)
-    if total.node.primitive is not OP.sum or total.node.inputs[0] is not exps:
-        return None
-    if total.node.params["axes"] != last or not total.node.params["keepdims"]:
-        return None
-    if exps.node.primitive is not OP.exp:
-        return None
-    shifted = exps.node.inputs[0]
-    if shifted.node.primitive is not OP.subtract:
-        return None
-    logits, peak = shifted.node.inputs
-    return logits if _is_peak(peak, logits, last) else None
-
-
-def _is_peak(peak: Value, logits: Value, axes: Sequence[int]) -> bool:
-    """Whether a value is the largest of the logits, or 0 where that is infinite."""
-    while peak.node.primitive in (OP.stop_gradient, OP.where):
-        chosen = peak.node.primitive is OP.where
-        peak = peak.node.inputs[1 if chosen else 0]
-    reduction = peak.node
-    if (
-        reduction.primitive not in (OP.max, OP.max_from)
-        or reduction.inputs[0] is not logits
-    ):
-        return False
-    if reduction.primitive is OP.max_from and _number(reduction.inputs[1]) != -math.inf:
-        return False
-    return reduction.params["axes"] == tuple(axes) and bool(
-        reduction.params["keepdims"]
-    )
-
-
-def _logits(value: Value) -> _Logits | None:
-    """The parts of logits, where results with them are those of JAX's own masks."""
+def _logits(softmax: Softmax, half: bool) -> _Logits | None:
+    """The parts of logits, where the op can hide the same keys."""
+    value, shown = softmax
     shape = value.type.shape
-    value, masks, hidden = _unmasked(_converted(value))
-    value, biases = _unbiased(_converted(value))
+    value, masks, hidden = _unmasked(converted(value))
+    value, biases = _unbiased(converted(value))
     scale, products = _scaled(value)
     if products.node.primitive not in (OP.matmul, OP.einsum):
         return None
     same = zip(products.type.shape, shape, strict=False)
     if products.type.rank != len(shape) or not all(same_size(a, b) for a, b in same):
         return None
-    if not _hides_alike(hidden, bool(biases)):
+    hides = hidden <= _LEAST_HIDDEN if half else _hides_alike(hidden, bool(biases))
+    if not hides or (shown is not None and not half):
         return None
-    return _Logits(products, scale, tuple(biases), tuple(masks), hidden)
+    return _Logits(products, scale, tuple(biases), tuple(masks), hidden, shown)
 
 
 def _hides_alike(hidden: float, biased: bool) -> bool:
     """Whether keys that a program hides by this number are those that JAX hides.
 
     A logit that is larger than JAX's may be larger than those of keys in sight, where
-    these are all very small; and a bias may be as small as one that is smaller.
+    these are all very small; and a bias may be as small as one that is smaller. In half
+    precision the op looks how small they are.
     """
     return hidden in (HIDDEN, -math.inf) or (hidden < HIDDEN and not biased)
 
@@ -205,17 +175,15 @@ def _unmasked(value: Value) -> tuple[Value, list[tuple[Value, bool]], float]:
             break
         hidden = number
         masks.append((shows, at == 1))
-        value = _converted(both[1 - at])
+        value = converted(both[1 - at])
     return value, masks, hidden
 
 
 def _number(value: Value) -> float | None:
     """The float32 that a constant stands for; HIDDEN is one of them."""
-    literal = literal_of(value)
-    if literal is None or literal.ndim or not is_float(literal.dtype):
-        return None
-    number = float(literal)
-    return HIDDEN if np.float32(number) == np.float32(HIDDEN) else number
+    number = number_of(value)
+    is_hidden = number is not None and np.float32(number) == np.float32(HIDDEN)
+    return HIDDEN if is_hidden else number
 
 
 def _unbiased(value: Value) -> tuple[Value, list[Value]]:
@@ -225,14 +193,14 @@ def _unbiased(value: Value) -> tuple[Value, list[Value]]:
         both = list(value.node.inputs)
         at = next((i for i in (0, 1) if _is_product(both[i])), None)
         if at is None:
-            at = 0 if _converted(both[0]).node.primitive is OP.add else 1
-        value = _converted(both[at])
+            at = 0 if converted(both[0]).node.primitive is OP.add else 1
+        value = converted(both[at])
         biases.append(both[1 - at])
     return value, biases
 
 
 def _is_product(value: Value) -> bool:
-    _, products = _scaled(_converted(value))
+    _, products = _scaled(converted(value))
     return products.node.primitive in (OP.matmul, OP.einsum)
 
 
@@ -317,6 +285,14 @@ class _Heads(NamedTuple):
         back = [self.forth.index(a) for a in range(len(self.forth))]
         return Arranged(x).transposed(back).transposed(order).made()
 
+    def by_item(self, x: Value) -> Value | None:
+        """The numbers of each item of the batch, or None if other axes have more."""
+        x = self.added(x)
+        if not all(map(is_one, x.type.shape[1:])):
+            return None
+        batch = product(self.shape[: self.batch])
+        return F.broadcast_to(F.reshape(x, x.type.shape[:1]), (batch,))
+
     def added(self, x: Value) -> Value:
         """A bias or a mask as (batch, heads, rows, rows of the key), or 1 of them."""
         rank, last = len(self.shape), len(self.shape) - 2
@@ -342,35 +318,96 @@ def _fused(
     shape = (*q.type.shape[:-1], k.type.shape[-2])
     heads = _Heads(batch, shape)
     logits = attention.logits
+    half = q.dtype.itemsize == 2
+    hiding = _hiding(logits, heads, known, half)
     bias = [heads.added(known(b)) for b in logits.biases]
-    masks = [_shown(known(m), shows) for m, shows in logits.masks]
-    mask = [heads.added(m) for m in masks]
     added = [reduce(F.add, bias)] if bias else []
-    added += [reduce(F.logical_and, mask)] if mask else []
+    added += [] if hiding.mask is None else [hiding.mask]
     pairs = product(shape)
-    fit = isinstance(pairs, int) and pairs * 4 <= costs.logits
+    fit = isinstance(pairs, int) and pairs * 4 <= costs.whole
+    counts = [x for x in (hiding.lengths, hiding.first) if x is not None]
+    hides = half and (hiding.causal or hiding.mask is not None or bool(counts))
     result: Value = FUSED_ATTENTION(
         *(heads.joined(x) for x in (q, k, v)),
         *added,
+        *counts,
         scale=logits.scale,
         bias=bool(bias),
-        mask=bool(mask),
-        most=0 if fit else costs.logits,
+        mask=hiding.mask is not None,
+        lengths=hiding.lengths is not None,
+        count=hiding.first is not None,
+        causal=hiding.causal,
+        hidden=logits.hidden if half else HIDDEN,
+        most=0 if fit and not hides else costs.whole,
     )
-    if logits.hidden == -math.inf and mask:
-        result = _undefined_without_keys(result, added, shape[-1])
+    if logits.hidden == -math.inf and hiding.mask is not None:
+        result = _undefined_without_keys(result, added, shape[-1], hiding.first)
     return heads.parted(result, attention.order)
+
+
+class _Hiding(NamedTuple):
+    """The keys in sight: by a mask, or by lengths and order; of the `first` so many."""
+
+    mask: Value | None
+    lengths: Value | None = None
+    causal: bool = False
+    first: Value | None = None
+
+
+def _hiding(
+    logits: _Logits, heads: _Heads, known: Callable[[Value], Value], half: bool
+) -> _Hiding:
+    """The ways that keys are hidden in; order and lengths are for half precision."""
+    first = None if logits.shown is None else count_of(known(logits.shown))
+    masks = [(known(m), shows) for m, shows in logits.masks]
+    others, lengths = list[Value](), list[Value]()
+    parts = [(m, shows) for pair in masks for m, shows in _parts(*pair)] if half else []
+    for mask, shows in parts:
+        length = lengths_of(mask, shows)
+        by_item = None if length is None else heads.by_item(length)
+        if by_item is not None:
+            lengths.append(by_item)
+        elif not is_causal(mask, shows):
+            others.append(mask)
+    if half and not others:
+        shortest = reduce(F.minimum, lengths) if lengths else None
+        return _Hiding(None, shortest, len(parts) > len(lengths), first)
+    shown = [heads.added(_shown(m, shows)) for m, shows in masks]
+    return _Hiding(reduce(F.logical_and, shown) if shown else None, first=first)
+
+
+def _parts(mask: Value, shows: bool) -> list[tuple[Value, bool]]:
+    """The masks that one joins: keys are shown where each of them shows them."""
+    joins = OP.logical_and, OP.bitwise_and
+    if not shows:
+        joins = OP.logical_or, OP.bitwise_or
+    parts, stack = list[tuple[Value, bool]](), [mask]
+    while stack:
+        mask = stack.pop()
+        joined = mask.node.primitive in joins
+        stack += mask.node.inputs if joined else []
+        parts += [] if joined else [(mask, shows)]
+    return parts
 
 
 def _shown(mask: Value, shows: bool) -> Value:
     return mask if shows else F.logical_not(mask)
 
 
-def _undefined_without_keys(attended: Value, added: list[Value], keys: Size) -> Value:
-    """NaN for rows that see no key, as a softmax of logits of -inf gives it."""
+def _undefined_without_keys(
+    attended: Value, added: list[Value], keys: Size, count: Value | None
+) -> Value:
+    """NaN for rows that see no key, as a softmax of logits of -inf gives it.
+
+    Results of no keys at all are 0.
+    """
     *bias, mask = added
     seen = reduce(F.logical_and, [mask, *(F.greater(b, HIDDEN) for b in bias)])
+    if count is not None:
+        seen = F.logical_and(seen, F.less(F.arange(keys, dtype=count.dtype), count))
     rows = F.any(seen, axis=-1, keepdims=True)
-    if not at_most(1, keys):
+    if count is not None:
+        rows = F.logical_or(rows, F.equal(count, 0))
+    elif not at_most(1, keys):
         rows = F.logical_or(rows, F.equal(size_value(keys), 0))
     return F.where(F.transpose(rows, (0, 2, 1, 3)), attended, math.nan)

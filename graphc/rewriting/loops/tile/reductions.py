@@ -52,7 +52,7 @@ def blocking(block_bytes: int | None = None, rows: int | None = None) -> Rule:
     """The rule that makes reductions of what is large in blocks.
 
     The largest value in a block has about so many bytes; by default as many as stay in
-    the cache of a CPU, or as an accelerator has to spare for one temporary.
+    the cache of a CPU, or an eighth of the memory of an accelerator.
     `graphc.rewrites.default - "large_in_blocks" + blocking(2**24)` are rules with more.
     Blocks of `rows` rows of products, 256 on a CPU, are made in blocks of columns if
     they have more bytes than that; with `rows=0` they never are.
@@ -62,7 +62,7 @@ def blocking(block_bytes: int | None = None, rows: int | None = None) -> Rule:
 
 def _blocking(block_bytes: int | None, rows: int | None, costs: DeviceCosts) -> Rule:
     """The rule for a device."""
-    most = costs.temporary if block_bytes is None else block_bytes
+    most = costs.whole if block_bytes is None else block_bytes
     wide = WIDE * costs.rows if rows is None else rows
 
     def rule(graph: Graph, fuses: bool) -> Replaced | None:

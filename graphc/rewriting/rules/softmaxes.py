@@ -1,0 +1,209 @@
+"""Read softmaxes, and the masks that hide what follows or is stored behind an end."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Primitive
+from graphc.ir.namespace import F
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import is_one
+from graphc.ir.types import BOOL, is_float, same_size
+
+
+class Softmax(NamedTuple):
+    """A softmax along the last axis of logits, of as many as `shown` has True there."""
+
+    logits: Value
+    shown: Value | None = None
+
+
+def softmax_of(value: Value) -> Softmax | None:
+    """The softmax that a value is, perhaps padded, with 0 behind what is shown."""
+    value = converted(value)
+    shown = _mask(value)
+    value = converted(_inside(value, 0.0, shown))
+    if value.node.primitive is not OP.true_divide:
+        return None
+    exps, total = value.node.inputs
+    summed, exps = _reduced(total, (OP.sum,)), converted(exps)
+    if summed is None or converted(_inside(summed, 0.0, shown)) is not exps:
+        return None
+    if exps.node.primitive is not OP.exp:
+        return None
+    shifted = converted(exps.node.inputs[0])
+    if shifted.node.primitive is not OP.subtract:
+        return None
+    logits, peak = shifted.node.inputs
+    largest = _reduced(peak, (OP.max, OP.max_from))
+    if largest is None or _inside(largest, -math.inf, shown) is not logits:
+        return None
+    return Softmax(logits, shown)
+
+
+def _mask(value: Value) -> Value | None:
+    """The mask of a padded value, of the elements there are along the last axis."""
+    mask = value.node.inputs[0] if value.node.primitive is OP.where else None
+    return None if mask is None or count_of(mask) is None else mask
+
+
+def _inside(value: Value, hidden: float, shown: Value | None) -> Value:
+    """A value before what is not `shown` was replaced by a number, if it was."""
+    if shown is None or value.node.primitive is not OP.where:
+        return value
+    mask, inside, other = value.node.inputs
+    return inside if mask is shown and number_of(other) == hidden else value
+
+
+def converted(value: Value) -> Value:
+    """The value before it was converted from one float to another, if it was."""
+    node = value.node
+    if node.primitive is OP.convert and is_float(node.inputs[0].dtype):
+        return node.inputs[0]
+    return value
+
+
+def number_of(value: Value) -> float | None:
+    """The float that a constant of rank 0 stands for."""
+    literal = literal_of(value)
+    if literal is None or literal.ndim or not is_float(literal.dtype):
+        return None
+    return float(literal)
+
+
+def _reduced(value: Value, reductions: Sequence[Primitive]) -> Value | None:
+    """The operand of a reduction over the last axis, which is kept or put back.
+
+    The reduction may stand in `where`, for where it is not finite, and beside -inf.
+    """
+    rank, steps = value.type.rank, (OP.stop_gradient, OP.convert, OP.expand_dims)
+    while value.node.primitive in (*steps, OP.where, OP.maximum):
+        node = value.node
+        if node.primitive is OP.expand_dims and node.params["axes"] != (rank - 1,):
+            return None
+        at = 1 if node.primitive is OP.where else 0
+        if node.primitive is OP.maximum:
+            numbers = [number_of(x) for x in node.inputs]
+            if -math.inf not in numbers:
+                return None
+            at = 1 - numbers.index(-math.inf)
+        value = node.inputs[at]
+    node = value.node
+    if node.primitive not in reductions:
+        return None
+    if node.primitive is OP.max_from and number_of(node.inputs[1]) != -math.inf:
+        return None
+    operand = node.inputs[0]
+    last = operand.type.rank == rank and node.params["axes"] == (rank - 1,)
+    return operand if last else None
+
+
+def count_of(mask: Value) -> Value | None:
+    """The count of first elements of the last axis that a mask shows; all else is 1."""
+    if not all(map(is_one, mask.type.shape[:-1])):
+        return None
+    node = _unstretched(mask).node
+    if node.primitive is not OP.less or not _is_place(node.inputs[0], 1):
+        return None
+    count = node.inputs[1]
+    return None if count.type.rank else count
+
+
+def lengths_of(mask: Value, shows: bool) -> Value | None:
+    """Lengths along the last axis, 1 there, whose first elements a mask shows.
+
+    It `shows` elements by True or by False; its other axes are those of the lengths.
+    """
+    expanded = list[tuple[int, ...]]()
+    node = mask.node
+    while node.primitive is OP.expand_dims:
+        expanded.append(node.params["axes"])
+        node = node.inputs[0].node
+    at = _SHORTER.get((node.primitive, shows))
+    if at is None or not _is_place(node.inputs[at], 1):
+        return None
+    lengths, rank = node.inputs[1 - at], node.outputs[0].type.rank
+    if lengths.dtype.kind != "i" or lengths.node.primitive is OP.constant:
+        return None
+    lengths = F.expand_dims(lengths, tuple(range(rank - lengths.type.rank)))
+    if not rank or not is_one(lengths.type.shape[-1]):
+        return None
+    for axes in reversed(expanded):
+        lengths = F.expand_dims(lengths, axes)
+    return lengths if is_one(lengths.type.shape[-1]) else None
+
+
+# Which operand is the place, where a comparison shows by a bool what comes before.
+_SHORTER = {
+    (OP.less, True): 0,
+    (OP.greater, True): 1,
+    (OP.greater_equal, False): 0,
+    (OP.less_equal, False): 1,
+}
+
+
+def is_causal(mask: Value, shows: bool) -> bool:
+    """Whether a mask hides the keys, along the last axis, that follow their query.
+
+    It `shows` keys by True or by False. Queries are along the axis before the last.
+    """
+    mask = _unstretched(mask)
+    while (condition := _condition(mask)) is not None:
+        mask = _unstretched(condition)
+    shown, at = {
+        OP.greater_equal: (True, 0),
+        OP.less_equal: (True, 1),
+        OP.less: (False, 0),
+        OP.greater: (False, 1),
+    }.get(mask.node.primitive, (not shows, 0))
+    if shown is not shows or mask.type.rank < 2:
+        return False
+    query, key = mask.node.inputs[at], mask.node.inputs[1 - at]
+    return (
+        same_size(*mask.type.shape[-2:]) and _is_place(query, 2) and _is_place(key, 1)
+    )
+
+
+def _condition(mask: Value) -> Value | None:
+    """The bools of where(bools, True, False), as of `jnp.tril`, and of `gt.tri` > 0."""
+    node = mask.node
+    if node.primitive is OP.where:
+        condition, *both = node.inputs
+        return condition if [literal_of(x) for x in both] == [True, False] else None
+    if (
+        node.primitive is not OP.greater
+        or node.inputs[0].node.primitive is not OP.convert
+    ):
+        return None
+    (operand,), limit = node.inputs[0].node.inputs, literal_of(node.inputs[1])
+    return (
+        operand if operand.dtype == BOOL and limit is not None and limit == 0 else None
+    )
+
+
+def _unstretched(value: Value) -> Value:
+    """A value before axes of 1 were put in front."""
+    while value.node.primitive is OP.expand_dims:
+        axes = value.node.params["axes"]
+        if axes != tuple(range(len(axes))):
+            break
+        value = value.node.inputs[0]
+    return value
+
+
+def _is_place(value: Value, axis: int) -> bool:
+    """Whether a value is the place along the axis that is so many from the last."""
+    shape = value.type.shape
+    others = (n for a, n in enumerate(shape) if a != len(shape) - axis)
+    if len(shape) < axis or not all(map(is_one, others)):
+        return False
+    node = value.node
+    while node.primitive in (OP.convert, OP.expand_dims):
+        if node.outputs[0].dtype.kind != "i" or node.outputs[0].dtype.itemsize < 4:
+            return False
+        node = node.inputs[0].node
+    params = node.params
+    counts = node.primitive is OP.iota and node.outputs[0].dtype.kind == "i"
+    return counts and (params["start"], params["step"]) == (0, 1)
