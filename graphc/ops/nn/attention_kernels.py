@@ -119,10 +119,10 @@ def hiding_attention_jax(
 
     if not has_kernel:
         result = as_written()
-    elif mask is None and lengths is None and not causal:
+    elif bias is None and mask is None and lengths is None and not causal:
         result = kernel()
     else:
-        # The kernel adds -2**15 or -2**41; the latter leaves no digit of logits so small.
+        # The kernel adds -2**15 or -2**41, which leaves no digit of logits so small.
         most_logit = min(-hidden / 2 - 100, 1e4 if q.dtype == "float16" else 1e5)
         small = logits_within_jax(jax, q, k, scale, bias, most_logit)
         if lengths is not None:
