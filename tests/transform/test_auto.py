@@ -221,3 +221,13 @@ def test_an_axis_is_padded_beside_counts_however_its_first_sizes_differ():
         np.testing.assert_array_equal(f(text), text)
     assert "n_capacity" in f.stats().compilations[-1].sizes
     assert len(f.stats().changes) == 1
+
+
+def test_capacities_of_counts_start_from_the_least_that_was_counted():
+    times = gt.tensor("times", "int32", ("n",))
+    f = graphc.function([x, times], gt.repeat(x, times))
+    for size in (40, 50, 60):
+        repeated = f(floats(size), np.full(size, 2, "int32"))
+        np.testing.assert_array_equal(repeated, np.repeat(floats(size), 2))
+    sizes = [c.sizes for c in f.stats().compilations]
+    assert {s["sum_capacity"] for s in sizes if "sum_capacity" in s} <= {64, 128}

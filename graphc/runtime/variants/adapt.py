@@ -309,9 +309,9 @@ class Adapter:
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
         """The policy for a size: a capacity is close to one that has not varied."""
         seen = self._seen.sizes.get(symbol)
+        capacities = Pad(minimum=self._seen.first(symbol) if varies else 1)
         if not _is_count(symbol):
-            return Pad(minimum=self._seen.first(symbol) if varies else 1)
-        capacities = Pad() if varies else Pad(minimum=1)
+            return capacities
         upper = symbol.upper
         if upper is None or not seen:
             return capacities if upper is None else Bound()
