@@ -182,6 +182,14 @@ def test_arrays_that_are_like_no_other_are_where_jax_places_them_now():
     assert len(asked) == 3
 
 
+def test_arrays_are_placed_while_jax_traces():
+    quick, array = xla.quick(jax, jax.device_put), np.arange(3.0, dtype="float32")
+    for _ in range(2):  # what is traced tells no place, and what is placed goes in
+        doubled = jax.jit(lambda x: quick(array) + x)(array)
+        np.testing.assert_array_equal(doubled, 2 * array)
+        assert not isinstance(quick(array), jax.core.Tracer)
+
+
 def test_a_changed_jax_is_asked_in_public():
     other = type(jax)("jax")
     public = lambda array, like=None: array

@@ -116,7 +116,8 @@ def quick(jax: ModuleType, on_device: Callable[..., object]) -> Callable[..., ob
                 return on_device(array)
             if default is None or default[0] is not chosen:
                 result: Any = on_device(array)
-                usual = chosen, result.sharding
+                if not isinstance(result, jax.core.Tracer):
+                    usual = chosen, result.sharding
                 return result
             sharding, committed = default[1], False
         else:
