@@ -318,7 +318,7 @@ class Adapter:
         known = [c for c in self._seen.calls if {symbol, *symbols_in(upper)} <= {*c}]
         pairs = [(evaluate(upper, c), c[symbol]) for c in known]
         try:
-            pairs = pairs or [(evaluate(upper, self._seen.last), max(seen))]
+            pairs.append((evaluate(upper, self._seen.last), max(seen)))
         except GraphError:  # the size of a value outside of all segments
             return Bound()
         near = any(most <= self._costs.sparse * size for most, size in pairs)
