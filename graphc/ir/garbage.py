@@ -8,6 +8,7 @@ from threading import Lock
 from graphc.ir.forks import in_forked_children
 
 NEVER = 2**30
+YOUNG = 20_000  # new objects before Python looks for garbage among them
 _LOCK = Lock()
 _within = 0
 _thresholds = gc.get_threshold()
@@ -15,10 +16,10 @@ _thresholds = gc.get_threshold()
 
 @contextmanager
 def young_garbage() -> Iterator[None]:
-    """Within, Python looks for garbage among young objects only.
+    """Within, Python looks for garbage among young objects only, and less often.
 
     It would look at all objects of the process, those of JAX among them, for each
-    quarter more of them, and a graph brings that soon.
+    quarter more of them, and a graph brings that soon. Most of what is made stays.
     """
     _change(1)
     try:
@@ -33,7 +34,8 @@ def _change(by: int) -> None:
     with _LOCK:
         if not _within:
             _thresholds = gc.get_threshold()
-            gc.set_threshold(*_thresholds[:2], NEVER)
+            first, second, _ = _thresholds
+            gc.set_threshold(first and max(first, YOUNG), second, NEVER)
         _within = max(_within + by, 0)
         if not _within:
             gc.set_threshold(*_thresholds)

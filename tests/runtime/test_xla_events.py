@@ -164,6 +164,32 @@ def test_quick_and_public_are_one(dtype):
             np.testing.assert_array_equal(a, array)
 
 
+def test_arrays_that_are_like_no_other_are_where_jax_places_them_now():
+    """The first tells where that is, until another default device is chosen."""
+    asked = []
+
+    def public(array, like=None):
+        asked.append(array)
+        return jax.device_put(array, like)
+
+    quick, array = xla.quick(jax, public), np.arange(3.0, dtype="float32")
+    usual = jax.config.jax_default_device
+    for device in (usual, jax.devices()[0], usual):
+        with jax.default_device(device):
+            placed = [quick(array), quick(array)]
+        assert all(a.sharding == jax.device_put(array).sharding for a in placed)
+        assert not any(a.committed for a in placed)
+    assert len(asked) == 3
+
+
+def test_arrays_are_placed_while_jax_traces():
+    quick, array = xla.quick(jax, jax.device_put), np.arange(3.0, dtype="float32")
+    for _ in range(2):  # what is traced tells no place, and what is placed goes in
+        doubled = jax.jit(lambda x: quick(array) + x)(array)
+        np.testing.assert_array_equal(doubled, 2 * array)
+        assert not isinstance(quick(array), jax.core.Tracer)
+
+
 def test_a_changed_jax_is_asked_in_public():
     other = type(jax)("jax")
     public = lambda array, like=None: array

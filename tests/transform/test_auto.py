@@ -207,3 +207,27 @@ def test_a_size_that_an_older_program_has_is_compiled_once():
     for n in (5, 40, 5, 70, 40, 5):
         f(np.ones(n, "float32"))
     assert len(f.stats().compilations) == 3
+
+
+def test_an_axis_is_padded_beside_counts_however_its_first_sizes_differ():
+    """Their bound is compared with what was counted in the same call."""
+    letters = gt.tensor("x", "int32", ("n",))
+    new = gt.concatenate([gt.ones(1, "bool"), letters[1:] != letters[:-1]])
+    starts = gt.nonzero(new)[0]
+    ends = gt.concatenate([starts[1:], gt.stack([letters.shape[0]])])
+    f = graphc.function([letters], gt.repeat(letters[starts], ends - starts))
+    for size in (40, 900, 50, 60, 70):
+        text = np.random.default_rng(size).integers(0, 3, size).astype("int32")
+        np.testing.assert_array_equal(f(text), text)
+    assert "n_capacity" in f.stats().compilations[-1].sizes
+    assert len(f.stats().changes) == 1
+
+
+def test_capacities_of_counts_start_from_the_least_that_was_counted():
+    times = gt.tensor("times", "int32", ("n",))
+    f = graphc.function([x, times], gt.repeat(x, times))
+    for size in (40, 50, 60):
+        repeated = f(floats(size), np.full(size, 2, "int32"))
+        np.testing.assert_array_equal(repeated, np.repeat(floats(size), 2))
+    sizes = [c.sizes for c in f.stats().compilations]
+    assert {s["sum_capacity"] for s in sizes if "sum_capacity" in s} <= {64, 128}

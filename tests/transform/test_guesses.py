@@ -172,9 +172,10 @@ def test_guesses_are_what_calls_before_needed():
 def test_larger_shapes_are_guessed_to_need_more_where_they_did():
     attempts, guesses = Attempts(), {}
     run(attempts, guesses, 100, 64)
-    assert run(attempts, guesses, 200, 128) == [(64,), (128,)]
-    assert run(attempts, guesses, 400, 256) == [(256,)]
-    assert run(attempts, guesses, 800, 512) == [(512,)]
+    assert run(attempts, guesses, 200, 128) == [(128,)]
+    assert run(attempts, guesses, 400, 512) == [(256,), (512,)]
+    assert run(attempts, guesses, 10_000, 12_800) == [(16_384,)]  # the share of 400
+    assert run(attempts, guesses, 10, 16) == [(16,)]
     constant = {}
     for size in (100, 200, 400):
         assert run(attempts, constant, size, 16) == [(16,)]

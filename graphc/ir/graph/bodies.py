@@ -368,7 +368,7 @@ def axes_of(inputs: Iterable[Value]) -> set[Symbol]:
 def within(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes, in order, each before those of the graphs inside of it."""
     stack = list(nodes)[::-1]
-    if not any([node.primitive.nests for node in stack]):
+    if not any([p.nests for p in {node.primitive for node in stack}]):
         yield from reversed(stack)
         return
     while stack:

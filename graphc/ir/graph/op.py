@@ -304,13 +304,17 @@ def op(
 
 def _template(primitive: Primitive, text: str) -> Emit:
     arguments = primitive.arguments
-    plain = not any(name.startswith("*") for name in arguments)
+    plain = not any(name.startswith("*") for name in arguments) and "{{" not in text
+    of_inputs: dict[str, Callable[..., str]] = {}  # where inputs alone are asked for
 
     def printed(p: Printing) -> str:
         params = p.node.params
         if plain and not params:  # as most nodes of most programs
-            fields = dict(zip(arguments, p.inputs, strict=True))
-            return text.format(*p.inputs, xp=p.xp, **fields)
+            if p.xp not in of_inputs:
+                places = [f"{{{i}}}" for i in range(len(arguments))]
+                named = dict(zip(arguments, places, strict=True))
+                of_inputs[p.xp] = text.format(*places, xp=p.xp, **named).format
+            return of_inputs[p.xp](*p.inputs)
         fields = {name: p.code(value) for name, value in params.items()}
         fields |= named_inputs(primitive, p.inputs)
         return text.format(*p.inputs, xp=p.xp, **fields)

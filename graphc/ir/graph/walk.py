@@ -49,10 +49,14 @@ def in_program_order(
                 break
         else:
             constant.add(node)
+    if not constant:
+        return order
     ordered: dict[Node, None] = {}
-    for root in [*(n for n in order if n not in constant), *order]:
+    for root in sorted(order, key=constant.__contains__):
+        if root in ordered:
+            continue
         if constant.isdisjoint(used_by(root)):  # as most: there is nothing to wait for
-            ordered.setdefault(root)
+            ordered[root] = None
             continue
         stack = [root]
         while stack:

@@ -68,17 +68,21 @@ def first_guess(
 ) -> Rooms:
     """Printed into programs: the capacities for a shape that has not come so far.
 
-    The next smaller one tells them, by its largest size: what it needed. Where the
-    largest so far has needed more than the least, those of about this size tell them,
-    each as much more as this one is larger.
+    The next smaller one tells them, by its largest size: what it needed. Where needs
+    grow with the sizes, those of about this size tell them, each as much more as this
+    one is larger; all do where needs are about the same share of the size. The first
+    that needed more than the least is taken to tell such a share.
     """
+    least = tuple([capacity(0) for capacity in rounding])
     if not seen:
-        return tuple([capacity(0) for capacity in rounding])
+        return least
     near = max([n for n in seen if n <= largest], default=min(seen))
-    ends = zip(seen[min(seen)], seen[max(seen)])  # noqa: B905
-    if not any(less < more for less, more in ends):
+    smallest = least if len(seen) == 1 else seen[min(seen)]
+    if not any(a < b for a, b in zip(smallest, seen[max(seen)])):  # noqa: B905
         return seen[near]
-    about = [n for n in seen if n <= 4 * largest and largest <= 4 * n] or [near]
+    shares = zip(*[[need / n for need in needs] for n, needs in seen.items()])  # noqa: B905
+    alike = all(max(share) <= 2 * min(share) for share in shares)
+    about = [n for n in seen if alike or largest / 4 <= n <= 4 * largest] or [near]
     scaled = [[-(-need * largest // n) for need in seen[n]] for n in about]
     try:
         pairs = zip(rounding, map(max, zip(*scaled)))  # noqa: B905

@@ -173,7 +173,11 @@ class Adapter:
 
         `everywhere` are those on which all of several segments depend.
         """
-        many = {s: MANY for s in self._seen.sizes if segments == 1 or s in everywhere}
+        many = {
+            s: MANY
+            for s in self._seen.sizes
+            if segments == 1 or s in everywhere or _is_count(s)
+        }
         varying = [
             s
             for s, sizes in self._seen.sizes.items()
@@ -253,6 +257,7 @@ class Adapter:
         if program[0].parts > most:
             return None
         self._policies = policies
+        self._refused.clear()  # beside these policies, others may do
         return program
 
     def _is_long(self, symbols: Iterable[Symbol]) -> bool:
@@ -304,16 +309,20 @@ class Adapter:
     def _choice(self, symbol: Symbol, varies: bool) -> Policy:
         """The policy for a size: a capacity is close to one that has not varied."""
         seen = self._seen.sizes.get(symbol)
+        capacities = Pad(minimum=self._seen.first(symbol) if varies else 1)
         if not _is_count(symbol):
-            return Pad(minimum=self._seen.first(symbol) if varies else 1)
-        capacities = Pad() if varies else Pad(minimum=1)
-        if symbol.upper is None or not seen:
-            return capacities if symbol.upper is None else Bound()
+            return capacities
+        upper = symbol.upper
+        if upper is None or not seen:
+            return capacities if upper is None else Bound()
+        known = [c for c in self._seen.calls if {symbol, *symbols_in(upper)} <= {*c}]
+        pairs = [(evaluate(upper, c), c[symbol]) for c in known]
         try:
-            most = evaluate(symbol.upper, self._seen.last)
+            pairs.append((evaluate(upper, self._seen.last), max(seen)))
         except GraphError:  # the size of a value outside of all segments
             return Bound()
-        return Bound() if most <= self._costs.sparse * max(seen) else capacities
+        near = any(most <= self._costs.sparse * size for most, size in pairs)
+        return Bound() if near else capacities
 
 
 def _free_range(free: Symbol, symbol: Symbol) -> SizeRange:

@@ -105,6 +105,8 @@ def weight(node: Node) -> float:
     XLA compiles the call of a shared function as if its nodes stood there, and the body
     of a loop once.
     """
+    if not node.primitive.nests:  # as most
+        return _own_weight(node)
     inside = sum(weight(one) for body in bodies_of(node) for one in body.nodes)
     return inside if node.primitive is CALL else inside + _own_weight(node)
 
