@@ -54,7 +54,7 @@ class _Bound:
 
 
 class NotCalled:
-    """What a property gives: the error of a call says how the property is read."""
+    """The object behind a property; the error of a call says how it is read."""
 
     _read: ClassVar[str]
 

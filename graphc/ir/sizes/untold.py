@@ -8,7 +8,7 @@ from graphc.ir.sizes.lines import Quotient
 from graphc.ir.sizes.polynomials import Atom, Monomial, polynomial
 from graphc.ir.sizes.ranges import SizeRange, range_between
 
-Relation = tuple[Size, str, Size, str]  # and words that say where it is from
+SizeRelation = tuple[Size, str, Size, str]  # and words that say where it is from
 
 
 class UntoldSizes:
@@ -19,7 +19,7 @@ class UntoldSizes:
 
     def relations(
         self, size: Dim, axis: Symbol, known: Container[Symbol], part: Quotient | None
-    ) -> Iterator[Relation]:
+    ) -> Iterator[SizeRelation]:
         """Relations of `axis`, of that size, to known sizes and axes given before it.
 
         The symbols that stand for axes are called what messages call them. `part` is
@@ -32,7 +32,7 @@ class UntoldSizes:
 
     def _ties(
         self, size: Dim, axis: Dim, known: Container[Symbol]
-    ) -> Iterator[Relation]:
+    ) -> Iterator[SizeRelation]:
         """The relation to an earlier axis whose unknown part is in proportion."""
         unknown = [
             (monomial, factor)
@@ -54,7 +54,7 @@ def _symbols(atom: Atom) -> tuple[Symbol, ...]:
     return (atom,) if isinstance(atom, Symbol) else tuple(atom.symbols)
 
 
-def _limits(size: Dim, axis: Dim, known: Container[Symbol]) -> Iterator[Relation]:
+def _limits(size: Dim, axis: Dim, known: Container[Symbol]) -> Iterator[SizeRelation]:
     """An axis lies between the ends of its formula, and is one of its multiples."""
 
     def range_of(symbol: Symbol) -> SizeRange:

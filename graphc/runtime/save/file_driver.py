@@ -1,4 +1,4 @@
-"""What stands in a model file beside its steps: names, constants and stages."""
+"""A driver as a model file has it: its steps, and their names and stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
