@@ -15,6 +15,7 @@ from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ir.sizes.lines import Quotient, partly, quotient_of
 from graphc.ir.sizes.names import shown_name
+from graphc.ir.sizes.untold import UntoldSizes
 from graphc.ir.types import ConcreteArray
 from graphc_serving.casting import castable, converted, described, fits, misfit, remedy
 
@@ -110,7 +111,8 @@ def expect(
     raise ProgramError(
         f"input {name} {problem}\n  got: {dtype_name}{sizes_text}\n"
         f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
-        + f"\n  hint: {hint}" * (kind in ("argument", "dtype")),
+        + f"\n  hint: {hint}"
+        * (kind in ("argument", "dtype")),
         kind=kind,
     )
 
@@ -291,6 +293,7 @@ def _partial_agreements(
 ) -> Iterable[str]:
     """The lines that an axis of n + m has n elements at least; then it tells m."""
     waiting = [axis for axis in axes if not sources.keys() >= set(axis.size.symbols)]
+    untold = UntoldSizes()
     while waiting:
         axis = min(waiting, key=lambda axis: len({*axis.size.symbols} - {*sources}))
         waiting.remove(axis)
@@ -298,14 +301,22 @@ def _partial_agreements(
             yield _agreement(body, axis, sources)
             continue
         part = quotient_of(axis.size, sources)
-        if part is None:
-            continue
-        quotient, holds = _quotient(body, axis, part)
-        message = f"axis {axis.index} of input {axis.input_name} must have {axis.size}"
-        message += partly(part, _origins(axis, sources))
+        itself = Symbol(f"axis {axis.index} of input {axis.input_name}")
+        body.bind_size(itself, axis.text)
         known = [body.size(s) for s in axis.size.symbols if s in sources]
         sizes = ", ".join([axis.text, *known])
-        yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
+        end = partly(part, _origins(axis, sources))
+        message = f"{itself.name} must have {axis.size}{end}"
+        if part is not None:
+            quotient, holds = _quotient(body, axis, part)
+            yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
+        limits = untold.relations(axis.size, itself, sources, part)
+        for left, relation, right, words in limits:
+            holds = f"{body.code(left)} {relation} {body.code(right)}"
+            problem = message + words
+            yield f"require({holds}, {problem!r}, {axis.place!r}, {sizes})"
+        if part is None:
+            continue
         symbol = part.tells
         if symbol and any(symbol in other.size.symbols for other in waiting):
             name = body.module.size_name(symbol)

@@ -245,8 +245,8 @@ def switch_with_flags(
             results, told = attempt(branches[i], values)
             if results is None:
                 results = tuple([jax.numpy.zeros(t.shape, t.dtype) for t in types])
-            own = iter(told)
-            return results, [i != j or next(own)[2] for j, _, _ in asked]
+            branch_faults = iter(told)
+            return results, [i != j or next(branch_faults)[2] for j, _, _ in asked]
 
         return run
 

@@ -1,7 +1,15 @@
-"""Methods that are to be called before what they give is asked for, as `f.stats()`."""
+"""Methods are called, as `f.stats()`, and properties are not: errors that say so."""
 
 from collections.abc import Callable
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+)
 
 Owner = TypeVar("Owner")
 MethodArguments = ParamSpec("MethodArguments")
@@ -43,3 +51,16 @@ class _Bound:
         hint = "" if name.startswith("_") else f"; write f.{method}().{name}"
         problem = f"{method} is a method, without an attribute {name!r}"
         raise AttributeError(f"{problem}{hint}")
+
+
+class NotCalled:
+    """The object behind a property; the error of a call says how it is read."""
+
+    _read: ClassVar[str]
+
+    if not TYPE_CHECKING:  # for which it cannot be called
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:  # noqa: D102
+            name = self._read.rpartition(".")[2]
+            problem = f"{name} is a property, which is not called"
+            raise TypeError(f"{problem}; write {self._read}")

@@ -51,6 +51,7 @@ LEADING = {
 OF_CALLS = TypeError, ValueError
 _BY_NAME = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+_TOO_MANY = re.compile(r"takes (1|from 1 to \d+) positional arguments? but")
 _OF_OTHERS = {  # keywords of other libraries, where ours has no parameter of the name
     "mode": '; its options are given by themselves, as backend="numpy"',
     "updates": "; give the new values among the outputs",
@@ -120,10 +121,14 @@ def _is_of_binding(error: TypeError) -> bool:
 
 def meant_keyword(text: str, called: Signature) -> str:
     """The parameter that was meant by one that there is not, else all there are."""
-    match = _UNEXPECTED.search(text)
+    match, parameters = _UNEXPECTED.search(text), called.parameters.values()
     if match is None:
-        return ""
-    name, parameters = match.group(1), called.parameters.values()
+        by_name = [f"{p.name}=" for p in parameters if p.kind is Parameter.KEYWORD_ONLY]
+        if len(by_name) < len(parameters) - 1 or not _TOO_MANY.search(text):
+            return ""
+        takes = f"takes {', '.join(by_name)} by name" if by_name else "has no options"
+        return f"; it {takes}"
+    name = match.group(1)
     of_function = "backend" in called.parameters
     if name == "out" or (name in _OF_OTHERS and of_function):
         return _OF_OTHERS[name]

@@ -40,6 +40,8 @@ class SamplingSettings:
 
 Sampler = Callable[[Any, SamplingSettings], Any]
 
+_RATES = {"target_accept", "target_accept_prob", "target_acceptance_rate"}
+
 
 def sample(
     model: "Model | None" = None,
@@ -60,8 +62,9 @@ def sample(
     variables, and from those that graphc cannot compile as a whole, which is warned of.
     `options` go to the sampler: to `nutpie.sample`, `numpyro.infer.NUTS`,
     `blackjax.window_adaptation` or `pm.sample`. `model` is by default that of the
-    context.
+    context. Raises GraphError for options that do not fit.
     """
+    _check_rates(options)
     model = import_module("pymc").modelcontext(model)
     require_model(model, "sample")
     name = _chosen(model, sampler)
@@ -84,6 +87,15 @@ def sample(
     except (AttributeError, TypeError) as error:
         raise _unknown_option(error, name, options) from error
     return _with_data(inference, model)
+
+
+def _check_rates(options: Mapping[str, object]) -> None:
+    """Raise GraphError for a rate of acceptance that no sampler can reach."""
+    for name in _RATES & options.keys():
+        rate = options[name]
+        if not isinstance(rate, (int, float, np.number)) or not 0 < rate < 1:
+            problem = f"{name} must lie between 0 and 1: it is a share of all steps"
+            raise graph_error(problem, op="sample", got=shortened(repr(rate)))
 
 
 def _unknown_option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.errors import GraphError, graph_error
 from graphc.ir.sizes.names import naming
+from graphc.ir.tracebacks import hiding
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.call.arguments import Backend
 from graphc.runtime.driver import stance
@@ -74,6 +75,7 @@ class AheadOfCalls:
         (executable,) = self._made(self._for(args, lower), 1, [args])
         return executable
 
+    @hiding
     def compile(
         self,
         sizes: Mapping[str, SizesGiven],
@@ -188,6 +190,7 @@ class AheadOfCalls:
             numbers_of_calls.append(tuple(call.numbers))
         return lowering, numbers_of_calls
 
+    @hiding
     def export(
         self,
         path: StrPath,

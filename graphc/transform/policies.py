@@ -25,6 +25,7 @@ from graphc.ops.indexing.scatter import SLICE_UPDATE
 from graphc.transform.printed_sizes import in_order
 
 
+@at_its_caller
 @dataclass(frozen=True)
 class Specialize:
     """One compilation per value, as `jax.jit` does.
@@ -132,6 +133,7 @@ class Narrow(Pad):
         return Pad(growth=self.growth, minimum=self.minimum)
 
 
+@at_its_caller
 @dataclass(frozen=True)
 class Bound:
     """Stay at the largest size that there can be, with the true one counted.

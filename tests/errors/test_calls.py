@@ -106,6 +106,46 @@ def test_a_size_worked_out_from_a_formula(backend):
     refused(lambda: f(ones(0)), first)
 
 
+@both
+@pytest.mark.parametrize(
+    "size, fitting, refused_size",
+    [
+        ("max(p, 3)", 3, 2),
+        ("min(p, 3)", 3, 4),
+        ("p % 3", 2, 3),
+        ("2*min(p, q)", 4, 3),
+        ("p*p + 1", 1, 0),
+        ("max(n, p)", 2, 1),
+    ],
+)
+def test_a_size_that_no_axis_tells(backend, size, fitting, refused_size):
+    v, n = gt.tensor("v", "float32", (size,)), gt.tensor("w", "float32", ("n",))
+    f = graphc.function([v, n], gt.sum(v) + gt.sum(n), backend=backend)
+    assert f(ones(fitting), ones(2)) == fitting + 2
+    wrong = re.escape(f"axis 0 of input v must have {v.type.shape[0]} elements")
+    with pytest.raises(graphc.CallError, match=wrong):
+        f(ones(refused_size), ones(2))
+
+
+@both
+@pytest.mark.parametrize(
+    "sizes, fitting, unequal",
+    [
+        (("p*q", "p*q"), (2, 2), (2, 1)),
+        (("min(p, 3)", "n + min(p, 3)"), (1, 3), (1, 2)),
+        (("p // 2", "2*(p // 2) + 1"), (2, 5), (2, 3)),
+    ],
+)
+def test_sizes_that_only_other_axes_tell(backend, sizes, fitting, unequal):
+    inputs = [gt.tensor(f"v{i}", "float32", (n,)) for i, n in enumerate(sizes)]
+    inputs.append(gt.tensor("w", "float32", ("n",)))
+    f = graphc.function(inputs, sum(map(gt.sum, inputs)), backend=backend)
+    assert f(*map(ones, fitting), ones(2)) == sum(fitting) + 2
+    wrong = re.escape(f", as axis 0 of input v0 has {inputs[0].type.shape[0]};")
+    with pytest.raises(graphc.CallError, match=wrong):
+        f(*map(ones, unequal), ones(2))
+
+
 # Dtypes, ranks and static sizes.
 
 DIGITS = '; graphc.config.float = "float64" before that input loses none'

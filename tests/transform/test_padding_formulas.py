@@ -94,6 +94,20 @@ def test_no_size_of_a_saved_model_is_negative(tmp_path):
             model(*map(ones, wrong))
 
 
+def test_sizes_of_a_saved_model_that_no_axis_tells(tmp_path):
+    shapes = "r", "max(n, m)", "m*k", "2*m*k + 1", "n"
+    inputs = [gt.tensor(f"x{i}", "float32", (n,)) for i, n in enumerate(shapes)]
+    f = graphc.function(inputs, sum(map(gt.sum, inputs)), dims={"r": "pad"})
+    f.export(tmp_path / "model", {"n": 1, "m": 2, "k": 1, "r": range(1, 9)})
+    model = graphc.load(tmp_path / "model")
+    assert model(*map(ones, (3, 2, 2, 5, 1))) == 13
+    for i, size in [(1, 0), (2, 1), (3, 3)]:
+        wrong = [3, 2, 2, 5, 1]
+        wrong[i] = size
+        with pytest.raises(graphc.ModelError):
+            model(*map(ones, wrong))
+
+
 def test_a_size_that_no_axis_tells_is_not_padded_by_name():
     x = gt.tensor("x", "float32", ("n + m",))
     y = gt.tensor("y", "float32", ("n",))

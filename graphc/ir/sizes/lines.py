@@ -46,10 +46,11 @@ def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
     return Quotient(slope, offset, None, all(c // slope > 0 for c in factors))
 
 
-def partly(part: Quotient, origins: str) -> str:
+def partly(part: Quotient | None, origins: str) -> str:
     """The end of a message that an axis is no such size; `origins` of known ones."""
     where = f", where {origins}" if origins else ""
-    least = f", and {part.symbol.name} is not negative" if part.symbol else ""
+    symbol = None if part is None else part.symbol
+    least = f", and {symbol.name} is not negative" if symbol else ""
     return f" elements{where}{least}"
 
 

@@ -22,7 +22,7 @@ from graphc.ops.effects.capacities import rounded_up
 from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program, ProgramCallError
-from graphc.runtime.save.file_steps import FileDriver
+from graphc.runtime.save.file_driver import FileDriver
 from graphc.transform.planning.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition

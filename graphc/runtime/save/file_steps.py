@@ -1,9 +1,8 @@
 """The driver of a plan as steps of a model file: see `graphc_serving.steps`."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import singledispatchmethod
-from itertools import chain, count
 from typing import NoReturn
 
 from graphc.backends.slice_bounds import slice_bounds
@@ -15,9 +14,10 @@ from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
 from graphc.ir.sizes.lines import line_of, partly, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
-from graphc.ir.types import NDArray
+from graphc.ir.sizes.untold import UntoldSizes
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
+from graphc.runtime.save.file_driver import FileDriver
 from graphc.transform.planning.driver import (
     ChooseCapacities,
     CutResult,
@@ -43,45 +43,6 @@ from graphc_serving.steps import Formula, Step
 
 RUN = "run", "grow", "loop"  # steps that run programs
 LONGEST = 60  # characters of a name in a message
-
-
-@dataclass
-class FileDriver:
-    """Steps, the numbers of the results, and what the steps do not say themselves.
-
-    A capacity step holds the number of its `policies` in place of rows. `segments` are
-    those that stages run, or nodes that the driver computes on the host. `names` are
-    those of sizes; `of_data` have the ones that depend on data and are read. The first
-    `running` steps run all programs, for which `reads` must be known. `constants` come
-    after the inputs.
-    """
-
-    names: dict[Symbol, str]
-    originals: Mapping[Symbol, Symbol]
-    constants: Sequence[NDArray]
-    steps: Sequence[Step] = ()
-    results: list[int] = field(default_factory=list)
-    policies: list[Sequence[Capacities]] = field(default_factory=list)
-    segments: list[int | Node] = field(default_factory=list)
-    of_data: dict[str, None] = field(default_factory=dict)
-    reads: Sequence[str] = ()
-    running: int = 0
-
-    def name(self, symbol: Symbol, hint: str = "") -> str:
-        """The name of a size, which no other has."""
-        symbol = self.originals.get(symbol, symbol)
-        if symbol not in self.names:
-            taken, name = set(self.names.values()), hint or symbol.name
-            others = (f"{name}_{i}" for i in count(1))
-            self.names[symbol] = next(
-                n for n in chain([name], others) if n not in taken
-            )
-        return self.names[symbol]
-
-    def stage(self, program: int | Node) -> int:
-        """The number of a new stage that runs a program."""
-        self.segments.append(program)
-        return len(self.segments) - 1
 
 
 def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
@@ -114,6 +75,7 @@ class StepWriter:
         self._sizes: dict[Symbol, int] = {}
         self._axes: dict[Symbol, tuple[int, int]] = {}
         self._calls: dict[Call, int] = {}
+        self._untold = UntoldSizes()
         self._chosen: list[Formula] = []  # sizes that tell which capacities fit
         self._known: set[Value] = set()  # computed from sizes that calls are asked for
         self._returned: Sequence[int] | None = None  # by what does all of the driver
@@ -162,7 +124,7 @@ class StepWriter:
             axis_size = self.add("axis", *place)
             self._solve(size, axis_size)
             axis_text = f"axis {axis} of input {shortened(name, LONGEST)}"
-            checks.append((f"{axis_text} must have {size}", axis_size, size))
+            checks.append((axis_text, axis_size, size))
         for check in checks:
             if not self._count_unknown(check[-1]):
                 self._check_axis(*check)
@@ -174,15 +136,23 @@ class StepWriter:
     def _count_unknown(self, size: Dim) -> int:
         return sum(not self._knows(symbol) for symbol in size.symbols)
 
-    def _check_axis(self, message: str, axis: int, size: Dim) -> None:
+    def _check_axis(self, name: str, axis: int, size: Dim) -> None:
         """Check an axis; one of n + m has n elements at least, and then tells m."""
+        message = f"{name} must have {size}"
         if not self._count_unknown(size):
             self.check(self.formula(size), "==", _of(axis), f"{message} elements")
             return
-        part = quotient_of(size, list(filter(self._knows, size.symbols)))
+        known = list(filter(self._knows, size.symbols))
+        part = quotient_of(size, known)
+        message += partly(part, "")
+        symbol = Symbol(name)
+        self._sizes[symbol] = axis
+        limits = self._untold.relations(size, symbol, known, part)
+        for left, relation, right, words in limits:
+            sides = self.formula(left), self.formula(right)
+            self.check(sides[0], relation, sides[1], message + words)
         if part is None:
             return
-        message += partly(part, "")
         slope, offset = self.formula(part.slope), self.formula(part.offset)
         product = *_of(axis), *((-c, numbers) for c, numbers in offset)
         if isinstance(part.slope, Dim):
@@ -311,9 +281,7 @@ class StepWriter:
         node, resolve = step.loop, self._driver.resolve
         carries = node.params["carries"]
         values = list(map(resolve, node.inputs[:carries]))
-        arrays = [
-            self._zeros(v) if v in step.opened else self.value(v) for v in values
-        ]
+        arrays = [self._zeros(v) if v in step.opened else self.value(v) for v in values]
         extra: list[int] = []  # whether it is open, and captures that opening gives
         if step.opened:
             extra = [self.add("zeros", (), "bool")]

@@ -22,7 +22,8 @@ from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.meshes import jax_sharding
 from graphc.runtime.driver.misfits import has_flags
 from graphc.runtime.save.abstract_calls import AbstractCall, StageKey, Stages
-from graphc.runtime.save.file_steps import FileDriver, file_steps
+from graphc.runtime.save.file_driver import FileDriver
+from graphc.runtime.save.file_steps import file_steps
 from graphc.transform.planning.driver import driver_of, is_direct
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.guesses import GuessingSegment

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from graphc.errors import GraphError, graph_error, shortened
+from graphc.ir.called_first import NotCalled
 from graphc.runtime.cache.whole_files import StrPath, write_whole
 from graphc.runtime.driver.log import in_number
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
@@ -91,7 +92,7 @@ class DecidedProgram:
 
 
 @dataclass(frozen=True)
-class SavedDecisions:
+class SavedDecisions(NotCalled):
     """The decisions of a function: `save` writes them, `decisions=` takes them.
 
     >>> import graphc, graphc.tensor as gt
@@ -103,6 +104,7 @@ class SavedDecisions:
     """
 
     programs: tuple[DecidedProgram, ...] = ()
+    _read = "f.decisions"
 
     def __repr__(self) -> str:
         return f"<graphc.SavedDecisions of {in_number(len(self.programs), 'program')}>"

@@ -109,7 +109,7 @@ def _in_loops(values: Sequence[Value], known: _DerivedValues) -> list[Value] | N
             new[value] = g
         known = _known(ancestors([g for g in gradients if g is not None]))
         first = _derivations(known)[0]
-    substitutes = substituted(values, {**first.chains.made, **new}, {})
+    substitutes = substituted(values, {**first.chains.replacements, **new}, {})
     left = not first.chains.inside.isdisjoint(ancestors(substitutes))
     return None if left else substitutes
 
@@ -132,7 +132,7 @@ def _through_loops(
         return None  # its message would tell of the loop
     derivation = _Derivation(tuple(outputs), tuple(cotangents), tuple(wrt), chains)
     seeds = (v for v in cotangents if v is not None)
-    roots = (*outputs, *wrt, *seeds, *chains.made.values())
+    roots = (*outputs, *wrt, *seeds, *chains.replacements.values())
     before = max(v.node.serial for v in roots)
     for i, value in enumerate(gradients):
         if value is not None and value.node.serial > before:

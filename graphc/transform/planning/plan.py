@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 from graphc.errors import ErrorKind, SourceLocation, graph_error, shortened
+from graphc.ir.called_first import NotCalled
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
@@ -181,7 +182,7 @@ PlanStep = Segment | Read | HostNode | Check | PythonLoop
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class Plan(NotCalled):
     """Steps in the order of execution.
 
     `static_inputs` are positions of the inputs whose numbers must be known before
@@ -206,6 +207,7 @@ class Plan:
     donated: frozenset[int] = frozenset()
     rehearse: Rehearsal | None = field(default=None, compare=False)
     picture: Callable[[], PlanPicture] | None = field(default=None, compare=False)
+    _read = "f.plan"
 
     @cached_property
     def layout(self) -> MeshLayout | None:

@@ -212,6 +212,10 @@ WRONG = {
     "n n!, d": ("'n!' is no name, no number, and no formula as n+1", "n!"),
     "d e, d": ("d is 4 before, and the axis has the size 3", "d"),
     "n d, d -> n n": ("'n n' has 2 axes, the array 1: (4,)", "n n"),
+    "max(n,3), d -> n": (
+        "an axis is a name, a number or a formula as n+1: no brackets",
+        "max(n",
+    ),
     "n d, d -> n, d": ("it describes 2 arrays of 1", " d"),
     "n d, d -> 5": ("the axis has the size 4", "5"),
     "n m, m -> m": ("m is 3 before, and the axis has the size 4", "m"),

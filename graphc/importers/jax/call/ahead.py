@@ -6,7 +6,13 @@ from dataclasses import dataclass, field, replace
 import jax
 import numpy as np
 
-from graphc.errors import NoCompileError, describe, user_place
+from graphc.errors import (
+    NoCompileError,
+    describe,
+    graph_error,
+    shortened,
+    user_place,
+)
 from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
@@ -35,6 +41,13 @@ class CallsAhead:
         cls, call: JaxCall, specs: list[Spec], shapes: object, sizes: NamedSizes
     ) -> "CallsAhead":
         """The calls of these types, at sizes by the names of their axes."""
+        if not isinstance(sizes, Mapping):
+            raise graph_error(
+                "these are no sizes of calls",
+                op="compile",
+                got=shortened(repr(sizes)),
+                expected='a dict, as {"n": [...]}',
+            )
         pattern = pattern_of_specs(specs, shapes, call.form)
         known = sizes_of_examples(call, pattern)
         known |= {name: n for name, n in sizes.items() if name in pattern.names}
@@ -45,6 +58,16 @@ class CallsAhead:
         named = pattern.specs(specs)
         specs_of_calls = [[spec.at(one) for spec in named] for one in listed]
         return cls([(_at(call, one), one) for one in specs_of_calls], others)
+
+    def require_no_others(self) -> None:
+        """Raise GraphError for sizes that data would have, where no program has any."""
+        for name in self.others:
+            raise graph_error(
+                f"{name} is no size of the arguments",
+                op="compile",
+                got=f"sizes={shortened(repr(dict(self.others)))}",
+                hint='shapes="n _" names axes: a word for each, of each array',
+            )
 
 
 def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:

@@ -1,7 +1,14 @@
 """Functions that are compiled when they are called, for their sizes or for many."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import update_wrapper
@@ -194,18 +201,21 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         where `n, = jax.export.symbolic_shape("n")`. Where there are several, one
         program serves them as far as that is possible, padded unless `dims` says
         something else. Sizes that depend on data are given so too, by their names.
-        Returns what was compiled, as in `stats()`.
+        Returns what was compiled, as in `stats()`. Raises GraphError for other names.
         """
         before = len(self.stats().compilations)
         with lifted(), _sizes_by_name(args):
             call = self._arguments.call(args, named)
             specs = self._specs_ahead(call)
             ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
-            for one in self._ahead(ahead.calls):
+            programs = self._ahead(ahead.calls)
+            for one in programs:
                 one.compile(ahead.others)
+            if not programs:
+                ahead.require_no_others()
         return self.stats().compilations[before:]
 
-    def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Iterable[SizesAhead]:
+    def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Collection[SizesAhead]:
         """The programs for calls, and their sizes; what JAX has is compiled now."""
         programs: dict[int, SizesAhead] = {}
         family = self._family(*calls[0])

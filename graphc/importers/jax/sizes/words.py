@@ -82,6 +82,10 @@ def _sizes(
     known: dict[str, int],
 ) -> tuple[SpecShape, ...]:
     """The sizes that groups of words say of arrays, whose names become `known`."""
+    for group in groups:
+        if "(" in group.text and group.text.strip() != "()":
+            problem = "an axis is a name, a number or a formula as n+1: no brackets"
+            raise _misfit(shapes, problem, group)
     if len(groups) != len(array_shapes):
         extra = groups[len(array_shapes) :][:1]
         problem = f"it describes {len(groups)} arrays of {len(array_shapes)}"

@@ -69,13 +69,13 @@ def _rolling(
 class RolledChains(NamedTuple):
     """A graph with scans in place of chains of blocks.
 
-    `made` are the values from scans by the values of blocks which they replace, `pairs`
-    one of them for each scan, and `inside` the nodes of the blocks.
+    `replacements` are values from scans, by the values of blocks that they replace,
+    `pairs` one of them for each scan, and `inside` the nodes of the blocks.
     """
 
     graph: Graph
     pairs: list[tuple[Value, Value]]
-    made: Mapping[Value, Value]
+    replacements: Mapping[Value, Value]
     inside: Set[Node]
 
 
@@ -177,7 +177,7 @@ class _Chains:
         """Who takes what a chain computes: `taken` are values that other nodes take."""
         if self._for_gradients:
             return Role.FORWARD
-        if any(all(v in chain.now for v in row) for row in chain.repeats.given):
+        if any(all(v in chain.now for v in row) for row in chain.repeats.sequences):
             return Role.BACKWARD
         return Role.FORWARD if chain.gives_within(taken) else Role.ALONE
 
@@ -245,7 +245,7 @@ class _Rolled:
             if not any(v in used for v in row[:-1])
         }
         self._stacked = [row for row in self._shown if row not in self._last]
-        self._given = [tuple([now.get(v, v) for v in row]) for row in repeats.given]
+        self._given = [tuple([now.get(v, v) for v in row]) for row in repeats.sequences]
         self._held = held
         steps = [part.step for row in self._given for part in _parts_of(row)]
         self._reverse = -1 in steps and 1 not in steps
@@ -340,7 +340,7 @@ class _Rolled:
 
     def _step(self, carry: list[Value], rows: list[Value]) -> StepResult:
         known = dict(zip(self._carried, carry, strict=True))
-        for row, value in zip(self.repeats.given, rows, strict=True):
+        for row, value in zip(self.repeats.sequences, rows, strict=True):
             known[row] = _as_weak(value, row[0])
         for nodes, takes in self._groups:
             shared = (self.now.get(row[0], row[0]) for row in takes)

@@ -39,7 +39,7 @@ def without_late_work(
     remaining = [i for i in range(len(rows)) if i not in late]
     takes = [blocks.takes[i] for i in remaining]
     taken = {row for some in takes for row in some}
-    still_given = dict.fromkeys(row for row in blocks.given if row in taken)
+    still_given = dict.fromkeys(row for row in blocks.sequences if row in taken)
     nodes = [blocks.rows[i] for i in remaining]
     return Repeats(
         blocks.count, nodes, takes, blocks.carried, still_given, blocks.chained

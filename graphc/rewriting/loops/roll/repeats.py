@@ -39,15 +39,15 @@ class Repeats:
 
     `rows` are the nodes of blocks, and `takes` the counterparts that they take.
     `carried` are counterparts of which each is given by the block before: as the values
-    say. `given` are computed before all blocks, one for each. The first `chained` rows
-    are the chain proper, others only use what these compute.
+    say. `sequences` are computed before all blocks, a value for each. The first
+    `chained` rows are the chain proper, others only use what these compute.
     """
 
     count: int
     rows: list[Row] = field(default_factory=list)
     takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
     carried: dict[Counterparts, Counterparts] = field(default_factory=dict)
-    given: dict[Counterparts, None] = field(default_factory=dict)
+    sequences: dict[Counterparts, None] = field(default_factory=dict)
     chained: int = 0
 
     @property
@@ -63,7 +63,7 @@ class Repeats:
     @property
     def from_before(self) -> Iterator[Value]:
         """The values that the blocks take from before all of them."""
-        for row in self.given:
+        for row in self.sequences:
             yield from row
         for row in self.carried:
             yield row[0]
@@ -285,7 +285,7 @@ class _Matching(Lockstep):
         early = self._late.isdisjoint(nodes) and self._places.keys().isdisjoint(nodes)
         if not early or not _of_one_type(row):
             raise self._mismatch(row)
-        self._result.given[row] = None
+        self._result.sequences[row] = None
         return ()
 
     def _giving(self, row: Counterparts) -> Counterparts | None:
@@ -362,13 +362,13 @@ class _Matching(Lockstep):
                 continue
             if any(v.node in self._late for v in row) or not _of_one_type(row):
                 return False
-            if light and row not in self._result.given and _must_be_stacked(row):
+            if light and row not in self._result.sequences and _must_be_stacked(row):
                 return False
             if not _is_shared(row):
                 rows[row] = None
         if self._demands_late(nodes):
             return False
-        self._result.given |= rows
+        self._result.sequences |= rows
         return True
 
 

@@ -111,7 +111,7 @@ def _are_gone(nodes: Iterable[Node], graph: Graph) -> bool:
 def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
     """Replacements of the results of a scan, if only reductions use its ys."""
     roots = dict.fromkeys(facts.roots, 0)
-    region = TileConsumers(roots, facts, given=True, backwards=loop.reverse)
+    region = TileConsumers(roots, facts, in_tiles=True, backwards=loop.reverse)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
     some = region.reductions or region.shown
     if stacks or not some or not (loop.sequences or region.producers.given):

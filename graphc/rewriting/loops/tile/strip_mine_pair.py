@@ -79,7 +79,7 @@ class Both:
         self._loop, self._back, self._limits = loop, back, limits
         roots = dict.fromkeys(loop.stacked, 0)
         whole = self._whole = View.whole(loop.length)
-        first = TileConsumers(roots, facts, given=True, backwards=loop.reverse)
+        first = TileConsumers(roots, facts, in_tiles=True, backwards=loop.reverse)
         known = {v.node for v in first.left}
         later = replace(facts, behind=_later(facts.nodes, loop, known))
         rows = [(v, whole) for v in back.sequences if later.behind[v.node]]

@@ -35,13 +35,13 @@ class GraphFacts:
     nodes: Sequence[Node]
     uses: UsersOf
     large: Large
-    kept: set[Value]
+    whole: set[Value]
     roots: dict[Value, int]
     behind: dict[Node, int]
 
     def is_gone(self, value: Value) -> bool:
         """Whether a value is large and need not be materialised."""
-        return value in self.large and value not in self.kept
+        return value in self.large and value not in self.whole
 
 
 def facts_of(graph: Graph, least: int) -> GraphFacts | None:
@@ -66,16 +66,16 @@ def facts_of(graph: Graph, least: int) -> GraphFacts | None:
 class TileConsumers(Streamed):
     """The values computed tile by tile from large ones, along one of their axes.
 
-    `seeds` are the large values, each with the axis. `given`: the loop has their tiles.
-    `more` places are computed in any case, for a node outside the region. `backwards`:
-    the last tile comes first.
+    `seeds` are the large values, each with the axis. `in_tiles`: the loop has their
+    tiles. `more` places are computed in any case, for a node outside the region.
+    `backwards`: the last tile comes first.
     """
 
     def __init__(
         self,
         seeds: Mapping[Value, int],
         facts: GraphFacts,
-        given: bool = False,
+        in_tiles: bool = False,
         more: Sequence[PartPlace] = (),
         of: Iterable[Node] = (),
         backwards: bool = False,
@@ -91,7 +91,7 @@ class TileConsumers(Streamed):
         }
         self.rows: dict[Value, View] = {}  # smaller values, with one tile for each tile
         self._walk()
-        has = frozenset(seeds if given else ())
+        has = frozenset(seeds if in_tiles else ())
         self.producers = Producers(self.stream, facts.uses, self._is_within, has)
         read = [place for how in self.reductions.values() for place in how.places]
         places = [*self.rows.items(), *read, *more]
@@ -164,7 +164,7 @@ class TileConsumers(Streamed):
             return
         out, view = node.outputs[0], self._view(node)
         if view is None:
-            if closes and out not in self.facts.kept:
+            if closes and out not in self.facts.whole:
                 for rescaled in self._rescaled:
                     rescaled.visit(node)
             return
