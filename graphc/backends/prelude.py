@@ -111,8 +111,7 @@ def expect(
     raise ProgramError(
         f"input {name} {problem}\n  got: {dtype_name}{sizes_text}\n"
         f"  expected: {dtype}[{', '.join(map(str, shape))}], declared at {place}"
-        + f"\n  hint: {hint}"
-        * (kind in ("argument", "dtype")),
+        + f"\n  hint: {hint}" * (kind in ("argument", "dtype")),
         kind=kind,
     )
 

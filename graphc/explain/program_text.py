@@ -3,13 +3,11 @@
 from collections.abc import Iterable
 from html import escape
 
-from graphc.ir.called_first import NotCalled
-
 # Behind the functions of the model stand those that check its calls, and helpers.
 _BEHIND = "\n\n\ndef compiling(", "\n\n\ndef check_inputs("
 
 
-class ProgramText(NotCalled, str):
+class ProgramText(str):
     """The text of a program, as it runs; `model` is the part of it to read.
 
     >>> import graphc, graphc.tensor as gt
@@ -20,7 +18,6 @@ class ProgramText(NotCalled, str):
     """
 
     model: str
-    _read = "f.source"
 
     def __new__(cls, text: str, model: str = "") -> "ProgramText":
         """A text of which a part is the model."""

@@ -57,7 +57,7 @@ def test_names_from_elsewhere(owner, name, way):
 
 @pytest.mark.parametrize(
     "code",
-    ["f.plan()", "f.source()", "f.decisions()"],
+    ["f.plan()", "f.decisions()"],
 )
 def test_properties_are_not_called(code):
     f = graphc.function([X], gt.sum(X))
