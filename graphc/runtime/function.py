@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphc.backends.linear import emit_unjitted
 from graphc.backends.program import entry, segment_text
+from graphc.backends.sharding.agreement import withdraw_from
 from graphc.errors import CallError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.explain.report import explain
@@ -167,7 +168,7 @@ class Function(Pictured, AheadOfCalls):
     def _call(self, /, *args: object, **named: object) -> object:
         """Run the program on arguments that may have to be bound, and admitted."""
         start, programs = EVENTS.count, self._programs
-        signature = programs.newest.signature
+        signature, is_run = programs.newest.signature, False
         try:
             if named or len(args) != signature.count:
                 args = signature.bind(args, named)
@@ -177,9 +178,12 @@ class Function(Pictured, AheadOfCalls):
             elif not kinds <= signature.plain:
                 args = self._admitted(args)
             self._require_placed(args)
+            is_run = True
             result = programs.run(*args)
         except Exception as error:
             failure = self._fail(error, args)
+            if not is_run:
+                self._withdraw(failure, args)
             raise failure from failure.__cause__
         except BaseException:
             self._interrupt()
@@ -284,6 +288,12 @@ class Function(Pictured, AheadOfCalls):
     def _calls(self) -> int:
         """The calls so far that have not failed."""
         return sum(route.calls for route in self._counted) - self._failed
+
+    def _withdraw(self, failure: Exception, args: tuple[object, ...]) -> None:
+        """Let other processes know of a call that was refused before it could run."""
+        mesh, jax = self._pipeline.how.target.mesh, self.jax
+        if mesh is not None and mesh.processes:
+            withdraw_from(jax, mesh.processes, str(failure), args)
 
     def _interrupt(self) -> None:
         """The user has ended a call, which is not counted."""

@@ -6,7 +6,7 @@ it calls, by the key-value store of `jax.distributed`, and all get the same answ
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -26,11 +26,8 @@ def agree_between(
     """
     if any(isinstance(a, jax.core.Tracer) for a in arguments.values()):
         return
-    store = jax._src.distributed.global_state.client
-    rank, first = jax.process_index(), processes[0]
-    group = f"graphc/{'-'.join(map(str, processes))}"
-    call = store.key_value_increment(f"{group}/calls/{rank}", 1)
-    here = f"{group}/{call}/"
+    store, group, call = next_call(jax, processes)
+    rank, first, here = jax.process_index(), processes[0], f"{group}/{call}/"
     lines = [f"{name}: {described_for_all(a)}" for name, a in arguments.items()]
     message = "\n".join([f"program: {program}", *lines])
     if rank != first:
@@ -44,6 +41,29 @@ def agree_between(
         store.key_value_delete(f"{group}/{call - 1}/")  # which all have read
     if answer:
         raise error(answer, kind="process")
+
+
+def next_call(jax: Any, processes: tuple[int, ...]) -> tuple[Any, str, int]:
+    """Printed into programs: the store, the key of the processes, the call's number."""
+    store, rank = jax._src.distributed.global_state.client, jax.process_index()
+    group = f"graphc/{'-'.join(map(str, processes))}"
+    return store, group, store.key_value_increment(f"{group}/calls/{rank}", 1)
+
+
+def withdraw_from(
+    jax: Any, processes: tuple[int, ...], problem: str, arguments: Sequence[object]
+) -> None:
+    """Let other processes know that this one has refused the arguments of a call.
+
+    Else they would wait for it, or take its next call for this one. It does not wait.
+    """
+    if any(isinstance(a, jax.core.Tracer) for a in arguments):
+        return
+    store, group, call = next_call(jax, processes)
+    rank, (line, *_) = jax.process_index(), problem.splitlines()
+    refusal = f"process {rank} has refused its call: {line}"
+    key = "answer" if rank == processes[0] else rank
+    store.key_value_set(f"{group}/{call}/{key}", refusal)
 
 
 def described_for_all(argument: Any) -> str:
@@ -74,7 +94,9 @@ def answer_of(
         if differing and not answer:
             ours, other = differing[0]
             answer = f"process {first} has {ours}, and process {rank} has {other}"
-            if ours.startswith("program: "):
+            if not other.startswith("program: ") and ours.startswith("program: "):
+                answer = other  # that it has refused the call
+            elif ours.startswith("program: "):
                 answer = f"processes {first} and {rank} call different programs"
     return answer
 

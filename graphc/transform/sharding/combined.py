@@ -51,6 +51,8 @@ class Exchange:
 
 # Of these XLA passes over NaN, where it joins results of several devices.
 EXTREMES = OP.max, OP.max_from, OP.peak, OP.min, OP.min_from
+_BY_XLA = OP.argmax, OP.argmin  # which it combines as the rule does
+PlaceOf = Callable[[Value], MeshAxes]
 ExchangeOf = Callable[[Node, int, Size], Exchange]
 COMBINED: RuleTable[ExchangeOf] = RuleTable(
     "messages by which devices combine, for a number of them and elements of each"
@@ -93,8 +95,14 @@ def _of_sort(node: Node, devices: int, size: Size) -> Exchange:
     return Exchange("collective-permute", count * size, itemsize)
 
 
-def combined(layout: MeshLayout, node: Node) -> Combined | None:
-    """The way in which devices combine a node; None where there is no need or rule."""
+def combined(
+    layout: MeshLayout, node: Node, place_of: PlaceOf | None = None
+) -> Combined | None:
+    """The way in which devices combine a node; None where there is no need or rule.
+
+    `place_of` tells where values lie in a body, whose sizes do not: there no rule is
+    printed, and XLA combines some ops alike.
+    """
     if node.primitive in EXTREMES:
         return _extremes(layout, node)
     if node.primitive is OP.gather:
@@ -105,7 +113,8 @@ def combined(layout: MeshLayout, node: Node) -> Combined | None:
     if rule is None or node.inputs[0].dtype.kind == "c":  # XLA has no order of these
         return None
     x, axis = node.inputs[0], node.params["axis"]
-    place = layout.of(x)
+    by_xla = node.primitive in _BY_XLA and not layout.is_spread(x)
+    place = place_of(x) if place_of and by_xla else layout.of(x)
     name = None if place is None else place[axis]
     if place is None or name is None or layout.mesh.size(name) == 1:
         return None

@@ -18,10 +18,10 @@ from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
-from graphc.ir.types import same_size
+from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import Combined, combined
+from graphc.transform.sharding.combined import EXTREMES, Combined, combined
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import moved
@@ -176,7 +176,7 @@ class Follower:
         moves = self._gather_operands(node, messages)
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
-        elif (combines := combined(self.layout, node)) is not None:
+        elif (combines := combined(self.layout, node, self.place)) is not None:
             self._combine(combines, messages)
         elif gathered(self.layout, node) is not None:
             self._apart(node, messages)
@@ -213,7 +213,7 @@ class Follower:
 
     def moves(self, node: Node) -> dict[Value, MeshAxes]:
         """Where operands lie for a node that do not lie so before."""
-        if combined(self.layout, node) is not None:
+        if combined(self.layout, node, self.place) is not None:
             return {}
         operands = whole_operands(self.layout, node)
         places = {v: self._spread(axes) for v, axes in operands.items()}
@@ -300,7 +300,8 @@ class Follower:
     def _scan(self, node: Node, messages: Messages) -> None:
         """Through one step, of which all lie alike: XLA has the messages once.
 
-        Each step takes the carry from where it leaves it.
+        A carry that is spread before the loop stays so; of what a step leaves whole,
+        devices keep their parts.
         """
         params, (call,) = node.params, node.primitive.body_calls(node)
         parts = parts_of(node.inputs, params)
@@ -312,9 +313,11 @@ class Follower:
         steady = [*(axes[1:] for axes in rows), *map(self.place, parts.rest)]
         places, inner = self._inside(call.body, [*carries, *steady])
         if places[: len(carries)] != carries:
-            carries = places[: len(carries)]
+            steps = zip(carries, places, strict=False)
+            carries = [old if any(old) else new for old, new in steps]
             places, inner = self._inside(call.body, [*carries, *steady])
-        if places[: len(carries)] != carries:
+        steps = zip(carries, places, strict=False)
+        if any(old != new for old, new in steps if any(new)):
             raise _Unforeseen
         split = len(carries) + params["stops"]
         stacked = [(None, *axes) for axes in places[split:]]
@@ -375,7 +378,7 @@ class Follower:
 
         No rule is needed for arrays that each device has whole, or makes.
         """
-        spread = [*filter(self.layout.is_spread, node.inputs)]
+        spread = [v for v in node.inputs if self._may_be_parted(v)]
         for result in node.outputs:
             try:
                 self._result_by_axes(node, result, messages)
@@ -385,6 +388,10 @@ class Follower:
                 self._places[result] = _whole(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
+
+    def _may_be_parted(self, value: Value) -> bool:
+        """Whether devices may have parts of a value; sizes of bodies do not tell."""
+        return self.layout.is_spread(value) or any(self.place(value))
 
     def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
         if result in self._recomputed:
@@ -410,7 +417,10 @@ class Follower:
             self._count_shift(node, axis, shift, messages)
         if joined:
             self._kept.discard(result)  # XLA may go on with parts of the sum
-            messages.add("all-reduce", self.layout.local_bytes(result, axes))
+            size = self.layout.local_bytes(result, axes)
+            if node.primitive in EXTREMES and is_float(result.dtype):
+                size += prod(self.layout.local_shape(result, axes))  # NaN or not
+            messages.add("all-reduce", size)
 
     def _count_shift(
         self, node: Node, axis: int, shift: Shift, messages: Messages

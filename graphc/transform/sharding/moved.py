@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Dim
 from graphc.transform.sharding.by_hand import MeshAxes, is_multiple
+from graphc.transform.sharding.combined import PlaceOf
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout, weight
 from graphc.transform.sharding.neighbours import shift_of
-
-PlaceOf = Callable[[Value], MeshAxes]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from graphc.transform.sharding.layout import MeshLayout, weight
 Moves = Mapping[Value, MeshAxes]
 _VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
 _TOO_MANY = 2**99  # bytes, of what is not computed more than once
-_CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, *MONOIDS.rules)
+_CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, OP.pad, *MONOIDS.rules)
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,19 @@ def meeting():
     return [x, places], [mixed, gt.sum(factor), x[places], x[:3]]
 
 
+def stepping():
+    """Steps that need all of their carry, or leave it whole; rows behind others."""
+    x = gt.tensor("x", "float32", ("batch",))
+
+    def step(c, _):
+        c = gt.sort(c * 0.5 + x) + gt.max(c)
+        return c, gt.argmax(c)
+
+    last, places = gt.scan(step, x, None, length=3)
+    running, _ = gt.scan(lambda c, _: (gt.cumsum(c), None), x, None, length=3)
+    return [x], [last, places, running, gt.pad(gt.sin(x), (0, 1))[::-1]]
+
+
 def compared(function, batch=13):
     """Compare the bytes for a batch, which is uneven."""
     read = function.collectives({"batch": batch})
@@ -196,6 +209,7 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
+    compared(compiled(stepping))
     compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))

@@ -71,6 +71,13 @@ def test_a_loop_over_rows_is_refused_and_one_over_columns_is_not():
     assert planned([x], over(x.T, (x.shape[0],))).plan
 
 
+def test_a_step_that_sorts_its_carry_is_refused():
+    x = gt.tensor("x", "float32", ("batch",))
+    y, _ = gt.scan(lambda c, _: (gt.sort(c * x), None), x, None, length=3)
+    with pytest.raises(graphc.GraphError, match="sort: needs all elements along"):
+        planned([x], y).plan  # noqa: B018
+
+
 @pytest.mark.parametrize("program", foreseen_programs.PROGRAMS)
 def test_data_parallel_programs_gather_nothing(program):
     assert planned(*program()).plan

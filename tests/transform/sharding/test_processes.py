@@ -107,6 +107,12 @@ g = graphc.function([x, v], gt.sum(x) * gt.sum(v), dims=dims, mesh=mesh)
 told(lambda: g(arguments(5)[0], np.zeros(3 + RANK, "float32")))
 other = graphc.function([x, t, w], outputs[::2], dims=dims, mesh=mesh)
 told(lambda: (other if RANK else f)(*arguments(5)))
+for refusing in (0, 1):
+    rows, *others = arguments(5)
+    try:
+        f(rows.astype("float64") if RANK == refusing else rows, *others)
+    except graphc.CallError as error:
+        print(error.kind, "of process", RANK, str(error).splitlines()[0])
 assert f(*arguments(8))[2].shape == (8,)  # and all go on
 if RANK == 0:
     graphc.config.process_wait = 1
@@ -131,8 +137,12 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     ]
     assert first[0].endswith("and process 1 has x: float32[6, 3]")
     assert first[1:5] == [sizes, sizes, whole, programs]
-    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[5])
-    assert second == first[:5]
+    dtype = "input x has another dtype"
+    refused = "process of process {} process {} has refused its call: " + dtype
+    assert first[5:7] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
+    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[7])
+    assert second[:5] == first[:5]
+    assert second[5:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
 
 
 SHORT = "import sys; sys.argv.append('waits little')\n"
