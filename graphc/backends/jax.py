@@ -180,7 +180,7 @@ def _segment(
 
 
 def _returned(body: PrintedBody, segment: Segment) -> list[str]:
-    """What a segment returns: its outputs, then conditions as one array."""
+    """The outputs of a segment, then its conditions as one array."""
     module = body.module
     joined = module.joined_checks.get(segment.index, JoinedChecks())
     returned = [body.value(v) for v in segment.outputs if v not in joined.reported]
