@@ -54,13 +54,14 @@ from graphc.transform.sharding.messages import Follower
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
 
-def emit_jax(plan: Plan, outputs: Outputs) -> Source:
+def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
     """The module text of a plan.
 
-    If the plan is one segment alone, `program` is that jitted function itself.
+    If the plan is one segment alone, `program` is that jitted function itself. Without
+    `joining`, segments give each condition as the plan does.
     """
     module, names = new_module(plan)
-    module.joined_checks = joined_checks(plan)
+    module.joined_checks = joined_checks(plan) if joining else {}
     driver, inner = driver_of(plan), flat(plan, outputs)
     direct = driver.inner.direct
     layout = plan.layout
