@@ -1,5 +1,6 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
+from graphc.backends.joined_checks import JoinedChecks
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.program import (
@@ -11,6 +12,7 @@ from graphc.backends.program import (
     print_return,
     print_step,
     print_steps,
+    raising,
     size_checks,
 )
 from graphc.backends.source import PrintedBody
@@ -58,8 +60,9 @@ def _(step: Read, body: PrintedBody) -> None:
 
 @print_step.register
 def _(step: Check, body: PrintedBody) -> None:
-    _bring_to_host(body, [step.condition])
-    print_check(body, step, on_device=True)
+    if not body.module.is_joined(step):
+        _bring_to_host(body, [step.condition])
+        print_check(body, step)
 
 
 @print_step.register
@@ -75,26 +78,48 @@ def _call(step: Segment, body: PrintedBody) -> None:
     sizes = list(map(body.size, step.statics))
     more = ["*misfits"] if is_numbered(step.nodes) else []
     arguments = ", ".join([*map(body.value, step.inputs), *sizes, *more])
-    names = list(map(body.module.value_name, step.outputs))
+    module = body.module
+    joined = module.joined_checks.get(step.index, JoinedChecks())
+    outputs = [v for v in step.outputs if v not in joined.reported]
+    names = list(map(module.value_name, outputs))
+    if joined.checks:
+        names.append(module.names.unique("checks"))
     call = f"segment_{step.index}({arguments})"
     if reports_misfits(step.nodes):
-        call = f"{body.module.helper(taken_fit)}({call})"
+        call = f"{module.helper(taken_fit)}({call})"
     body.line(f"{', '.join(names)} = {call}" if names else call)
-    for value, name in zip(step.outputs, names, strict=True):
+    for value, name in zip(outputs, names, strict=False):
         body.bind(value, name)
+    if joined.checks:
+        _print_joined(body, joined, names[-1])
+
+
+def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:
+    """The checks of a segment, which are looked at one by one where any fails.
+
+    checks = np.asarray(checks)
+    if checks[0]:
+        if checks[1]:
+            raise ProgramError("x is negative", "model.py:3", "check")
+    """
+    body.line(f"{name} = np.asarray({name})")
+    body.line(f"if {name}[0]:")
+    for check, place in joined.places():
+        body.line(f"    if {name}[{place}]:")
+        body.line(f"        {raising(check, name, place)}")
 
 
 @print_step.register
 def _(step: GuessingSegment, body: PrintedBody) -> None:
     """The lines of the driver that run a segment until its capacities are enough.
 
-        def attempt(guess):
-            counts, highest = segment_0(x, n, guess)
-            bucket = np.asarray(doubled(int(highest), 16), "int64")
-            room = integer("room", bucket)
-            return (room,), (counts, highest)
-        rounding = [lambda size: doubled(size, 16)]
-        (room,), (counts, highest) = guessing(GUESSES_0, rounding, [x, n], (), attempt)
+    def attempt(guess):
+        counts, highest = segment_0(x, n, guess)
+        bucket = np.asarray(doubled(int(highest), 16), "int64")
+        room = integer("room", bucket)
+        return (room,), (counts, highest)
+    rounding = [lambda size: doubled(size, 16)]
+    (room,), (counts, highest) = guessing(GUESSES_0, rounding, [x, n], (), attempt)
     """
     module = body.module
     attempt = module.names.unique("attempt")

@@ -6,6 +6,11 @@ from typing import cast
 from graphc.backends.entry import emit_entry
 from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
+from graphc.backends.joined_checks import (
+    JoinedChecks,
+    joined_checks,
+    joined_conditions,
+)
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.on_parts import print_on_mesh
@@ -49,12 +54,14 @@ from graphc.transform.sharding.messages import Follower
 IMPORTS = ["import jax", "import jax.numpy as jnp", "import numpy as np"]
 
 
-def emit_jax(plan: Plan, outputs: Outputs) -> Source:
+def emit_jax(plan: Plan, outputs: Outputs, *, joining: bool = True) -> Source:
     """The module text of a plan.
 
-    If the plan is one segment alone, `program` is that jitted function itself.
+    If the plan is one segment alone, `program` is that jitted function itself. Without
+    `joining`, segments give each condition as the plan does.
     """
     module, names = new_module(plan)
+    module.joined_checks = joined_checks(plan) if joining else {}
     driver, inner = driver_of(plan), flat(plan, outputs)
     direct = driver.inner.direct
     layout = plan.layout
@@ -147,7 +154,7 @@ def _segment(
     if outputs is not None:
         print_return(body, plan, outputs)
     else:
-        body.line(f"return {', '.join(body.value(v) for v in segment.outputs)}")
+        body.line(f"return {', '.join(_returned(body, segment))}")
     name, count = f"segment_{segment.index}", len(names + sizes)
     numbered = is_numbered(segment.nodes)
     statics = ", ".join(map(str, range(len(names), count + numbered)))
@@ -171,6 +178,18 @@ def _segment(
         "",
         *_jitted(name, function, options),
     ]
+
+
+def _returned(body: PrintedBody, segment: Segment) -> list[str]:
+    """The outputs of a segment, then its conditions as one array."""
+    module = body.module
+    joined = module.joined_checks.get(segment.index, JoinedChecks())
+    returned = [body.value(v) for v in segment.outputs if v not in joined.reported]
+    if joined.checks:
+        values = [body.value(module.resolve(c.condition)) for c in joined.checks]
+        helper = module.helper(joined_conditions)
+        returned.append(f"{helper}({', '.join(['jnp', *values])})")
+    return returned
 
 
 def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:

@@ -239,27 +239,26 @@ def print_step(step: object, body: PrintedBody) -> None:
     raise TypeError(f"no text is known for a {type(step).__name__}")
 
 
-def print_check(body: PrintedBody, check: Check, on_device: bool = False) -> None:
-    """The test of a condition on the host.
-
-    One that is `on_device` is read whole: JAX compiles a program for each element.
-    """
-    condition = body.value(body.module.resolve(check.condition))
-    texts = [check.message, str(check.place), check.kind, check.error]
-    first, *more = map(repr, texts if check.error else texts[:-1])
-    fails = f"not {condition}"
-    if tells(check.condition.type):
-        condition = f"np.asarray({condition})" if on_device else condition
-        fails, first = f"{condition}[0]", _telling(check, condition)
+def print_check(body: PrintedBody, check: Check) -> None:
+    """The test of a condition on the host."""
+    value = body.module.resolve(check.condition)
+    condition = body.on_host.get(value) or body.value(value)
+    numbers = tells(value.type)
+    fails = f"{condition}[0]" if numbers else f"not {condition}"
     body.line(f"if {fails}:")
-    body.line(f"    raise ProgramError({', '.join([first, *more])})")
+    body.line(f"    {raising(check, condition)}")
 
 
-def _telling(check: Check, condition: str) -> str:
-    """The message of a check with the numbers that its condition tells."""
-    first, *others = check.texts
-    pieces = [f"str({condition}[{i}]), {t!r}" for i, t in enumerate(others, 1)]
-    return f'"".join([{", ".join([repr(first), *pieces])}])'
+def raising(check: Check, numbers: str, first: int = 0) -> str:
+    """The statement that raises; its message has the `numbers` behind the `first`."""
+    text, *others = check.texts
+    pieces = [f"str({numbers}[{first + i}]), {t!r}" for i, t in enumerate(others, 1)]
+    message = repr(check.message)
+    if tells(check.condition.type):
+        message = f'"".join([{", ".join([repr(text), *pieces])}])'
+    more = [str(check.place), check.kind, check.error]
+    arguments = [message, *map(repr, more if check.error else more[:-1])]
+    return f"raise ProgramError({', '.join(arguments)})"
 
 
 def print_return(body: PrintedBody, plan: Plan, outputs: "Outputs") -> None:

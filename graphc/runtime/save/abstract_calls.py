@@ -267,5 +267,5 @@ def _alone(node: Node) -> object:
     names = tuple([v.name for v in inputs]), ("",) * len(outputs)
     plan = partition(Graph(inputs, outputs, *names), UNDIVIDED)
     flat = Outputs("tuple", (), (Outputs("single"),) * len(outputs))
-    source = emit_jax(plan, flat)
+    source = emit_jax(plan, flat, joining=False)
     return Program(source.text, NAME, source.foreigns).load().segment_0

@@ -59,7 +59,7 @@ class Exporter(Stages):
         divided = partition(lift.graph, UNDIVIDED)
         divided = replace(divided, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
-        source = emit_jax(divided, flat)
+        source = emit_jax(divided, flat, joining=False)
         module = Program(source.text, NAME, source.foreigns).load()
         around = driver_of(replace(divided, padded=plan.padded))
         driver = file_steps(around, source.checked)

@@ -18,9 +18,12 @@ from graphc.ir.graph.build import INPUT, as_value
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.replay import exchange
 from graphc.ir.graph.walk import ancestors, operands
-from graphc.ir.sizes.dims import Dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
+from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
+from graphc.ir.types import INT64
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, telling
 from graphc.ops.effects.assertions import ASSERT, asserted
+from graphc.transform.padding.value_ranges import ValueRanges
 
 
 def watched(graph: Graph, check: Checking = True) -> Graph:
@@ -34,12 +37,43 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
     2.0
     """
     outputs = _watched(graph.outputs, check, inside=False)
+    ranges = ValueRanges(_itself)
     for node in ancestors(outputs):
+        ranges.observe(node)
         rule = checks_of(node, check)
         if rule is not None:
             with standing_at(node.place.plain):
-                outputs[0] = _checked(node, outputs[0], rule)
+                outputs[0] = _checked(_proved(node, ranges), outputs[0], rule)
     return replace(graph, outputs=tuple(outputs))
+
+
+def _itself(symbol: Symbol) -> SizeRange:
+    return SizeRange(symbol_dim(symbol), symbol_dim(symbol))
+
+
+def _proved(node: Node, ranges: ValueRanges) -> Node:
+    """The node, of which those indices need no check that are always in bounds.
+
+    Few bits wrap around, so that only indices of 64 are looked at.
+    """
+    if "inside" not in node.params:
+        return node
+    within, axes = node.params["inside"], node.params["axes"]
+    x, indices = node.inputs[0].type, node.inputs[len(node.inputs) - len(axes) :]
+    proved = []
+    for known, index, axis in zip(within, indices, axes, strict=True):
+        between = ranges.computed(index) if index.dtype == INT64 else UNKNOWN
+        proved.append(known or _lies_in(between, x.shape[axis]))
+    params = {**node.params, "inside": tuple(proved)}
+    checked: Value = node.primitive(*node.inputs, **params)
+    return checked.node
+
+
+def _lies_in(between: SizeRange, size: Size) -> bool:
+    low, high = between
+    if low is None or high is None:
+        return False
+    return less_equal(-size, low) is True and less_equal(high, size - 1) is True
 
 
 def unread(graph: Graph, values: Iterable[Value]) -> list[Node]:

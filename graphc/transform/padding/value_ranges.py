@@ -210,8 +210,10 @@ def _of_chosen(known: ValueRanges, node: Node) -> SizeRange:
 
 @INTEGER_RANGES.of(OP.argmax, OP.argmin, OP.argsort, OP.argpartition, OP.nonzero)
 def _of_position(known: ValueRanges, node: Node) -> SizeRange:
-    """A position is not above the number of elements, whatever axis it is on."""
-    return SizeRange(0, known.of_size(node.inputs[0].type.size).high)
+    """A position is below the size of its axis, or of all axes: there is an element."""
+    x, axis = node.inputs[0].type, node.params.get("axis")
+    size = x.size if axis is None else x.shape[axis]
+    return SizeRange(0, known.of_size(size - 1).high)
 
 
 @INTEGER_RANGES.of(OP.remainder)

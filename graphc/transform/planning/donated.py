@@ -26,12 +26,13 @@ def given_up(plan: Plan, segment: Segment) -> set[Value]:
     places = [i for i, step in enumerate(plan.steps) if step is segment]
     if not donated or not places:
         return set()
-    read_later = {v for step in plan.steps[places[0] + 1 :] for v in _read(step)}
+    read_later = {v for step in plan.steps[places[0] + 1 :] for v in read_by(step)}
     read_later.update(plan.graph.outputs)
     return donated - set(map(plan.resolve, read_later))
 
 
-def _read(step: PlanStep) -> Iterable[Value]:
+def read_by(step: PlanStep) -> Iterable[Value]:
+    """The values that a step reads, which others compute."""
     match step:
         case Segment():
             return step.inputs

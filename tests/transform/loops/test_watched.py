@@ -78,3 +78,48 @@ def test_checks_of_indices_leave_matrices_alone():
     assert not np.isfinite(inverse).any()
     with pytest.raises(graphc.CallError, match="out of bounds"):
         f(np.eye(2), 2)
+
+
+def test_checks_of_one_segment_are_read_at_once_and_the_first_that_fails_raises():
+    x, i, j = gt.vector("x"), gt.vector("i", "int64"), gt.vector("j", "int64")
+    a = gt.matrix("a")
+    outputs = [x[i], gt.linalg.inv(a), x[j]]
+    f = graphc.function([x, i, j, a], outputs, check=True, dims=graphc.Specialize())
+    data, inside = np.arange(5, dtype="float32"), np.zeros(20, "int64")
+    stray = inside + np.arange(20) // 19 * 7
+    eye = np.eye(2, dtype="float32")
+    f(data, inside, inside, eye)
+    assert f.source.count("np.asarray(checks)") == 1
+    for arguments, message in (
+        ((stray, inside, eye), "index 7, size 5"),
+        ((inside, stray + 1, eye), "index 8, size 5"),
+        ((inside, inside, 0 * eye), "inv: the matrix is singular"),
+        ((stray, stray + 1, 0 * eye), "index 7, size 5"),
+    ):
+        with pytest.raises(graphc.CallError, match=message):
+            f(data, *arguments)
+    assert f(data, inside, inside, eye)[0].shape == (20,)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_indices_that_are_known_to_lie_in_their_axis_are_not_checked(backend):
+    def picked(x, i):
+        n = x.shape[0]
+        parts = x[i % n], x[np.argsort(x)], x[x.argmax()], x[np.clip(i, 0, n - 1)]
+        return *parts, np.outer(x, x)[np.arange(n), np.argmax(np.outer(x, x), axis=1)]
+
+    f = graphc.jit(picked, frontend="numpy", backend=backend)
+    i = np.array([-8, 0, 3])
+    for n in (4, 5, 6):
+        x = np.sin(np.arange(n) + 1.0)
+        for result, exact in zip(f(x, i), picked(x, i), strict=True):
+            np.testing.assert_allclose(result, exact)
+    assert "out of bounds for axis" not in f.source
+    clipped = graphc.jit(
+        lambda x, i: x[np.clip(i, 0, x.shape[0] - 1)],
+        frontend="numpy",
+        backend=backend,
+    )
+    clipped(np.ones(3), i)
+    with pytest.raises(graphc.CallError, match="out of bounds"):
+        clipped(np.ones(0), i)
