@@ -15,7 +15,6 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression
 from graphc.ir.sizes.names import SHOWN
 from graphc.ir.types import DType, name_of
-from graphc.transform.planning.plan import Check
 
 
 class Module:
@@ -40,6 +39,7 @@ class Module:
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
         self.foreigns = Foreigns(self.names)
         self.joined_checks: dict[int, JoinedChecks] = {}  # by the numbers of segments
+        self.printed_checks: set[int] = set()  # of these, by `id`
         self.on_mesh = ""  # the function that makes shardings, where there is a mesh
         self.lays_by_hand = False  # the user says where some arrays lie on it
         self._values: dict[Value, str] = {}
@@ -52,11 +52,6 @@ class Module:
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
         return self.aliases.get(value, value)
-
-    def is_joined(self, check: Check) -> bool:
-        """Whether a segment reports the check together with others."""
-        joined = [c for one in self.joined_checks.values() for c in one.checks]
-        return any(check is one for one in joined)
 
     def value_name(self, value: Value) -> str:
         """The identifier of a value, the same in all functions of the module."""

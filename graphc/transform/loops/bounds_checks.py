@@ -7,20 +7,23 @@ branch raises when it is done (see `checks`). Outside of bodies, the checks come
 result, where they hide nothing from rules.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.errors import SourceLocation, standing_at
 from graphc.ir.graph.bodies import Body, StepResult
-from graphc.ir.graph.build import INPUT, as_value
+from graphc.ir.graph.build import INPUT, as_value, literal_of
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.replay import exchange
 from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
-from graphc.ir.types import INT64
+from graphc.ir.types import INT64, is_integer
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, telling
 from graphc.ops.effects.assertions import ASSERT, asserted
 from graphc.transform.padding.value_ranges import ValueRanges
@@ -37,13 +40,17 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
     2.0
     """
     outputs = _watched(graph.outputs, check, inside=False)
-    ranges = ValueRanges(_itself)
+    ranges, wrapping = ValueRanges(_itself), set[Value]()
     for node in ancestors(outputs):
         ranges.observe(node)
+        bounding = node.inputs[1:] if node.primitive is OP.remainder else node.inputs
+        if _may_wrap(node) or not wrapping.isdisjoint(bounding):
+            wrapping.update(node.outputs)
         rule = checks_of(node, check)
         if rule is not None:
             with standing_at(node.place.plain):
-                outputs[0] = _checked(_proved(node, ranges), outputs[0], rule)
+                proved = _proved(node, ranges, wrapping)
+                outputs[0] = _checked(proved, outputs[0], rule)
     return replace(graph, outputs=tuple(outputs))
 
 
@@ -51,10 +58,24 @@ def _itself(symbol: Symbol) -> SizeRange:
     return SizeRange(symbol_dim(symbol), symbol_dim(symbol))
 
 
-def _proved(node: Node, ranges: ValueRanges) -> Node:
+_MOST_FACTOR = 2**14  # of a size, which is at most 2**48: few sums of these wrap around
+
+
+def _may_wrap(node: Node) -> bool:
+    """Whether it computes integers that may wrap around, though sizes bound them."""
+    if not is_integer(node.outputs[0].dtype):
+        return False
+    literals = [x for x in map(literal_of, node.inputs) if x is not None]
+    if node.primitive is OP.multiply:
+        return not any(np.all(abs(x) <= _MOST_FACTOR) for x in literals)
+    return any(is_integer(x.dtype) and np.any(abs(x) > 2**48) for x in literals)
+
+
+def _proved(node: Node, ranges: ValueRanges, wrapping: Container[Value]) -> Node:
     """The node, of which those indices need no check that are always in bounds.
 
-    Few bits wrap around, so that only indices of 64 are looked at.
+    Few bits wrap around, so that only indices of 64 are looked at, and none that are
+    computed from `wrapping` ones.
     """
     if "inside" not in node.params:
         return node
@@ -62,7 +83,8 @@ def _proved(node: Node, ranges: ValueRanges) -> Node:
     x, indices = node.inputs[0].type, node.inputs[len(node.inputs) - len(axes) :]
     proved = []
     for known, index, axis in zip(within, indices, axes, strict=True):
-        between = ranges.computed(index) if index.dtype == INT64 else UNKNOWN
+        is_exact = index.dtype == INT64 and index not in wrapping
+        between = ranges.computed(index) if is_exact else UNKNOWN
         proved.append(known or _lies_in(between, x.shape[axis]))
     params = {**node.params, "inside": tuple(proved)}
     checked: Value = node.primitive(*node.inputs, **params)

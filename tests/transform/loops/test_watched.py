@@ -123,3 +123,14 @@ def test_indices_that_are_known_to_lie_in_their_axis_are_not_checked(backend):
     clipped(np.ones(3), i)
     with pytest.raises(graphc.CallError, match="out of bounds"):
         clipped(np.ones(0), i)
+
+
+def test_an_index_that_may_wrap_around_is_checked():
+    """Sizes bound `n * 2**40 // 2**40`, but not what 64 bits hold of the product."""
+    x = gt.vector("x")
+    steps = gt.arange(x.shape[0])
+    checks = []
+    for index in (steps * 2**40 // 2**40, steps * 4 // 4, steps * steps % x.shape[0]):
+        f = graphc.function([x], x[index], check=True, backend="numpy")
+        checks.append("np.any(" in f.source.model)
+    assert checks == [True, False, False]
