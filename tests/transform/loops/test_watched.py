@@ -127,10 +127,10 @@ def test_indices_that_are_known_to_lie_in_their_axis_are_not_checked(backend):
 
 def test_an_index_that_may_wrap_around_is_checked():
     """Sizes bound `n * 2**40 // 2**40`, but not what 64 bits hold of the product."""
-    x, i = (gt.tensor(*t, "n") for t in (("x", "float32"), ("i", "int64")))
-    steps = gt.arange(x.shape[0])
-    checks = []
-    for index in (steps * 2**40 // 2**40, steps * 4 // 4, i * i % x.shape[0]):
-        f = graphc.function([x, i], [x[index], gt.sum(i)], check=True, backend="numpy")
+    x = gt.vector("x")
+    steps, checks = gt.arange(x.shape[0]), []
+    for factor in (2**40, 4):
+        index = steps * factor // factor
+        f = graphc.function([x], x[index], check=True, backend="numpy")
         checks.append("np.any(" in f.source.model)
-    assert checks == [True, False, False]
+    assert checks == [True, False]
