@@ -43,7 +43,7 @@ def agree_between(
         raise error(answer, kind="process")
 
 
-def next_call(jax: Any, processes: tuple[int, ...]) -> tuple[Any, str, int]:
+def next_call(jax: ModuleType, processes: tuple[int, ...]) -> tuple[Any, str, int]:
     """Printed into programs: the store, the key of the processes, the call's number."""
     store, rank = jax._src.distributed.global_state.client, jax.process_index()
     group = f"graphc/{'-'.join(map(str, processes))}"
@@ -51,7 +51,7 @@ def next_call(jax: Any, processes: tuple[int, ...]) -> tuple[Any, str, int]:
 
 
 def withdraw_from(
-    jax: Any, processes: tuple[int, ...], problem: str, arguments: Sequence[object]
+    jax: ModuleType, processes: tuple[int, ...], problem: str, arguments: Sequence[object]
 ) -> None:
     """Let other processes know that this one has refused the arguments of a call.
 
