@@ -51,7 +51,10 @@ def next_call(jax: ModuleType, processes: tuple[int, ...]) -> tuple[Any, str, in
 
 
 def withdraw_from(
-    jax: ModuleType, processes: tuple[int, ...], problem: str, arguments: Sequence[object]
+    jax: ModuleType,
+    processes: tuple[int, ...],
+    problem: str,
+    arguments: Sequence[object],
 ) -> None:
     """Let other processes know that this one has refused the arguments of a call.
 
