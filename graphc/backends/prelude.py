@@ -13,7 +13,7 @@ from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
-from graphc.ir.sizes.lines import Quotient, partly, quotient_of
+from graphc.ir.sizes.lines import Quotient, next_told, partly, quotient_of
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.untold import UntoldSizes
 from graphc.ir.types import ConcreteArray
@@ -294,7 +294,7 @@ def _partial_agreements(
     waiting = [axis for axis in axes if not sources.keys() >= set(axis.size.symbols)]
     untold = UntoldSizes()
     while waiting:
-        axis = min(waiting, key=lambda axis: len({*axis.size.symbols} - {*sources}))
+        axis = waiting[next_told([axis.size for axis in waiting], sources)]
         waiting.remove(axis)
         if sources.keys() >= set(axis.size.symbols):
             yield _agreement(body, axis, sources)
@@ -308,7 +308,8 @@ def _partial_agreements(
         message = f"{itself.name} must have {axis.size}{end}"
         if part is not None:
             quotient, holds = _quotient(body, axis, part)
-            yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
+            if holds:
+                yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
         limits = untold.relations(axis.size, itself, sources, part)
         for left, relation, right, words in limits:
             holds = f"{body.code(left)} {relation} {body.code(right)}"
@@ -330,13 +331,16 @@ def _in_brackets(body: PrintedBody, size: Size) -> str:
 
 
 def _quotient(body: PrintedBody, axis: Axis, part: Quotient) -> tuple[str, str]:
-    """The part of an axis that nothing else tells, and whether there is such a one."""
+    """The part of an axis that nothing else tells, and whether there is such a one.
+
+    The condition is "" where any size has such a part, as all have one of n - m.
+    """
     offset, slope = part.offset, _in_brackets(body, part.slope)
     product = axis.text
     if isinstance(offset, Dim) or offset:
         product = f"({axis.text} - {_in_brackets(body, offset)})"
     if slope == "1":
-        return product, f"0 <= {product}"
+        return product, f"0 <= {product}" if part.never_negative else ""
     divisor = slope if isinstance(part.slope, int) else f"({slope} or 1)"
     quotient = f"{product} // {divisor}"
     holds = f"{quotient} * {slope} == {product}"

@@ -146,6 +146,19 @@ def test_sizes_that_only_other_axes_tell(backend, sizes, fitting, unequal):
         f(*map(ones, unequal), ones(2))
 
 
+@both
+def test_a_size_that_a_later_axis_tells(backend):
+    """It is known of each axis that has it, so equal ones have equal sizes."""
+    sizes = "max(p, 3)", "n + p", "max(p, 3)", "n"
+    inputs = [gt.tensor(f"v{i}", "float32", (n,)) for i, n in enumerate(sizes)]
+    product = inputs[0] * inputs[2]
+    total = gt.sum(inputs[1]) + gt.sum(inputs[3])
+    f = graphc.function(inputs, [product, total], backend=backend)
+    assert f(*map(ones, (4, 6, 4, 2)))[0].shape == (4,)
+    with pytest.raises(graphc.CallError, match="axis 0 of input v0 has 1 elements, "):
+        f(*map(ones, (1, 6, 4, 2)))
+
+
 # Dtypes, ranks and static sizes.
 
 DIGITS = '; graphc.config.float = "float64" before that input loses none'

@@ -38,6 +38,10 @@ def tail(v):
     return gt.sum(v[positive:]), gt.arange(positive)
 
 
+def squared(v):
+    return v * v
+
+
 def lines(f):
     return {node.place.code for node in f.plan.graph.nodes if node.inputs}
 
@@ -83,6 +87,19 @@ def test_integers_that_are_sizes():
     assert one(numbers) == 0
     total, positions_ = two(numbers)
     assert total == 4 and positions_.tolist() == [0, 1, 2]
+
+
+def test_functions_that_are_equal_and_call_one_function():
+    def again(v):
+        repeated = gt.exp(squared(v))
+        return gt.sum(repeated)
+
+    def once_more(v):
+        renamed = gt.exp(squared(v))
+        return gt.sum(renamed)
+
+    for function, name in [(again, "repeated"), (once_more, "renamed")]:
+        assert f"{name} = " in str(graphc.function([x], function(x)).source)
 
 
 def test_one_function_keeps_its_first_line():

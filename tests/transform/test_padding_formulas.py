@@ -52,6 +52,7 @@ MISFITS = {  # the sizes of axes, and what the call has instead
     ("n", "n + m", "m + k"): [(2, 5, 2)],
     ("n", "n + m", "m + n"): [(2, 5, 4)],
     ("n", "n + m", "n + k", "m + k"): [(2, 5, 5, 7)],
+    ("m + 2 - k",): [],
 }
 
 

@@ -13,8 +13,8 @@ from graphc.ir.graph.walk import operands
 def on_its_lines(graph: Graph) -> Graph:
     """The program, with each node at a line of the functions that it is made of.
 
-    These are the functions of nodes that no other function builds. Where there are
-    none, the function that built a node last is the one that is being compiled.
+    These are the functions of nodes that no other function builds. Of a node that none
+    of these builds, the function that built it last is the one that is being compiled.
     """
     nodes = graph.nodes
     if not any([node.askers for node in nodes]):
@@ -34,13 +34,11 @@ def on_its_lines(graph: Graph) -> Graph:
 
 
 def _line(node: Node, functions: set[tuple[str, ...]]) -> SourceLocation:
-    """The line of a node in these functions: its first one, if that is in them."""
-    if node.place.function in functions:
-        return node.place
-    if not functions:
-        return node.askers[-1]
-    inside = [place for place in node.askers if place.function in functions]
-    return inside[-1] if inside else node.place
+    """The line of a node in these functions, the first or last; else the last one."""
+    for place in (node.place, *reversed(node.askers)):
+        if place.function in functions:
+            return place
+    return node.askers[-1]
 
 
 def _copied(node: Node, place: SourceLocation) -> Node:

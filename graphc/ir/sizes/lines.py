@@ -1,7 +1,7 @@
 """Sizes of axes that are linear in a symbol, so that the axis tells the symbol."""
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from graphc.errors import GraphError
@@ -44,6 +44,22 @@ def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
     slope = math.gcd(*factors) if factors[0] > 0 else -math.gcd(*factors)
     offset = substitute(size, dict.fromkeys(unknown, 0))
     return Quotient(slope, offset, None, all(c // slope > 0 for c in factors))
+
+
+def next_told(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
+    """The position of the size to be checked first, which may tell others a symbol.
+
+    It has the fewest unknown symbols, and is one that tells its symbol if there is one.
+    """
+    counts = [sum(s not in known for s in size.symbols) for size in sizes]
+    least = min(counts)
+    if least == 1:
+        for position, count in enumerate(counts):
+            if count == 1:
+                part = quotient_of(sizes[position], known)
+                if part is not None and part.tells is not None:
+                    return position
+    return counts.index(least)
 
 
 def partly(part: Quotient | None, origins: str) -> str:

@@ -12,7 +12,7 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, litera
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
-from graphc.ir.sizes.lines import line_of, partly, quotient_of
+from graphc.ir.sizes.lines import line_of, next_told, partly, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.sizes.untold import UntoldSizes
 from graphc.ops.effects.capacities import BUCKET, Capacities
@@ -130,8 +130,8 @@ class StepWriter:
                 self._check_axis(*check)
         waiting = [check for check in checks if self._count_unknown(check[-1])]
         while waiting:  # those of which most is known come first, and tell the others
-            unknown = [self._count_unknown(size) for *_, size in waiting]
-            self._check_axis(*waiting.pop(unknown.index(min(unknown))))
+            known = {s for *_, size in waiting for s in size.symbols if self._knows(s)}
+            self._check_axis(*waiting.pop(next_told([n for *_, n in waiting], known)))
 
     def _count_unknown(self, size: Dim) -> int:
         return sum(not self._knows(symbol) for symbol in size.symbols)
