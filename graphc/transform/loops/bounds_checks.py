@@ -65,6 +65,8 @@ def _may_wrap(node: Node) -> bool:
     """Whether it computes integers that may wrap around, though sizes bound them."""
     if not is_integer(node.outputs[0].dtype):
         return False
+    if node.outputs[0].dtype != INT64:  # 32 bits, or none for a sign, do soon
+        return True
     literals = [x for x in map(literal_of, node.inputs) if x is not None]
     if node.primitive is OP.multiply:
         return not any(np.all(abs(x) <= _MOST_FACTOR) for x in literals)

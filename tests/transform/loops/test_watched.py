@@ -134,3 +134,16 @@ def test_an_index_that_may_wrap_around_is_checked():
         f = graphc.function([x], x[index], check=True, backend="numpy")
         checks.append("np.any(" in f.source.model)
     assert checks == [True, False]
+
+
+def test_an_index_computed_in_32_bits_is_checked():
+    """The remainder is below 2**33, and in 32 bits it may be below 0."""
+
+    def picked(x, i):
+        index = np.minimum((i % 2**33).astype("int32"), x.shape[0] - 1)
+        return x[index.astype("int64")]
+
+    f = graphc.jit(picked, frontend="numpy", backend="numpy")
+    assert f(ARRAY, np.array([2])) == [3.0]
+    with pytest.raises(graphc.CallError, match="index -2147483645, size 4"):
+        f(ARRAY, np.array([2**31 + 3]))
