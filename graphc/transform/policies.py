@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -245,10 +245,12 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
 
 
 def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
-    if isinstance(policy, Specialize) or symbol not in undetermined(_axes(graph)):
+    if isinstance(policy, Specialize) or symbol not in _never_padded(graph):
         return
     names = names_of(graph)
-    formulas = [n for n in _axes(graph) if isinstance(n, Dim) and len(n.symbols) > 1]
+    results = (n for value in graph.outputs for n in value.type.shape)
+    sizes = chain(_axes(graph), results)
+    formulas = [n for n in sizes if isinstance(n, Dim) and len(n.symbols) > 1]
     beside = [str(n) for n in formulas if symbol in n.symbols]
     raise graph_error(
         f"{names.get(symbol, symbol.name)} cannot be padded: not all sizes of an axis "
@@ -280,9 +282,10 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     """The symbols of sizes in a graph that may vary, in the order in which they occur.
 
     Of a body, there are those of its own that differ from step to step, and those that
-    it is given. Sizes that no axis of the inputs tells are specialized.
+    it is given. Sizes that no axis of the inputs tells are specialized, and so are those
+    beside them in the size of a result, which cannot be cut.
     """
-    unknown = undetermined(_axes(graph))
+    unknown = _never_padded(graph)
     symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))
     if not graph.nested:
         return [s for s in symbols if s not in unknown]
@@ -294,6 +297,14 @@ def symbols_of(graph: Graph) -> list[Symbol]:
             given_by = size.symbols if isinstance(size, Dim) else own_symbol
             symbols.update(dict.fromkeys(given_by))
     return [s for s in symbols if s not in unknown]
+
+
+def _never_padded(graph: Graph) -> set[Symbol]:
+    """The sizes that no axis tells, and those that results add to them."""
+    unknown = set(undetermined(_axes(graph)))
+    results = (n for v in graph.outputs for n in v.type.shape if isinstance(n, Dim))
+    beside = [n.symbols for n in results if not unknown.isdisjoint(n.symbols)]
+    return unknown.union(*beside)
 
 
 def _axes(graph: Graph) -> Iterator[Size]:

@@ -135,3 +135,14 @@ def test_sums_of_a_capacity_that_is_a_number():
         numbers = np.sin(np.arange(size) * 3.0)
         for got, expected in zip(padded(numbers), plain(numbers), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_a_result_longer_by_what_no_axis_tells_is_compiled_for_each_size(dims):
+    """It could not be cut: an AssertionError from the second size on."""
+    x, y = gt.tensor("x", "float32", ("n + m",)), gt.tensor("y", "float32", ("k",))
+    f = graphc.function([x, y], gt.concatenate([x, y]), dims=dims)
+    for n in (3, 5, 4):
+        assert f(np.ones(n, "float32"), np.ones(n + 1, "float32")).shape == (2 * n + 1,)
+    with pytest.raises(graphc.GraphError, match=r"k cannot be padded[^$]*axis of .*k"):
+        graphc.function([x, y], gt.concatenate([x, y]), dims={"k": "pad"})

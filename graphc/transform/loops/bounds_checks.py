@@ -15,7 +15,7 @@ import numpy as np
 from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
 from graphc.control.switch import SWITCH, Branch, run_switch
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.bodies import Body, StepResult
+from graphc.ir.graph.bodies import Body, StepResult, within
 from graphc.ir.graph.build import INPUT, as_value, literal_of
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.replay import exchange
@@ -44,7 +44,8 @@ def watched(graph: Graph, check: Checking = True) -> Graph:
     for node in ancestors(outputs):
         ranges.observe(node)
         bounding = node.inputs[1:] if node.primitive is OP.remainder else node.inputs
-        if _may_wrap(node) or not wrapping.isdisjoint(bounding):
+        wraps = any(map(_may_wrap, within([node])))
+        if wraps or not wrapping.isdisjoint(bounding):
             wrapping.update(node.outputs)
         rule = checks_of(node, check)
         if rule is not None:
