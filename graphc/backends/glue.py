@@ -1,6 +1,5 @@
 """The driver: plain Python that calls the segments and reads sizes in between."""
 
-from graphc.backends.joined_checks import JoinedChecks
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.module import Module
 from graphc.backends.program import (
@@ -24,6 +23,7 @@ from graphc.ops.effects.capacities import Capacities, capacity_call
 from graphc.ops.effects.guesses import guessing
 from graphc.transform.planning.driver import Driver
 from graphc.transform.planning.guesses import GuessingSegment
+from graphc.transform.planning.joined_checks import JoinedChecks
 from graphc.transform.planning.plan import Check, HostNode, Plan, Read, Segment
 
 

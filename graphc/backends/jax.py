@@ -1,16 +1,12 @@
 """The JAX program of a plan: jitted segments, and the driver that joins them."""
 
 from dataclasses import replace
+from types import ModuleType
 from typing import cast
 
 from graphc.backends.entry import emit_entry
 from graphc.backends.glue import emit_driver, guesses_line
 from graphc.backends.growing import announce, growing_segment
-from graphc.backends.joined_checks import (
-    JoinedChecks,
-    joined_checks,
-    joined_conditions,
-)
 from graphc.backends.layout import indent
 from graphc.backends.module import Module
 from graphc.backends.on_parts import print_on_mesh
@@ -43,9 +39,11 @@ from graphc.control.switch import reports_misfits
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.walk import ancestors
+from graphc.ir.types import JaxArray
 from graphc.transform.planning.donated import given_up
 from graphc.transform.planning.driver import driver_of
 from graphc.transform.planning.guesses import GuessingSegment
+from graphc.transform.planning.joined_checks import JoinedChecks, joined_checks
 from graphc.transform.planning.plan import LoopInPieces, Plan, Segment
 from graphc.transform.printed_sizes import in_order
 from graphc.transform.sharding.layout import MeshLayout
@@ -178,6 +176,17 @@ def _segment(
         "",
         *_jitted(name, function, options),
     ]
+
+
+def joined_conditions(jnp: ModuleType, *conditions: JaxArray) -> JaxArray:
+    """Printed into JAX programs: all conditions behind whether any of them fails.
+
+    A bool is reported as whether it fails, as the first number of the others is.
+    """
+    vectors = [c if c.ndim else ~c[None] for c in conditions]
+    fails = jnp.stack([c[0] != 0 for c in vectors]).any()
+    joined: JaxArray = jnp.concatenate([fails[None], *vectors])
+    return joined
 
 
 def _returned(body: PrintedBody, segment: Segment) -> list[str]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphc.backends.function_source import Foreigns, globals_used, plain_source
-from graphc.backends.joined_checks import JoinedChecks
 from graphc.backends.literals import array_text
 from graphc.backends.names import Hints, Names, of_same_name
 from graphc.errors import SourceLocation, printable
@@ -15,6 +14,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression
 from graphc.ir.sizes.names import SHOWN
 from graphc.ir.types import DType, name_of
+from graphc.transform.planning.joined_checks import JoinedChecks
 
 
 class Module:

@@ -13,7 +13,7 @@ from graphc.backends.source import PrintedBody
 from graphc.errors import shortened
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol
-from graphc.ir.sizes.lines import Quotient, next_told, partly, quotient_of
+from graphc.ir.sizes.lines import Quotient, next_telling, partly, quotient_of
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.untold import UntoldSizes
 from graphc.ir.types import ConcreteArray
@@ -294,7 +294,7 @@ def _partial_agreements(
     waiting = [axis for axis in axes if not sources.keys() >= set(axis.size.symbols)]
     untold = UntoldSizes()
     while waiting:
-        axis = waiting[next_told([axis.size for axis in waiting], sources)]
+        axis = waiting[next_telling([axis.size for axis in waiting], sources)]
         waiting.remove(axis)
         if sources.keys() >= set(axis.size.symbols):
             yield _agreement(body, axis, sources)

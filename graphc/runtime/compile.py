@@ -34,8 +34,8 @@ from graphc.runtime.stretching import Family, Stretching
 from graphc.runtime.variants.decided import inputs_of
 from graphc.runtime.variants.decisions import SavedDecisions, decisions_of
 from graphc.transform.derivatives.rolled_gradients import as_compiled
-from graphc.transform.loops.bounds_checks import watched
 from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
+from graphc.transform.planning.bounds_checks import watched
 from graphc.transform.planning.budget import check_dims
 
 TIERS = ("auto", "jax", "numpy", None)

@@ -282,8 +282,8 @@ def symbols_of(graph: Graph) -> list[Symbol]:
     """The symbols of sizes in a graph that may vary, in the order in which they occur.
 
     Of a body, there are those of its own that differ from step to step, and those that
-    it is given. Sizes that no axis of the inputs tells are specialized, and so are those
-    beside them in the size of a result, which cannot be cut.
+    it is given. Sizes that no axis of the inputs tells are specialized, and so are
+    those beside them in the size of a result, which cannot be cut.
     """
     unknown = _never_padded(graph)
     symbols: dict[Symbol, None] = dict.fromkeys(_symbols_of(graph.nodes))

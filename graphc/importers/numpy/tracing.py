@@ -25,7 +25,7 @@ from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import DType, TensorType
 from graphc.ops.common.conditions import Checking
-from graphc.transform.loops.bounds_checks import asking, unread
+from graphc.transform.planning.bounds_checks import asking, unread
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def quotient_of(size: Dim, known: Container[Symbol]) -> Quotient | None:
     return Quotient(slope, offset, None, all(c // slope > 0 for c in factors))
 
 
-def next_told(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
+def next_telling(sizes: Sequence[Dim], known: Container[Symbol]) -> int:
     """The position of the size to be checked first, which may tell others a symbol.
 
     It has the fewest unknown symbols, and is one that tells its symbol if there is one.

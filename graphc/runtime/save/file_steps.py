@@ -12,7 +12,7 @@ from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, litera
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
-from graphc.ir.sizes.lines import line_of, next_told, partly, quotient_of
+from graphc.ir.sizes.lines import line_of, next_telling, partly, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.sizes.untold import UntoldSizes
 from graphc.ops.effects.capacities import BUCKET, Capacities
@@ -131,7 +131,8 @@ class StepWriter:
         waiting = [check for check in checks if self._count_unknown(check[-1])]
         while waiting:  # those of which most is known come first, and tell the others
             known = {s for *_, size in waiting for s in size.symbols if self._knows(s)}
-            self._check_axis(*waiting.pop(next_told([n for *_, n in waiting], known)))
+            position = next_telling([size for *_, size in waiting], known)
+            self._check_axis(*waiting.pop(position))
 
     def _count_unknown(self, size: Dim) -> int:
         return sum(not self._knows(symbol) for symbol in size.symbols)

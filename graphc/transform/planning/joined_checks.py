@@ -6,12 +6,10 @@ whether any fails, then the conditions one after the other.
 """
 
 from collections.abc import Iterable, Iterator, Set
-from types import ModuleType
 from typing import NamedTuple
 
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
-from graphc.ir.types import JaxArray
 from graphc.ops.common.conditions import tells
 from graphc.transform.planning.donated import read_by
 from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
@@ -31,17 +29,6 @@ class JoinedChecks(NamedTuple):
             (count,) = check.condition.type.shape or (1,)
             assert isinstance(count, int)
             place += count
-
-
-def joined_conditions(jnp: ModuleType, *conditions: JaxArray) -> JaxArray:
-    """Printed into JAX programs: all conditions behind whether any of them fails.
-
-    A bool is reported as whether it fails, as the first number of the others is.
-    """
-    vectors = [c if c.ndim else ~c[None] for c in conditions]
-    fails = jnp.stack([c[0] != 0 for c in vectors]).any()
-    joined: JaxArray = jnp.concatenate([fails[None], *vectors])
-    return joined
 
 
 def joined_checks(plan: Plan) -> dict[int, JoinedChecks]:
