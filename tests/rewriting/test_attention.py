@@ -269,3 +269,39 @@ def test_half_precision_has_lengths_and_order_where_keys_are_hidden_by_them(
             arrays[1][1:, :, 3] = np.nan
         result, expected = (g(*arrays).astype("float32") for g in (f, exact))
         np.testing.assert_allclose(result, expected, rtol=0.05, atol=0.05)
+
+
+def weighed_after(q, k, v, n):
+    """Weights that are hidden after the softmax, which do not add up to 1."""
+    weights = gt.nn.softmax(scores(q, k))
+    return gt.where(gt.arange(k.shape[-2]) < n, weights, 0.0) @ v
+
+
+def safely_divided(q, k, v, n):
+    """A softmax that is 0 where it sees nothing."""
+    logits = gt.where(gt.arange(k.shape[-2])[:, None] < n, scores(q, k), -math.inf)
+    largest = gt.max(logits, -1, keepdims=True)
+    exps = gt.exp(logits - gt.where(gt.isfinite(largest), largest, 0.0))
+    total = gt.sum(exps, -1, keepdims=True)
+    return exps / gt.where(total > 0, total, 1.0) @ v
+
+
+def by_the_first_key(q, k, v, n):
+    """A mask of one row and one key, which is for all of them."""
+    one = gt.arange(1)
+    return gt.nn.softmax(gt.where(one[:, None] >= one, scores(q, k), -math.inf)) @ v
+
+
+@pytest.mark.parametrize("written", [weighed_after, safely_divided, by_the_first_key])
+def test_what_is_nearly_attention_is_what_it_is(made, written):
+    q, k, v = operands((), 5, 5, dtype="bfloat16")
+    n = gt.scalar("n", "int32")
+    output = written(q, k, v, n)
+    f = made(GPU, [q, k, v, n], [output, n])
+    exact = made(CPU, [q, k, v, n], [output, n], backend="numpy")
+    arrays = [RNG.normal(size=(5, 8)).astype(q.dtype) for _ in "qkv"]
+    for count in (2, 5, 0):
+        result, expected = (
+            g(*arrays, np.int32(count))[0].astype("float32") for g in (f, exact)
+        )
+        np.testing.assert_allclose(result, expected, rtol=0.05, atol=0.05)

@@ -24,12 +24,13 @@ def softmax_of(value: Value) -> Softmax | None:
     """The softmax that a value is, perhaps padded, with 0 behind what is shown."""
     value = converted(value)
     shown = _mask(value)
-    value = converted(_inside(value, 0.0, shown))
-    if value.node.primitive is not OP.true_divide:
+    weights = _inside(value, 0.0, shown)
+    if weights is None or converted(weights).node.primitive is not OP.true_divide:
         return None
-    exps, total = value.node.inputs
-    summed, exps = _reduced(total, (OP.sum,)), converted(exps)
-    if summed is None or converted(_inside(summed, 0.0, shown)) is not exps:
+    exps, total = converted(weights).node.inputs
+    exps, summed = converted(exps), _reduced(total, (OP.sum,), _AS_IT_IS)
+    added = None if summed is None else _inside(summed, 0.0, shown)
+    if added is None or converted(added) is not exps:
         return None
     if exps.node.primitive is not OP.exp:
         return None
@@ -37,10 +38,16 @@ def softmax_of(value: Value) -> Softmax | None:
     if shifted.node.primitive is not OP.subtract:
         return None
     logits, peak = shifted.node.inputs
-    largest = _reduced(peak, (OP.max, OP.max_from))
+    largest = _reduced(peak, (OP.max, OP.max_from), _AS_A_SHIFT)
     if largest is None or _inside(largest, -math.inf, shown) is not logits:
         return None
     return Softmax(logits, shown)
+
+
+# The steps after a reduction that leave its results, and those that may leave some
+# others where all logits are infinite.
+_AS_IT_IS = OP.convert, OP.expand_dims
+_AS_A_SHIFT = *_AS_IT_IS, OP.stop_gradient, OP.where, OP.maximum
 
 
 def _mask(value: Value) -> Value | None:
@@ -49,12 +56,17 @@ def _mask(value: Value) -> Value | None:
     return None if mask is None or count_of(mask) is None else mask
 
 
-def _inside(value: Value, hidden: float, shown: Value | None) -> Value:
-    """A value before what is not `shown` was replaced by a number, if it was."""
-    if shown is None or value.node.primitive is not OP.where:
+def _inside(value: Value, hidden: float, shown: Value | None) -> Value | None:
+    """A value before what is not `shown` was replaced by a number; None if it was not.
+
+    Where all is shown, the value itself.
+    """
+    if shown is None:
         return value
+    if value.node.primitive is not OP.where:
+        return None
     mask, inside, other = value.node.inputs
-    return inside if mask is shown and number_of(other) == hidden else value
+    return inside if mask is shown and number_of(other) == hidden else None
 
 
 def converted(value: Value) -> Value:
@@ -73,13 +85,16 @@ def number_of(value: Value) -> float | None:
     return float(literal)
 
 
-def _reduced(value: Value, reductions: Sequence[Primitive]) -> Value | None:
+def _reduced(
+    value: Value, reductions: Sequence[Primitive], steps: Sequence[Primitive]
+) -> Value | None:
     """The operand of a reduction over the last axis, which is kept or put back.
 
-    The reduction may stand in `where`, for where it is not finite, and beside -inf.
+    Behind it are some of these steps: it may stand in `where`, for where it is not
+    finite, and beside -inf.
     """
-    rank, steps = value.type.rank, (OP.stop_gradient, OP.convert, OP.expand_dims)
-    while value.node.primitive in (*steps, OP.where, OP.maximum):
+    rank = value.type.rank
+    while value.node.primitive in steps:
         node = value.node
         if node.primitive is OP.expand_dims and node.params["axes"] != (rank - 1,):
             return None
@@ -102,7 +117,8 @@ def _reduced(value: Value, reductions: Sequence[Primitive]) -> Value | None:
 
 def count_of(mask: Value) -> Value | None:
     """The count of first elements of the last axis that a mask shows; all else is 1."""
-    if not all(map(is_one, mask.type.shape[:-1])):
+    *others, last = mask.type.shape or (1,)
+    if not all(map(is_one, others)) or is_one(last):
         return None
     node = _unstretched(mask).node
     if node.primitive is not OP.less or not _is_place(node.inputs[0], 1):
@@ -122,7 +138,9 @@ def lengths_of(mask: Value, shows: bool) -> Value | None:
         expanded.append(node.params["axes"])
         node = node.inputs[0].node
     at = _SHORTER.get((node.primitive, shows))
-    if at is None or not _is_place(node.inputs[at], 1):
+    if at is None or is_one(mask.type.shape[-1]):
+        return None
+    if not _is_place(node.inputs[at], 1):
         return None
     lengths, rank = node.inputs[1 - at], node.outputs[0].type.rank
     if lengths.dtype.kind != "i" or lengths.node.primitive is OP.constant:
@@ -161,9 +179,10 @@ def is_causal(mask: Value, shows: bool) -> bool:
     if shown is not shows or mask.type.rank < 2:
         return False
     query, key = mask.node.inputs[at], mask.node.inputs[1 - at]
-    return (
-        same_size(*mask.type.shape[-2:]) and _is_place(query, 2) and _is_place(key, 1)
-    )
+    rows, keys = mask.type.shape[-2:]
+    if is_one(rows) or not same_size(rows, keys):
+        return False
+    return _is_place(query, 2) and _is_place(key, 1)
 
 
 def _condition(mask: Value) -> Value | None:
