@@ -207,11 +207,6 @@ class SourceLocation:
         return tuple([part for part in name.split(".") if part.isidentifier()])
 
     @property
-    def function(self) -> tuple[str, ...]:
-        """The file and the functions that the line stands in, whatever the line is."""
-        return self.filename, *self.functions
-
-    @property
     def code(self) -> str:
         """The text of the line, or "" where the file cannot be read."""
         return linecache.getline(self.filename, self.line).strip()

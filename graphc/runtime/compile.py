@@ -13,7 +13,6 @@ from graphc.ir.config import Casting, check_casting, config
 from graphc.ir.forks import fork_error, jax_is_lost
 from graphc.ir.garbage import young_garbage
 from graphc.ir.graph.nodes import Graph
-from graphc.ir.graph.own_lines import on_its_lines
 from graphc.ir.sizes.proofs import remembering
 from graphc.ir.tracebacks import hiding
 from graphc.ops.common.conditions import CHECKS, Checking
@@ -131,7 +130,6 @@ def _by_stretching(
     if decided is not None:
         decided.require(inputs_of(graph), "function")
     with remembering():
-        graph = on_its_lines(graph)
         graph = merged(as_compiled(graph, rolling=NAME in how.rewrites))
         if not axes_maybe_one(graph):
             how = decided_for(graph, how, decided)

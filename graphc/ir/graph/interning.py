@@ -6,7 +6,7 @@ from threading import local
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
-from graphc.errors import SourceLocation, user_place
+from graphc.errors import user_place
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.nodes import Guard, Node, Params, Value
 from graphc.ir.types import TensorType
@@ -63,27 +63,10 @@ def intern_node(
     node = None if entry is None else entry()
     if node is None:
         return _interned(key, Node(primitive, inputs, params, types, guards))
-    if not primitive.inline:
-        place = user_place()
-        if place is not (node.askers[-1] if node.askers else node.place):
-            _asked_at(node, place)
     if _RECORDING.records:
         for record in _RECORDING.records:
             record.add(node)
     return node
-
-
-_MOST_ASKERS = 8
-
-
-def _asked_at(node: Node, place: SourceLocation) -> None:
-    """Note that the function of a line built a node, which there may be already."""
-    askers = node.askers or (node.place,)
-    function = place.function
-    if askers[-1].function != function:
-        line = next((a for a in askers if a.function == function), place)
-        others = [a for a in askers if a is not line]
-        node.askers = (*others, line)[-_MOST_ASKERS:]
 
 
 class _Recording(local):

@@ -83,7 +83,6 @@ class Node:
 
     __slots__ = (
         "__weakref__",
-        "askers",
         "demands",
         "guards",
         "inputs",
@@ -107,7 +106,6 @@ class Node:
         self.params = params
         self.guards = guards
         self.place: SourceLocation = user_place()
-        self.askers: tuple[SourceLocation, ...] = ()
         self.serial = next(SERIALS)
         self.demands = _demands(params) if params and primitive.demanding else ()
         self.outputs = tuple([Value(self, i, t) for i, t in enumerate(types)])
