@@ -14,7 +14,7 @@ OneStep = Callable[[Sequence[Any]], list[Any]]
 class Loop(NamedTuple):
     """A loop: what it is given, by numbers, and the steps of its body.
 
-    The body is given the carries, one row of each of the `rows`, the `rest` and the
+    The body is given the carries, one row of each of the `rows`, the `captures` and the
     `integers`; it gives the carries, whether it stops, if it is `going` at first, and
     what is `stacked`, of these dtypes and shapes. There are `length` steps at most, or
     as many as `counted` says; without a length, until it stops.
@@ -22,7 +22,7 @@ class Loop(NamedTuple):
 
     carries: tuple[int, ...]
     rows: tuple[int, ...]
-    rest: tuple[int, ...]
+    captures: tuple[int, ...]
     integers: tuple[Any, ...]
     length: Any
     reverse: bool
@@ -39,7 +39,7 @@ class Given(NamedTuple):
 
     carries: list[Any]
     rows: list[Any]
-    rest: list[Any]
+    captures: list[Any]
     length: int | None
     counted: Any
     going: Any
@@ -49,7 +49,7 @@ class Given(NamedTuple):
 def given_to(loop: Loop, walk: Walk) -> Given:
     """The values for a loop."""
     count, going = (None if i is None else walk[i] for i in (loop.counted, loop.going))
-    captures = [*(walk[i] for i in loop.rest), *walk.formulas(loop.integers)]
+    captures = [*(walk[i] for i in loop.captures), *walk.formulas(loop.integers)]
     length = None if loop.length is None else walk.formula(loop.length)
     shapes = [walk.formulas(sizes) for _, sizes in loop.stacked]
     carries, rows = ([walk[i] for i in part] for part in (loop.carries, loop.rows))
@@ -65,7 +65,7 @@ def run(loop: Loop, values: Given, one: OneStep) -> list[Any]:
     given_rows, done = list(map(np.asarray, values.rows)), 0
     while going and (limit is None or done < limit):
         i = limit - 1 - done if loop.reverse and limit is not None else done
-        results = one([*carries, *(x[i] for x in given_rows), *values.rest])
+        results = one([*carries, *(x[i] for x in given_rows), *values.captures])
         if [x.shape for x in results[:split]] != [x.shape for x in carries]:
             raise StepError("a loop carries an array of another shape")
         going = not (stops and bool(np.asarray(results[split])))

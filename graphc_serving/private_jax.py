@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Hashable, Mapping
 from functools import update_wrapper
 from inspect import signature
+from types import ModuleType
 from typing import Any
 
 Run = Callable[..., Any]
 PUT = ["aval", "sharding", "xs", "devices", "committed"]
 
 
-def device_put(jax: Any) -> Run | None:
+def device_put(jax: ModuleType) -> Run | None:
     """`batched_device_put`, in which `jax.device_put` ends after many checks.
 
     Where it is gone: `jax.device_put`, which takes ten times as long.
@@ -29,7 +30,7 @@ def device_put(jax: Any) -> Run | None:
     return put if named[: len(PUT)] == PUT else None
 
 
-def switch_of_x64(jax: Any) -> tuple[Run, Run] | None:
+def switch_of_x64(jax: ModuleType) -> tuple[Run, Run] | None:
     """What `jax.enable_x64(True)` calls: to set it for this thread, and to set it back.
 
     Where they are gone: that context, which takes six times as long.
@@ -47,7 +48,7 @@ def cache_miss(jitted: Run) -> Run | None:
     return getattr(jitted, "_cache_miss", None)
 
 
-def dispatched(jax: Any, jitted: Any, missed: Run, plainly: Run) -> Run | None:
+def dispatched(jax: ModuleType, jitted: Any, missed: Run, plainly: Run) -> Run | None:
     """A function that C++ calls as `jitted`, but for `missed` in place of `cache_miss`.
 
     `plainly` is called where JAX does not compile, or looks for a NaN. Where it is
@@ -72,7 +73,7 @@ def dispatched(jax: Any, jitted: Any, missed: Run, plainly: Run) -> Run | None:
     return function
 
 
-def traces_nothing(jax: Any) -> Callable[[], bool] | None:
+def traces_nothing(jax: ModuleType) -> Callable[[], bool] | None:
     """The function that tells whether no function is being traced in this thread.
 
     Where it is gone: states of traces are compared, which takes twice as long.
@@ -81,7 +82,7 @@ def traces_nothing(jax: Any) -> Callable[[], bool] | None:
     return getattr(context, "is_top_level", None)
 
 
-def trace_context(jax: Any) -> Callable[[], Hashable] | None:
+def trace_context(jax: ModuleType) -> Callable[[], Hashable] | None:
     """The function that tells all options of this thread by which traces differ.
 
     Where it is gone: those that are known here are read one by one.
@@ -117,7 +118,7 @@ def search_by_halves() -> Run | None:
     return search
 
 
-def options(jax: Any) -> Mapping[str, Any]:
+def options(jax: ModuleType) -> Mapping[str, Any]:
     """The options of JAX by name, each a context that sets it for this thread.
 
     Where they are gone: options stay as they are, and no executable is kept.

@@ -82,16 +82,16 @@ def _call(step: Segment, body: PrintedBody) -> None:
     joined = module.joined_checks.get(step.index, JoinedChecks())
     outputs = [v for v in step.outputs if v not in joined.reported]
     names = list(map(module.value_name, outputs))
-    if joined.checks:
-        names.append(module.names.unique("checks"))
+    checks = [module.names.unique("checks")] if joined.checks else []
     call = f"segment_{step.index}({arguments})"
     if reports_misfits(step.nodes):
         call = f"{module.helper(taken_fit)}({call})"
-    body.line(f"{', '.join(names)} = {call}" if names else call)
-    for value, name in zip(outputs, names, strict=False):
+    results = ", ".join([*names, *checks])
+    body.line(f"{results} = {call}" if results else call)
+    for value, name in zip(outputs, names, strict=True):
         body.bind(value, name)
-    if joined.checks:
-        _print_joined(body, joined, names[-1])
+    for name in checks:
+        _print_joined(body, joined, name)
 
 
 def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:

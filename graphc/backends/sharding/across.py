@@ -53,7 +53,7 @@ def placed_across(
         return from_host(jax, np.asarray(array), shape, sharding)
 
 
-def on_each_host(jax: Any, array: Any, shape: tuple[int, ...]) -> Any:
+def on_each_host(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> Any:
     """Printed into programs: an array of several processes, on the host of each.
 
     Parts of devices are sent with as much padding as they have in an array of this

@@ -31,7 +31,7 @@ class Target(NamedTuple):
             return context
         return nullcontext() if self.device is None else self._default(jax)
 
-    def _default(self, jax: Any) -> AbstractContextManager[Any]:
+    def _default(self, jax: ModuleType) -> AbstractContextManager[Any]:
         context: AbstractContextManager[Any] = jax.default_device(self.device)
         return context
 

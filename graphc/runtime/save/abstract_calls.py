@@ -6,6 +6,7 @@ Whoever exports or compiles programs ahead of calls learns so for which argument
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,12 @@ class Stages(ABC):
     """
 
     def __init__(
-        self, jax: Any, plan: Plan, driver: FileDriver, module: object, target: Target
+        self,
+        jax: ModuleType,
+        plan: Plan,
+        driver: FileDriver,
+        module: object,
+        target: Target,
     ) -> None:
         self.jax = jax
         self.plan = plan
@@ -204,7 +210,7 @@ class AbstractCall:
         operands = given_to(loop, walk)
         rows = [self._struct(x.shape[1:], x.dtype) for x in operands.rows]
         carries = [self._struct(x.shape, x.dtype) for x in operands.carries]
-        follow(loop.body, [*carries, *rows, *operands.rest], loop.results, self)
+        follow(loop.body, [*carries, *rows, *operands.captures], loop.results, self)
         steps = operands.length if loop.going is None else self.sizes[loop.name]
         count = steps if operands.length is None else operands.length
         pairs = zip(loop.stacked, operands.shapes, strict=True)

@@ -52,7 +52,7 @@ class Exporter(Stages):
     """
 
     def __init__(
-        self, jax: Any, plan: Plan, target: Target, platforms: Sequence[str]
+        self, jax: ModuleType, plan: Plan, target: Target, platforms: Sequence[str]
     ) -> None:
         """Print the program of a plan once more, with constants as arguments."""
         lift = lifted(plan.graph)

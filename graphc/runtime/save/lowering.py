@@ -45,7 +45,7 @@ class Lowering(Stages):
 
     def __init__(
         self,
-        jax: object,
+        jax: ModuleType,
         plan: Plan,
         module: object,
         target: Target,

@@ -173,10 +173,10 @@ class _Member(NamedTuple):
     body: Body
     sizes: tuple[Size, ...]
     first: Sequence[Value]
-    rest: Sequence[Value]
+    captures: Sequence[Value]
 
     def step(self, carry: Sequence[Value]) -> list[Value]:
-        return self.body.call([*carry, *self.rest], self.sizes)
+        return self.body.call([*carry, *self.captures], self.sizes)
 
 
 class _Doubling:

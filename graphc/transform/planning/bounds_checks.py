@@ -82,10 +82,10 @@ def _proved(node: Node, ranges: ValueRanges, wrapping: Container[Value]) -> Node
     """
     if "inside" not in node.params:
         return node
-    within, axes = node.params["inside"], node.params["axes"]
+    surely_inside, axes = node.params["inside"], node.params["axes"]
     x, indices = node.inputs[0].type, node.inputs[len(node.inputs) - len(axes) :]
     proved = []
-    for known, index, axis in zip(within, indices, axes, strict=True):
+    for known, index, axis in zip(surely_inside, indices, axes, strict=True):
         is_exact = index.dtype == INT64 and index not in wrapping
         between = ranges.computed(index) if is_exact else UNKNOWN
         proved.append(known or _lies_in(between, x.shape[axis]))

@@ -5,14 +5,14 @@ again. So the conditions that are checked right behind a segment are one array: 
 whether any fails, then the conditions one after the other.
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from graphc.control.switch import reports_misfits
 from graphc.ir.graph.nodes import Value
 from graphc.ops.common.conditions import tells
 from graphc.transform.planning.donated import read_by
-from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
+from graphc.transform.planning.plan import Check, Plan, Segment
 
 
 class JoinedChecks(NamedTuple):
@@ -39,27 +39,34 @@ def joined_checks(plan: Plan) -> dict[int, JoinedChecks]:
     if plan.mesh is not None:
         return {}
     joined: dict[int, JoinedChecks] = {}
+    last_read = _last_reads(plan)
     for place, step in enumerate(plan.steps):
         if type(step) is not Segment or reports_misfits(step.nodes):
             continue
-        computed = set(step.outputs)
-        behind = plan.steps[place + 1 :]
-        checks = _first_checks(plan, behind, computed)
+        checks = _checks_behind(plan, place, step)
         if len(checks) > 1 and _have_one_dtype(checks):
-            read = {v for s in behind[len(checks) :] for v in read_by(s)}
-            read.update(plan.graph.outputs)
             conditions = {plan.resolve(c.condition) for c in checks}
-            reported = frozenset(conditions - set(map(plan.resolve, read)))
+            end = place + len(checks)
+            reported = frozenset(v for v in conditions if last_read[v] <= end)
             joined[step.index] = JoinedChecks(checks, reported)
     return joined
 
 
-def _first_checks(
-    plan: Plan, steps: Iterable[PlanStep], computed: Set[Value]
-) -> tuple[Check, ...]:
-    """The checks of computed values that the steps begin with."""
-    checks = []
-    for step in steps:
+def _last_reads(plan: Plan) -> dict[Value, int]:
+    """The place of the last step that reads a value; of results it is behind all."""
+    places: dict[Value, int] = {}
+    for place, step in enumerate(plan.steps):
+        places |= dict.fromkeys(map(plan.resolve, read_by(step)), place)
+    return places | dict.fromkeys(
+        map(plan.resolve, plan.graph.outputs), len(plan.steps)
+    )
+
+
+def _checks_behind(plan: Plan, place: int, segment: Segment) -> tuple[Check, ...]:
+    """The checks right behind a segment, at this place, of what it computes."""
+    computed, checks = set(segment.outputs), list[Check]()
+    while (place := place + 1) < len(plan.steps):
+        step = plan.steps[place]
         if not isinstance(step, Check) or plan.resolve(step.condition) not in computed:
             break
         checks.append(step)
