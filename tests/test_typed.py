@@ -22,6 +22,10 @@ f = graphc.function([x, k], [part, lists])
 results = f(np.ones((2, 3), "float32"), 3)
 slope: graphc.Value = graphc.grad(gt.sum(x), x)
 slopes: list[graphc.Value] = graphc.grad(gt.sum(x), [x, y])
+def norm(row: graphc.Value) -> graphc.Value:
+    return row / gt.sum(row)
+batched: graphc.Value = graphc.vmap(norm)(x) + graphc.block(norm)(y)
+again: graphc.Value = graphc.checkpoint(norm)(y)
 """
 NO_TENSORS = {
     "gt.summ(x)": 'Module has no attribute "summ"; maybe "sum"?',
@@ -36,6 +40,9 @@ NO_TENSORS = {
     'gt.zeros((2, "n"))': 'Argument 1 to "zeros" has incompatible type "tuple',
     "gt.zeros(3, dtype=4)": 'Argument "dtype" to "zeros" has incompatible type "int"',
     'gt.sum(x, axis="n")': 'Argument "axis" to "sum" has incompatible type "str"',
+    "gt.while_loop(lambda i: i < 3, lambda i, j: i, 0)": "Cannot infer type of lambda",
+    "graphc.vmap(norm)(x, 0)": "Too many arguments",
+    "graphc.block(norm)()": "Too few arguments",
     "gt.float33": 'Module has no attribute "float33"; maybe "float32"',
 }
 FUNCTIONS = """\

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from graphc.errors import check_function, graph_error
 from graphc.ir.config import Casting
@@ -23,6 +23,9 @@ from graphc.transform.derivatives import vectorize
 from graphc.transform.policies import Pad
 from graphc.transform.sharding.shards import Shard
 
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
 
 def _jax_of(arguments: object) -> ModuleType | None:
     """JAX, where arrays of its own are among the arguments, traced or not."""
@@ -33,9 +36,17 @@ def _jax_of(arguments: object) -> ModuleType | None:
     return jax if any(isinstance(leaf, jax.Array) for leaf in leaves) else None
 
 
+@overload
+def vmap(
+    function: Callable[Parameters, Result], in_axes: object = 0, out_axes: object = 0
+) -> Callable[Parameters, Result]: ...
+@overload
+def vmap(
+    function: Graph, in_axes: object = 0, out_axes: object = 0
+) -> Callable[..., Any]: ...
 def vmap(
     function: Callable[..., object] | Graph, in_axes: object = 0, out_axes: object = 0
-) -> Callable[..., object]:
+) -> Callable[..., Any]:
     """`function` for each index of an axis of its arguments, all at once.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
@@ -75,7 +86,7 @@ def vmap(
     return mapped
 
 
-def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
+def checkpoint(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`function`, whose inner values are computed again where a gradient needs them.
 
     >>> import graphc, graphc.tensor as gt
@@ -94,7 +105,7 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     of_values = checkpoints.checkpoint(function)
 
     @wraps(function)
-    def recomputed(*args: object, **named: object) -> object:
+    def recomputed(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)
@@ -103,7 +114,7 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     return recomputed
 
 
-def block(function: Callable[..., object]) -> Callable[..., Any]:
+def block(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Mark `function` as a block that a program repeats, as a layer of a network.
 
     >>> import graphc, graphc.tensor as gt
@@ -128,7 +139,7 @@ def block(function: Callable[..., object]) -> Callable[..., Any]:
     of_values = blocks.block(function)
 
     @wraps(function)
-    def marked(*args: object, **named: object) -> object:
+    def marked(*args: Parameters.args, **named: Parameters.kwargs) -> Result:
         jax = _jax_of((args, named))
         if jax is None:
             return of_values(*args, **named)

@@ -38,7 +38,7 @@ class _Entry(NamedTuple):
     place: SourceLocation
 
 
-def block(function: Callable[..., object]) -> Callable[..., object]:
+def block(function: Callable[..., object]) -> Callable[..., Any]:
     """`function`, marked as a block that a program repeats."""
     name = getattr(function, "__name__", "block").strip("<>")
     first: dict[Hashable, tuple[list[_Entry], SourceLocation]] = {}

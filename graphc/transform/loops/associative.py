@@ -36,7 +36,10 @@ Combine = Callable[[list[Value], list[Value]], list[Value]]
 
 @public()
 def associative_scan(
-    fn: Callable[..., object], x: object, reverse: bool = False, axis: int = 0
+    fn: Callable[[Any, Any], object],
+    x: object,
+    reverse: bool = False,
+    axis: int = 0,
 ) -> Any:
     """All running results of an associative function along `axis`.
 

@@ -28,7 +28,7 @@ from graphc.transform.loops.scan_api import length_of, scan
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,
-    body: Callable[..., object],
+    body: Callable[[Any, Any], object],
     init: object,
     checkpoint: object = None,
 ) -> Any:
@@ -81,7 +81,7 @@ def fori_loop(
 
 
 @public(name="map")
-def map_(f: Callable[..., object], xs: object, batch_size: int | None = None) -> Any:
+def map_(f: Callable[[Any], object], xs: object, batch_size: int | None = None) -> Any:
     """`f` of each element of `xs` along the first axis, one after another, stacked.
 
     >>> import numpy as np, graphc, graphc.tensor as gt

@@ -42,7 +42,7 @@ def scan(
     length: object = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-    until: Callable[..., object] | None = None,
+    until: Callable[[Any, Any], object] | None = None,
     checkpoint: object = None,
 ) -> tuple[Any, Any]:
     """`carry, y = body(carry, x)` for each element of `xs`, as `jax.lax.scan`.

@@ -19,8 +19,8 @@ from graphc.transform.loops.scan_api import UserSteps, first_steps, run_stopping
 
 @public()
 def while_loop(
-    cond: Callable[..., object],
-    body: Callable[..., object],
+    cond: Callable[[Any], object],
+    body: Callable[[Any], object],
     init: object,
     max_steps: object = None,
     collect: bool = False,
@@ -92,8 +92,8 @@ class _Loop(UserSteps):
 
     def __init__(
         self,
-        cond: Callable[..., object],
-        body: Callable[..., object],
+        cond: Callable[[Any], object],
+        body: Callable[[Any], object],
         init: object,
         collect: bool,
         remembered: Kept,
