@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.errors import ErrorKind, graph_error
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.lookups import looks_up
+from graphc.importers.lookups import looks_up, may_ask
 from graphc.ir.graph.build import as_value, cast, shape_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -78,7 +78,7 @@ def lack_of(name: str, asking: FrameType) -> Exception:
 
     To the user it is no AttributeError: `hasattr` would say that NumPy has it not.
     """
-    of_c = name in OF_C and not looks_up(asking, name)
+    of_c = name in OF_C and not (looks_up(asking, name) or may_ask(asking, name))
     if of_c or not is_in_file_of_user(asking):
         return AttributeError(f"a TracedArray has no attribute {name!r}")
     if name in OF_NUMBERS:
