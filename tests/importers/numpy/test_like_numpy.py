@@ -434,6 +434,9 @@ np.polyfit(x[x > 1], x[x > 1], 1)
 np.polyfit(x, x, -1)
 getattr(x, "strides", x)
 hasattr(x, "flags") * x
+round(x[0]), round(x.size), round(x.size / 3) * x.astype("float32")
+round(x[0].astype("float32"), 1)
+hasattr(x.size, "bit_length") * x, hasattr(x[0], "is_integer") * x
 """
 
 
