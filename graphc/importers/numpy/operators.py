@@ -75,7 +75,7 @@ def __round__(self: TracedArray, digits: object = None) -> object:
     of_python = self.content.type.weak and is_integer(self.dtype)
     if digits is None and self.memory.fixed == NUMBER and not of_python:
         refuse_number(self.content, "round")
-    return wrapped(round(self.content, *([] if digits is None else [digits])))
+    return _binary(round)(self, *([] if digits is None else [digits]))
 
 
 def _unpicklable(self: TracedArray, _: object) -> NoReturn:
