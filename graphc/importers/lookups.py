@@ -4,6 +4,7 @@ import dis
 from functools import lru_cache
 from types import CodeType, FrameType
 
+_ASKING = frozenset(["getattr", "hasattr"])
 _LOADS = frozenset(["LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"])
 
 
@@ -13,6 +14,12 @@ def looks_up(frame: FrameType, name: str) -> bool:
     if code.co_name == "<module>":  # a module that is imported keeps what it looks up
         return False
     return _loads(code).get(frame.f_lasti) == name
+
+
+def may_ask(frame: FrameType, name: str) -> bool:
+    """Whether the code of a frame asks for names as texts, this one among them."""
+    code = frame.f_code
+    return name in code.co_consts and not _ASKING.isdisjoint(code.co_names)
 
 
 @lru_cache(maxsize=512)

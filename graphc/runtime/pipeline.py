@@ -169,7 +169,7 @@ class Pipeline:
     def _started(self) -> _Start:
         graph, names = self.simplified.graph, self.names
         if isinstance(self.dims, Budget) and self.emit is not emit_unjitted:
-            spend = partial(_spent, graph, names, self.planned)
+            spend = partial(_spent, graph, self.written, names, self.planned)
             spent = spend(self.dims)
             overseer = Overseer(self.dims, spent, names, spend)
             return _Start(spent.policies, overseer, spent.summary(self.dims))
@@ -382,11 +382,15 @@ class Pipeline:
 
 
 def _spent(
-    graph: Graph, names: Mapping[object, str], plan_of: PlanOf, budget: Budget
+    graph: Graph,
+    before: Graph,
+    names: Mapping[object, str],
+    plan_of: PlanOf,
+    budget: Budget,
 ) -> Spending:
     """The policies that keep to a budget."""
     with naming(names):
-        return spending(graph, budget, plan_of)
+        return spending(graph, before, budget, plan_of)
 
 
 def _planned(

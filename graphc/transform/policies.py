@@ -16,6 +16,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.integers import as_integer, integer_or_none
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal, symbol_dim
+from graphc.ir.sizes.growth import has_capacity
 from graphc.ir.sizes.lines import undetermined
 from graphc.ir.sizes.names import CAPACITY, distinct
 from graphc.ir.tracebacks import at_its_caller
@@ -244,17 +245,33 @@ def policies_of(graph: Graph, declared: object, before: Graph) -> dict[Symbol, P
     return {s: p for s, p in padded.items() if not isinstance(p, Specialize)}
 
 
+def require_sizes(names: Iterable[object], graph: Graph, before: Graph) -> None:
+    """Raise GraphError for a name of no size of a graph, nor of that `before` it."""
+    sizes = _all_sizes(graph, before)
+    for name in names:
+        _named(name, sizes)
+
+
 def _require_determined(symbol: Symbol, policy: Policy, graph: Graph) -> None:
     if isinstance(policy, Specialize) or symbol not in _never_padded(graph):
         return
     names = names_of(graph)
+    name = names.get(symbol, symbol.name)
+    for size in _axes_without_capacity(graph):
+        if symbol in size.symbols:
+            raise graph_error(
+                f"{name} cannot be padded: an axis of {size} may have more elements "
+                "than at capacities",
+                op="function",
+                hint=f"leave {name} out of dims: it is then compiled for each size",
+            )
     results = (n for value in graph.outputs for n in value.type.shape)
     sizes = chain(_axes(graph), results)
     formulas = [n for n in sizes if isinstance(n, Dim) and len(n.symbols) > 1]
     beside = [str(n) for n in formulas if symbol in n.symbols]
     raise graph_error(
-        f"{names.get(symbol, symbol.name)} cannot be padded: not all sizes of an axis "
-        "can be worked out from the inputs",
+        f"{name} cannot be padded: not all sizes of an axis can be worked out from the "
+        "inputs",
         op="function",
         got=f"an axis of {beside[0]}" if beside else "",
         hint="add a variable with an axis of each size to the inputs",
@@ -300,11 +317,20 @@ def symbols_of(graph: Graph) -> list[Symbol]:
 
 
 def _never_padded(graph: Graph) -> set[Symbol]:
-    """The sizes that no axis tells, and those that results add to them."""
+    """The sizes that no axis tells, and those that results add to them.
+
+    So are those of axes that would not fit in at capacities.
+    """
     unknown = set(undetermined(_axes(graph)))
+    unknown.update(*(size.symbols for size in _axes_without_capacity(graph)))
     results = (n for v in graph.outputs for n in v.type.shape if isinstance(n, Dim))
     beside = [n.symbols for n in results if not unknown.isdisjoint(n.symbols)]
     return unknown.union(*beside)
+
+
+def _axes_without_capacity(graph: Graph) -> list[Dim]:
+    sizes = dict.fromkeys(n for n in _axes(graph) if isinstance(n, Dim))
+    return [size for size in sizes if not (size.is_symbol or has_capacity(size))]
 
 
 def _axes(graph: Graph) -> Iterator[Size]:

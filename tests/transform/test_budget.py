@@ -158,6 +158,16 @@ def test_going_over_it_warns_once_with_a_remedy_that_works():
         assert f(np.ones(1000, "float32")) == 1000
 
 
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_names_are_those_of_sizes(frontend):
+    assert "names a size that the graph has not" in refused(gt.sum(x), sizes={"q": [3]})
+    budget = graphc.Budget(sizes={"q": [3]})
+    f = graphc.jit(lambda x: x.sum(), dims=budget, frontend=frontend)
+    f(np.ones(3))
+    with pytest.raises(graphc.GraphError, match="names a size that the function has"):
+        f(np.ones(4))
+
+
 def test_sizes_of_integers_and_axes_are_tied():
     """A product has one capacity where its axis has one; a budget plans with that."""
     f = graphc.function([x, k], gt.repeat(x, k), dims=graphc.Budget(9))

@@ -38,6 +38,33 @@ def test_sizes_that_no_axis_tells_are_specialized(dims, backend):
     assert f.stats().changes == []
 
 
+@both
+@pytest.mark.parametrize("axis", ["n//m", "n % m", "n + n//m"])
+def test_axes_that_need_not_grow_with_their_sizes_are_specialized(axis, backend):
+    inputs = [gt.tensor(f"x{i}", "float32", (n,)) for i, n in enumerate([axis, *"nm"])]
+    outputs = [gt.sum(gt.cumsum(x)) for x in inputs]
+    f = graphc.function(inputs, outputs, dims="pad", backend=backend)
+    expected = {"n//m": 2, "n % m": 1, "n + n//m": 7}[axis]
+    results = f(*map(ones, (expected, 5, 2)))
+    assert results == [n * (n + 1) / 2 for n in (expected, 5, 2)]
+    with pytest.raises(graphc.GraphError, match="m cannot be padded: an axis of"):
+        graphc.function(inputs, outputs, dims={"m": "pad"}, backend=backend)
+
+
+@both
+@pytest.mark.parametrize("dims", POLICIES)
+def test_sizes_of_0_divide_nothing(dims, backend):
+    """Neither where they are declared, nor in numbers of a padded program."""
+    x, y = gt.tensor("x", "float32", ("k",)), gt.tensor("y", "float32", ("n",))
+    z = gt.tensor("z", "float32", ("k + 3*(k//n)",))
+    quotient = gt.sum(x) * (x.shape[0] // y.shape[0]) + gt.sum(y)
+    for inputs, results in (([x, y], quotient), ([x, y, z], [quotient, gt.cumsum(z)])):
+        f = graphc.function(inputs, results, dims=dims, backend=backend)
+        with pytest.raises(graphc.CallError, match="divided by zero") as caught:
+            f(*map(ones, [5, 0, 5][: len(inputs)]))
+        assert caught.value.kind == "zero"
+
+
 MISFITS = {  # the sizes of axes, and what the call has instead
     ("n", "n + m"): [(3, 2), (1, 0)],
     ("n + m", "n"): [(0, 1)],

@@ -8,7 +8,13 @@ from collections.abc import Callable
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy.arrays import OWN, Wrapped, content_of, results_of
+from graphc.importers.numpy.arrays import (
+    OWN,
+    Wrapped,
+    content_of,
+    holds_arrays,
+    results_of,
+)
 from graphc.importers.numpy.memory import require
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.namespace import F
@@ -106,6 +112,24 @@ def _least_squares(a: object, b: object, rcond: object = None) -> tuple[Wrapped,
     return x, residuals, rank.astype("int32"), s
 
 
+def _indices(dimensions: Wrapped, *args: object, **options: object) -> object:
+    """`np.indices`, of sizes that are not negative."""
+    sizes = F.asarray(content_of(dimensions))
+    require(F.all(sizes >= 0), "indices: negative dimensions are not allowed")
+    return results_of(np.indices, (dimensions, *args), options)
+
+
+def _polyfit(
+    x: object, y: object, deg: Wrapped, *args: object, **options: object
+) -> object:
+    """`np.polyfit`, of some points."""
+    if not holds_arrays(deg) and np.min(deg) < 0:
+        raise graph_error("needs a degree >= 0", op="numpy.polyfit", got=str(deg))
+    count = as_value(as_value(content_of(x)).size)
+    require(count > 0, "polyfit: there are no points")
+    return results_of(np.polyfit, (x, y, deg, *args), options)
+
+
 OWN |= {
     "bincount": _count_each,
     "digitize": _digitize,
@@ -113,10 +137,12 @@ OWN |= {
     "eigvals": _eigenvalues(np.linalg.eigvals),
     "histogram": _histogram(np.histogram),
     "histogram_bin_edges": _histogram(np.histogram_bin_edges),
+    "indices": _indices,
     "lstsq": _least_squares,
     "nanpercentile": _quantile(np.nanpercentile, 100),
     "nanquantile": _quantile(np.nanquantile, 1),
     "percentile": _quantile(np.percentile, 100),
+    "polyfit": _polyfit,
     "quantile": _quantile(np.quantile, 1),
     "unravel_index": _unravel_index,
 }

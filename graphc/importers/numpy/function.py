@@ -46,9 +46,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         self._calls += 1
         return results
 
-    def _is_within(
-        self, args: tuple[object, ...], named: Mapping[str, object]
-    ) -> bool:
+    def _is_within(self, args: tuple[object, ...], named: Mapping[str, object]) -> bool:
         """Whether a function that is traced calls this one, which is a part of it."""
         leaves = jax.tree.leaves((args, named)) if is_tracing() else ()
         return any(isinstance(leaf, TracedArray) for leaf in leaves)

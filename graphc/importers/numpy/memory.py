@@ -16,7 +16,8 @@ import numpy as np
 
 from graphc.errors import ErrorKind, graph_error
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.lookups import looks_up
+from graphc.importers.lookups import looks_up, may_ask
+from graphc.importers.numpy.asked import is_number, number_class
 from graphc.ir.graph.build import as_value, cast, shape_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -70,7 +71,10 @@ def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
 
 def lacks(name: str, content: Content) -> bool:
     """Whether arrays in memory have an attribute, and a traced one has it not."""
-    return name in OF_MEMORY or (name in OF_NUMBERS and is_symbolic(content))
+    if name in OF_MEMORY or (name in OF_NUMBERS and is_symbolic(content)):
+        return True
+    of_class = is_number(content) and hasattr(number_class(content), name)
+    return of_class and not hasattr(content, name)
 
 
 def lack_of(name: str, asking: FrameType) -> Exception:
@@ -78,10 +82,10 @@ def lack_of(name: str, asking: FrameType) -> Exception:
 
     To the user it is no AttributeError: `hasattr` would say that NumPy has it not.
     """
-    of_c = name in OF_C and not looks_up(asking, name)
+    of_c = name in OF_C and not (looks_up(asking, name) or may_ask(asking, name))
     if of_c or not is_in_file_of_user(asking):
         return AttributeError(f"a TracedArray has no attribute {name!r}")
-    if name in OF_NUMBERS:
+    if name not in OF_MEMORY:
         problem = f"a symbolic value has no {name} while a function is traced"
         hint = f"y[0] is a number; call .{name}() of what the function returns"
         return graph_error(problem, op=name, hint=hint)

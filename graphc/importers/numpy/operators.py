@@ -22,6 +22,7 @@ from graphc.importers.numpy.asked import (
     refuse_repeating,
 )
 from graphc.ir.graph.repeating import SEQUENCES
+from graphc.ir.types import is_integer
 
 
 def _define_operators() -> None:
@@ -35,8 +36,8 @@ def _define_operators() -> None:
         setattr(TracedArray, f"__{name}__", _binary(computes))
         setattr(TracedArray, f"__r{name}__", _reflected(computes))
         setattr(TracedArray, f"__i{name}__", _in_place(computes))
-    for computes in (divmod, round):
-        setattr(TracedArray, f"__{computes.__name__}__", _binary(computes))
+    setattr(TracedArray, "__divmod__", _binary(divmod))  # noqa: B010
+    setattr(TracedArray, "__round__", __round__)  # noqa: B010
     setattr(TracedArray, "__rdivmod__", _reflected(divmod))  # noqa: B010
     mul = operator.mul
     setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
@@ -67,6 +68,14 @@ def _power(self: TracedArray, other: object, *modulo: object) -> object:
     if to_bytes and type(other) is int and other == 2:
         return wrapped(computed(np.square, (self.content,), {}))
     return _binary(operator.pow)(self, other, *modulo)
+
+
+def __round__(self: TracedArray, digits: object = None) -> object:
+    """`round` of an array; that of a number is an int of Python without digits."""
+    of_python = self.content.type.weak and is_integer(self.dtype)
+    if digits is None and self.memory.fixed == NUMBER and not of_python:
+        refuse_number(self.content, "round")
+    return _binary(round)(self, *([] if digits is None else [digits]))
 
 
 def _unpicklable(self: TracedArray, _: object) -> NoReturn:

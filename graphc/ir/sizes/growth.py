@@ -5,6 +5,7 @@ from collections.abc import Collection
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.polynomials import Atom, Call, Monomial, calls_in, polynomial
+from graphc.ir.sizes.ranges import SizeRange, largest
 
 MOST_WEIGHT = 64  # of sizes that are left to the prover
 
@@ -19,6 +20,16 @@ def grows(size: Size, symbols: Collection[Symbol]) -> bool:
     for call in calls_in(size):
         growth.look_at(call)
     return growth.of(size)
+
+
+def has_capacity(size: Dim) -> bool:
+    """Whether capacities of its symbols tell one of a size; not of n//m.
+
+    It grows with them, or is never above a size that does.
+    """
+    if grows(size, size.symbols):
+        return True
+    return largest(size, lambda s: SizeRange(s.lower, symbol_dim(s))) is not None
 
 
 class _GrowthOfParts:

@@ -180,8 +180,11 @@ def _(g: Value, x: Value, exponent: Value) -> tuple[Value, None]:
 @public()
 def ldexp(x: ArrayLike, exponent: ArrayLike) -> Value:
     """`x * 2**exponent` with integer exponents, as `numpy.ldexp`."""
-    value, power = strong(as_value(x)), strong(as_value(exponent))
-    loop = loop_dtypes(np.ldexp, (value.dtype, power.dtype))
+    value, power = as_value(x), as_value(exponent)
+    of_python = value.type.weak and value.dtype.kind == "i" and not power.type.weak
+    dtype = np.dtype("int8") if of_python else value.dtype  # it takes the least floats
+    value, power = strong(value), strong(power)
+    loop = loop_dtypes(np.ldexp, (dtype, power.dtype))
     if loop is None:
         got = f"{value.type}, {power.type}"
         raise graph_error("needs real numbers and integers", op="ldexp", got=got)

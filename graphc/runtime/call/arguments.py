@@ -14,6 +14,7 @@ from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import INT64, DType
+from graphc.runtime.driver.failure import DIVIDED_BY_ZERO
 from graphc_serving.arguments import Refusal, admitted, copy
 
 Backend = Literal["jax", "numpy"]
@@ -157,10 +158,9 @@ class Signature:
     def _cast(self, admitted: list[object], args: ArgumentValues) -> list[object]:
         """The arguments in the dtypes of the inputs, where that is allowed."""
         try:
-            result = self._check(*admitted)
+            return self._checked(admitted)
         except CallError as error:
             raise self.misfit(error, args) from None
-        return list(result) if len(admitted) > 1 else [result]
 
     def _admitted(self, i: int, argument: object) -> object:
         """One argument in a form that the program takes, or that it will refuse."""
@@ -250,10 +250,18 @@ class Signature:
     def check(self, args: ArgumentValues) -> CallError | None:
         """The error of the arguments, if they do not fit."""
         try:
-            self._check(*args)
+            self._checked(args)
         except CallError as error:
             return self.misfit(error, args)
         return None
+
+    def _checked(self, args: Sequence[object]) -> list[object]:
+        """The arguments in the dtypes of the inputs. Raises CallError of any misfit."""
+        try:
+            result = self._check(*args)
+        except ZeroDivisionError:
+            raise CallError(DIVIDED_BY_ZERO, "zero") from None
+        return list(result) if len(args) > 1 else [result]
 
     def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
         """The error of a program, with the arguments and the user's line."""

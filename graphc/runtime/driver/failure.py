@@ -42,6 +42,7 @@ class ProgramCallError(CallError):
         return error
 
 
+DIVIDED_BY_ZERO = "a size is divided by zero"
 _TRACED = "Tracer", "Concretization", "NonConcrete"
 _NO_BUCKET = "no bucket has room"  # as programs raise it, see `listed`
 _LONGEST = 600  # characters of a foreign message
@@ -112,8 +113,7 @@ def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     """The problem, a hint, its kind, and whether the exception itself adds anything."""
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):
-        problem, hint = "a size is divided by zero", "a size of 0 cannot divide"
-        return problem, hint, "zero", False
+        return DIVIDED_BY_ZERO, "a size of 0 cannot divide", "zero", False
     if isinstance(error, ValueError) and str(error).startswith(_NO_BUCKET):
         hint = "list a larger one in buckets, or say Pad(..., open_ended=True)"
         return str(error), hint, "shape", False

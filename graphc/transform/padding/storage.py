@@ -1,6 +1,6 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -9,12 +9,13 @@ from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.graph.bodies import bodies, within_sized
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
-from graphc.ir.graph.nodes import Guard, Node, Params, Value
+from graphc.ir.graph.nodes import Guard, Node, Params, Value, entries_of
 from graphc.ir.graph.op import infer_types
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.names import CAPACITY, shown_name
+from graphc.ir.sizes.polynomials import calls_in
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
@@ -402,6 +403,7 @@ def of_integers(guard: Guard) -> bool:
 def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     """The guards of nodes and of bodies in them, each with the first that needs it.
 
+    Sizes that divide are not 0: no program at capacities computes them on the host.
     Guards of bodies are in terms of the sizes that the bodies are given.
     Guards of branches are left out: they must hold in calls that take the branch.
     """
@@ -409,9 +411,21 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     for node in nodes:
         inside = [(node, {})] if node.primitive is SWITCH else within_sized([node])
         for inner, sizes in inside:
-            for guard in inner.guards:
+            for guard in (*inner.guards, *_of_divisors(inner)):
                 first_needs.setdefault(guard_of_sizes(guard, sizes), inner)
     return list(first_needs.items())
+
+
+def _of_divisors(node: Node) -> Iterator[Guard]:
+    """Guards of the sizes by which those in the params of a node are divided."""
+    sizes = [n for n in entries_of(node.params) if isinstance(n, Dim)]
+    for call in (call for size in sizes for call in calls_in(size)):
+        by = call.args[-1]
+        if call.op != "//" or dims.less_equal(1, by):
+            continue
+        if not dims.less_equal(0, by):
+            by = dims.maximum(by, -by)
+        yield Guard("<=", 1, by, "a size is divided by zero", kind="zero")
 
 
 def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:

@@ -31,6 +31,7 @@ from graphc.transform.policies import (
     is_auto,
     learned,
     policy_of,
+    require_sizes,
     symbols_of,
 )
 
@@ -129,14 +130,17 @@ class Spending:
 PlanOf = Callable[[dict[Symbol, Policy]], Plan]
 
 
-def spending(graph: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
+def spending(graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf) -> Spending:
     """The policies for all sizes of a graph that keep to a budget.
 
     `plan_of` plans the graph with policies. Raises GraphError, with the size and the
-    line, where no capacities do.
+    line, where no capacities do, and for a name of no size of the program, nor of the
+    graph `before` it was rewritten.
     """
     trial = {s: _trial(s) for s in symbols_of(graph)}
     plan = plan_of(trial)
+    of_rows = [shown_name(s.rows) for s in plan.segments if s.rows is not None]
+    require_sizes([n for n in budget.sizes if n not in of_rows], graph, before)
     stored = _stored_as(plan, trial)
     keys = [{stored.get(s, s) for s in segment.keys} for segment in plan.segments]
     computed = _computed_sizes(plan, trial, budget)

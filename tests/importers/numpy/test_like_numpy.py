@@ -426,6 +426,17 @@ np.trim_zeros(i, "f")
 np.trim_zeros(x * 0, "b")
 isinstance(np.add, np.ufunc) * {np.add: 2.0}[np.add] * x
 np.lib.stride_tricks.as_strided(x, (2,), (8,))
+np.ldexp(2, i.astype("uint8")), np.ldexp(2.0, i.astype("uint8")), np.ldexp(2, 3)
+np.i0(i.astype("uint8")), np.i0(x > 0)
+np.geomspace(np.sum(x, dtype="float32") + 3, np.float32(9), 3)
+np.indices((np.sum(i) - 4, 2))
+np.polyfit(x[x > 1], x[x > 1], 1)
+np.polyfit(x, x, -1)
+getattr(x, "strides", x)
+hasattr(x, "flags") * x
+round(x[0]), round(x.size), round(x.size / 3) * x.astype("float32")
+round(x[0].astype("float32"), 1)
+hasattr(x.size, "bit_length") * x, hasattr(x[0], "is_integer") * x
 """
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -19,6 +19,7 @@ from graphc.runtime.function import Function
 from graphc.runtime.pipeline import Jit
 from graphc.runtime.variants.decided import starting
 from graphc.runtime.variants.decisions import SavedDecisions
+from graphc.transform.planning.budget import Budget
 from graphc.transform.policies import NAMED, Bound, Policy
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import mesh_of
@@ -110,9 +111,8 @@ def check_choices(options: Options, shapes: object, counts: bool) -> None:
             got=f"dims={shortened(repr(list(options.dims)))}",
             hint=_NAMES,
         )
-    if not isinstance(options.dims, Mapping):
-        return
-    for key, policy in options.dims.items():
+    policies = options.dims if isinstance(options.dims, Mapping) else {}
+    for key, policy in policies.items():
         if not isinstance(key, str):
             raise _unknown(key, "the name of a size, as text", _NAMES)
         if isinstance(NAMED.get(policy, policy), Bound) and not counts:
@@ -146,7 +146,8 @@ def require_names(dims: object, axes: Mapping[str, str]) -> None:
 
 def require_known(dims: object, axes: Mapping[str, str]) -> None:
     """Raise GraphError where `dims` names other sizes than those of these axes."""
-    for key in dims if isinstance(dims, Mapping) else ():
+    names = dims.sizes if isinstance(dims, Budget) else dims
+    for key in names if isinstance(names, Mapping) else ():
         if key.removesuffix(CAPACITY) not in axes:
             axes_and_places = [
                 f"{n}, which is {at}" if at else n for n, at in axes.items()
@@ -159,6 +160,9 @@ def require_known(dims: object, axes: Mapping[str, str]) -> None:
 
 def dims_of(dims: object, names: Container[str]) -> object:
     """The part of `dims` that is about some sizes."""
+    if isinstance(dims, Budget):
+        sizes = {k: n for k, n in dims.sizes.items() if k in names}
+        return replace(dims, sizes=sizes)
     if not isinstance(dims, Mapping):
         return dims
     return {k: p for k, p in dims.items() if k.removesuffix(CAPACITY) in names}
