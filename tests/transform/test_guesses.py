@@ -241,6 +241,15 @@ def test_loops_of_unknown_length_and_their_gradients_are_one_segment(dims):
     assert len(f.stats().compilations) == before
 
 
+def test_steps_that_are_told_ahead_are_guessed_first():
+    k = gt.tensor("k", "int64", ())
+    sums = collected(k, gt.zeros((), "int64"))[0]
+    f = graphc.function([w, k], sums, dims="pad")
+    f.compile({"n": [20], "k": [3], "steps": [40]})
+    with graphc.stance("no_compile"):
+        assert f(np.ones(17, "float32"), 33).shape == (33,)
+
+
 def test_loops_that_begin_alike_share_what_stands_before_them():
     """One took it into its program, and the other found nothing."""
     start, halved = gt.zeros((), "int64"), lambda c: ((c[0] / 2, c[1] + 1), c[0])

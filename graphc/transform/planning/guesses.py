@@ -72,7 +72,8 @@ def guessed(plan: Plan, loops: bool = True) -> Plan:
         return plan
     if loops:
         steps, aliases = with_whole_loops(plan, steps)
-        plan = replace(plan, aliases=aliases)
+        originals = plan.originals | _originals_of_counts(plan, aliases)
+        plan = replace(plan, aliases=aliases, originals=originals)
     place = 0
     while place < len(steps):
         end = _second(steps, place)
@@ -104,6 +105,16 @@ def with_whole_loops(
                 aliases = {k: replaced.get(v, v) for k, v in aliases.items()} | replaced
         new.append(step)
     return [_with_inputs(s, aliases) for s in new] if joined else new, aliases
+
+
+def _originals_of_counts(
+    plan: Plan, aliases: Mapping[Value, Value]
+) -> dict[Symbol, Symbol]:
+    """The sizes that the steps of loops stand for, as those of the loops before did."""
+    new_aliases = [(k, v) for k, v in aliases.items() if k not in plan.aliases]
+    pairs = [(old._symbol, new._symbol) for old, new in new_aliases]
+    symbols = [(old, new) for old, new in pairs if old and new and old is not new]
+    return {new: plan.originals.get(old, old) for old, new in symbols}
 
 
 def _with_inputs(step: PlanStep, aliases: Mapping[Value, Value]) -> PlanStep:
@@ -156,6 +167,9 @@ def _whole_loop(
         inputs = *node.inputs[:-1], most, node.inputs[-1]
         params = {**node.params, "length": symbol_dim(room), "counted": True}
         ends: tuple[Value, ...] = SCAN(*inputs, **params)
+    count = node.outputs[node.params["carries"]]
+    steps = ends[node.params["carries"]]
+    steps._symbol = Symbol(count.symbol.name, steps, 0)
     stacked = {old: new for old, new in zip(node.outputs, ends, strict=True)}
     replaced = {s.node.outputs[0]: stacked[s.node.inputs[0]] for s in joins}
     names = shown_name(room)
