@@ -248,8 +248,8 @@ def _together(
     guesses = tuple([v.symbol for v in reads])
     known = {*before.keys, *guesses}
     same = set(after.keys) == known or _is_arithmetic(after, known)
-    told = set(guesses) <= {*before.statics, *after.statics}
-    if not guesses or not same or not told or len(guesses) != len(buckets):
+    are_static = set(guesses) <= {*before.statics, *after.statics}
+    if not guesses or not same or not are_static or len(guesses) != len(buckets):
         return None
     if not set(needed) <= {*before.outputs}:
         return None
