@@ -53,14 +53,18 @@ def run_before(
 
     None where one is more than four times what each of the last 32 calls needed.
     """
-    pairs = [(rooms, list(zip(enough, rooms))) for rooms in known]  # noqa: B905
-    fitting = [rooms for rooms, sizes in pairs if all(n <= room for n, room in sizes)]
+    fitting = [
+        rooms
+        for rooms in known
+        if all(n <= room for n, room in zip(enough, rooms))  # noqa: B905
+    ]
     least = min(fitting, default=None)
     if least is None or len(lately) < 32:
         return least
-    most = tuple(map(max, zip(*lately)))  # noqa: B905
-    close = all(room <= 4 * max(n, m) for room, n, m in zip(least, enough, most))  # noqa: B905
-    return least if close else None
+    if all(room <= 4 * n for n, room in zip(enough, least)):  # noqa: B905
+        return least
+    most = map(max, zip(enough, *lately))  # noqa: B905
+    return least if all(room <= 4 * n for n, room in zip(most, least)) else None  # noqa: B905
 
 
 def four_times(rooms: Rooms, needs: Rooms, rounding: Sequence[ToCapacity]) -> Rooms:
