@@ -268,7 +268,8 @@ class Pipeline:
         with naming(self.names), remembering():
             plan, log = _planned(graph, pad, self._model, self.emit, self.how)
             if self.emit is emit_jax and self.how.jit == "auto":
-                plan = guessed(plan)
+                # A budget counts the capacities of rows by themselves.
+                plan = guessed(plan, loops=not isinstance(self.dims, Budget))
         how = self.how
         return replace(plan, casting=how.casting, donated=how.donated), log
 

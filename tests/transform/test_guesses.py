@@ -1,13 +1,14 @@
 """Capacities that are guessed: one segment, run again where a guess was too small."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ops.effects.capacities import doubled
+from graphc.ops.effects.capacities import doubled, listed
 from graphc.ops.effects.guesses import guessing
 from graphc.ops.effects.host_calls import HostFunction, host_call
 from graphc.transform.planning.guesses import GuessingSegment
@@ -160,7 +161,7 @@ def run(attempts, guesses, size, *needs):
 def test_guesses_are_what_calls_before_needed():
     attempts, guesses = Attempts(), {}
     assert run(attempts, guesses, 100, 16) == [(16,)]
-    assert run(attempts, guesses, 100, 64) == [(16,), (64,)]
+    assert run(attempts, guesses, 100, 32) == [(16,), (64,)]
     assert run(attempts, guesses, 100, 16) == [(64,)]
     for _ in range(8):
         run(attempts, guesses, 100, 16)
@@ -181,10 +182,82 @@ def test_larger_shapes_are_guessed_to_need_more_where_they_did():
         assert run(attempts, constant, size, 16) == [(16,)]
 
 
-def test_no_capacity_is_more_than_four_times_what_the_last_calls_needed():
+def test_no_capacity_is_more_than_four_times_what_many_calls_needed():
     attempts, guesses = Attempts(), {}
-    run(attempts, guesses, 100, 1024, 16)
-    for _ in range(8):
+    for _ in range(2):  # needs that come again compile nothing
+        run(attempts, guesses, 100, 1024, 16)
+        for _ in range(12):
+            run(attempts, guesses, 100, 16, 16)
+    assert guesses[(), (100,)][0] == [(16, 16), (1024, 16)]
+    for _ in range(20):
         run(attempts, guesses, 100, 16, 16)
     assert run(attempts, guesses, 100, 16, 16) == [(16, 16)]
     assert run(attempts, guesses, 100, 16, 64) == [(16, 16), (16, 64)]
+
+
+def test_shapes_that_need_the_same_are_guessed_to_need_the_most():
+    attempts, guesses = Attempts(), {}
+    run(attempts, guesses, 100, 256)
+    run(attempts, guesses, 1000, 64)
+    assert run(attempts, guesses, 10, 128) == [(256,)]
+    assert run(attempts, guesses, 10_000, 512) == [(256,), (512,)]
+
+
+def test_capacities_that_are_listed_are_not_multiplied():
+    attempts, guesses = Attempts(), {}
+    up = partial(listed, buckets=(16, 32, 48))
+    for needs, rooms in [(16, [16]), (32, [16, 32]), (16, [32]), (48, [32, 48])]:
+        attempts.needs = (needs,)
+        attempts.rooms.clear()
+        guessing(guesses, [up], [np.zeros(5)], (), attempts)
+        assert attempts.rooms == [(n,) for n in rooms]
+
+
+STEPS = [(3, 2), (20, 16), (3, 17), (20, 300), (5, 0), (0, 40), (40, 33), (3, 2)]
+
+
+def collected(k, start):
+    """What a loop keeps of each of its k steps, and the gradient of the end."""
+    step = lambda c: ((gt.sin(c[0]), c[1] + 1), gt.sum(c[0]))
+    end, sums = gt.while_loop(lambda c: c[1] < k, step, (w, start), collect=True)
+    return [sums, end[0], graphc.grad(gt.sum(end[0]), w)]
+
+
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_loops_of_unknown_length_and_their_gradients_are_one_segment(dims):
+    """With as many rows as are guessed: where there are more, all runs again."""
+    k = gt.tensor("k", "int64", ())
+    outputs = collected(k, gt.zeros((), "int64"))
+    f = graphc.function([w, k], outputs, dims=dims)
+    exact = graphc.function([w, k], outputs, backend="numpy")
+    for seed, (n, steps) in enumerate(STEPS):
+        args = [np.random.default_rng(seed).normal(size=n).astype("float32"), steps]
+        same(f(*args), exact(*args))
+    guessed = [s for s in f.plan.segments if isinstance(s, GuessingSegment)]
+    assert len(guessed) == 1 and f.plan.reads == 1
+    before = len(f.stats().compilations)
+    for n, steps in STEPS:
+        f(np.ones(n, "float32"), steps)
+    assert len(f.stats().compilations) == before
+
+
+def test_steps_that_are_told_ahead_are_guessed_first():
+    k = gt.tensor("k", "int64", ())
+    sums = collected(k, gt.zeros((), "int64"))[0]
+    f = graphc.function([w, k], sums, dims="pad")
+    f.compile({"n": [20], "k": [3], "steps": [40]})
+    with graphc.stance("no_compile"):
+        assert f(np.ones(17, "float32"), 33).shape == (33,)
+
+
+def test_loops_that_begin_alike_share_what_stands_before_them():
+    """One took it into its program, and the other found nothing."""
+    start, halved = gt.zeros((), "int64"), lambda c: ((c[0] / 2, c[1] + 1), c[0])
+    going = lambda c: c[1] < gt.max(x)
+    _, first = gt.while_loop(going, halved, (w, start), collect=True)
+    going = lambda c: c[1] < first.shape[0] + 2
+    _, second = gt.while_loop(going, halved, (gt.sum(first), start), collect=True)
+    for dims in ("specialize", "pad"):
+        f = graphc.function([x, w], [gt.sum(first), second], dims=dims)
+        sums, halves = f(np.full(4, 2, "int32"), np.ones(4, "float32"))
+        same([sums, halves], [np.float32(6), np.float32([6, 3, 1.5, 0.75])])

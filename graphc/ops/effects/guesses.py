@@ -13,37 +13,70 @@ def guessing(
     arrays: Sequence[object],
     sizes: Rooms,
     attempt: Callable[..., tuple[Rooms, object]],
+    first_most: int = 0,
 ) -> tuple[Rooms, object]:
     """Printed into programs: run on capacities that are guessed, until they are enough.
 
     `attempt` runs on them, and gives those that are needed, and results; `rounding`
     gives the capacity of a size. `guesses` says for each shape of the arrays for which
     capacities it was run, and which the last calls needed. Capacities that it was run
-    for serve again where none is more than four times what is needed.
+    for serve again where there is room, unless one is more than four times what so
+    many calls have needed; of too small ones, the next are four times as large. The
+    first for a shape are at most those for `first_most`.
     """
     key = shapes_of(arrays, sizes)
     largest = max([n for axes in key for n in axes], default=1)
     seen = guesses.get("seen", {})  # replaced, not written to: other threads read it
     known, lately = guesses.get(key) or ([], [first_guess(seen, largest, rounding)])
-    enough = tuple(map(max, zip(*lately)))  # noqa: B905
+    if first_most and key not in guesses:
+        lately = [tuple([min(n, up(first_most)) for n, up in zip(lately[0], rounding)])]  # noqa: B905
+    enough = tuple(map(max, zip(*lately[-8:])))  # noqa: B905
     while True:
-        fitting = [
-            rooms
-            for rooms in known
-            if all(n <= room <= 4 * n for n, room in zip(enough, rooms))  # noqa: B905
-        ]
-        rooms = min(fitting, default=enough)
+        rooms = run_before(known, enough, lately) or enough
         known = known if rooms in known else [*known, rooms]
         needs, results = attempt(*rooms)
         if all(n <= room for n, room in zip(needs, rooms)):  # noqa: B905
             break
-        enough = needs
-    lately = [*(lately if key in guesses else ()), needs][-8:]
+        enough = four_times(rooms, needs, rounding) if key in guesses else needs
+    lately = [*(lately if key in guesses else ()), needs][-32:]
     guesses[key] = known, lately
-    most = tuple(map(max, zip(*lately)))  # noqa: B905
+    most = tuple(map(max, zip(*lately[-8:])))  # noqa: B905
     if seen.get(largest) != most:
         guesses["seen"] = {**seen, largest: most}
     return rooms, results
+
+
+def run_before(
+    known: Sequence[Rooms], enough: Rooms, lately: Sequence[Rooms]
+) -> Rooms | None:
+    """Printed into programs: the least known capacities that are enough.
+
+    None where one is more than four times what each of the last 32 calls needed.
+    """
+    fitting = [
+        rooms
+        for rooms in known
+        if all(n <= room for n, room in zip(enough, rooms))  # noqa: B905
+    ]
+    least = min(fitting, default=None)
+    if least is None or len(lately) < 32:
+        return least
+    if all(room <= 4 * n for n, room in zip(enough, least)):  # noqa: B905
+        return least
+    most = map(max, zip(enough, *lately))  # noqa: B905
+    return least if all(room <= 4 * n for n, room in zip(most, least)) else None  # noqa: B905
+
+
+def four_times(rooms: Rooms, needs: Rooms, rounding: Sequence[ToCapacity]) -> Rooms:
+    """Printed into programs: capacities for these needs, of four times those before.
+
+    Needs that grow step by step are compiled for a few times then.
+    """
+    triples = zip(rooms, needs, rounding)  # noqa: B905
+    try:
+        return tuple([n if n <= r else max(n, up(4 * r)) for r, n, up in triples])
+    except ValueError:  # none of those that are listed has room for so many
+        return needs
 
 
 def shapes_of(arrays: Sequence[object], sizes: Rooms) -> tuple[Rooms, ...]:
@@ -68,7 +101,7 @@ def first_guess(
 ) -> Rooms:
     """Printed into programs: the capacities for a shape that has not come so far.
 
-    The next smaller one tells them, by its largest size: what it needed. Where needs
+    Shapes are told apart by their largest size: the most that any needed. Where needs
     grow with the sizes, those of about this size tell them, each as much more as this
     one is larger; all do where needs are about the same share of the size. The first
     that needed more than the least is taken to tell such a share.
@@ -79,7 +112,7 @@ def first_guess(
     near = max([n for n in seen if n <= largest], default=min(seen))
     smallest = least if len(seen) == 1 else seen[min(seen)]
     if not any(a < b for a, b in zip(smallest, seen[max(seen)])):  # noqa: B905
-        return seen[near]
+        return tuple(map(max, zip(*seen.values())))  # noqa: B905
     shares = zip(*[[need / n for need in needs] for n, needs in seen.items()])  # noqa: B905
     alike = all(max(share) <= 2 * min(share) for share in shares)
     about = [n for n in seen if alike or largest / 4 <= n <= 4 * largest] or [near]

@@ -7,20 +7,27 @@ capacity that was enough before. The size is read behind it, and where there is 
 for it the segment runs again: a guess changes no result, but how often it is run.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from graphc.control.fitting_branches import is_numbered
+from graphc.control.scan import SCAN
 from graphc.control.switch import reports_misfits
+from graphc.errors import standing_at
 from graphc.ir.graph.bodies import within_sized
+from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.ir.sizes.names import shown_name
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.effects.host_calls import CALLS
 from graphc.transform.planning.plan import (
     Check,
     HostNode,
+    JoinedPieces,
+    LoopInPieces,
     Plan,
     PlanStep,
     PythonLoop,
@@ -28,24 +35,29 @@ from graphc.transform.planning.plan import (
     Segment,
 )
 
+# Rows of a loop that are guessed at first: each may be large, and most are then unused.
+MOST_ROWS = 256
+
 
 @dataclass(frozen=True, repr=False)
 class GuessingSegment(Segment):
     """A segment for capacities that its own results tell: `guesses`, by `followed_by`.
 
     The driver does the steps that it is `followed_by` each time it is run.
-    `capacities` are those that there are of each guess.
+    `capacities` are those that there are of each guess. For shapes that have not come
+    before, none is guessed above `first_most`, unless that is 0.
     """
 
     guesses: tuple[Symbol, ...] = ()
     followed_by: tuple[PlanStep, ...] = ()
     capacities: tuple[Capacities, ...] = ()
+    first_most: int = 0
 
 
-def guessed(plan: Plan) -> Plan:
+def guessed(plan: Plan, loops: bool = True) -> Plan:
     """The plan with capacities guessed where that makes one segment of two.
 
-    On a mesh, nothing is guessed.
+    On a mesh, nothing is guessed. The rows of `loops` of unknown length may be too.
 
     >>> import graphc, graphc.tensor as gt
     >>> x = gt.tensor("x", "int32", ("n",))
@@ -58,6 +70,10 @@ def guessed(plan: Plan) -> Plan:
         return plan
     if any(isinstance(s, PythonLoop) for s in steps):
         return plan
+    if loops:
+        steps, aliases = with_whole_loops(plan, steps)
+        originals = plan.originals | _originals_of_counts(plan, aliases)
+        plan = replace(plan, aliases=aliases, originals=originals)
     place = 0
     while place < len(steps):
         end = _second(steps, place)
@@ -67,6 +83,112 @@ def guessed(plan: Plan) -> Plan:
                 steps[place : end + 1] = [one, *one.followed_by]
         place += 1
     return replace(plan, steps=tuple(_numbered(steps)))
+
+
+def with_whole_loops(
+    plan: Plan, steps: Sequence[PlanStep]
+) -> tuple[list[PlanStep], dict[Value, Value]]:
+    """The steps with loops of unknown length at guessed capacities, and the aliases.
+
+    Such a loop runs in pieces, whose rows are put together where their number is read.
+    """
+    new: list[PlanStep] = []
+    aliases, joined = dict(plan.aliases), set[int]()
+    for place, step in enumerate(steps):
+        if id(step) in joined:
+            continue
+        if isinstance(step, LoopInPieces) and _may_run_again(step):
+            reading = _reading(plan, steps, place)
+            if reading is not None:
+                step, replaced = _whole_loop(step, *reading)
+                joined |= set(map(id, reading[1]))
+                aliases = {k: replaced.get(v, v) for k, v in aliases.items()} | replaced
+        new.append(step)
+    return [_with_inputs(s, aliases) for s in new] if joined else new, aliases
+
+
+def _originals_of_counts(
+    plan: Plan, aliases: Mapping[Value, Value]
+) -> dict[Symbol, Symbol]:
+    """The sizes that the steps of loops stand for, as those of the loops before did."""
+    new_aliases = [(k, v) for k, v in aliases.items() if k not in plan.aliases]
+    pairs = [(old._symbol, new._symbol) for old, new in new_aliases]
+    symbols = [(old, new) for old, new in pairs if old and new and old is not new]
+    return {new: plan.originals.get(old, old) for old, new in symbols}
+
+
+def _with_inputs(step: PlanStep, aliases: Mapping[Value, Value]) -> PlanStep:
+    """A step that takes what stands for its inputs."""
+    if not isinstance(step, Segment) or aliases.keys().isdisjoint(step.inputs):
+        return step
+    inputs = dict.fromkeys(aliases.get(v, v) for v in step.inputs)
+    return replace(step, inputs=tuple(inputs))
+
+
+def _reading(
+    plan: Plan, steps: Sequence[PlanStep], place: int
+) -> tuple[list[PlanStep], list[JoinedPieces]] | None:
+    """The steps that read how many steps a loop did, and those that join its rows.
+
+    None unless all of its rows are stored at one capacity for that number.
+    """
+    loop = steps[place]
+    assert isinstance(loop, LoopInPieces)
+    count, *stacked = loop.loop.outputs[loop.loop.params["carries"] :]
+    rows = set(stacked)
+    joins = [s for s in steps if isinstance(s, JoinedPieces)]
+    joins = [s for s in joins if s.node.inputs[0] in rows]
+    following = [*steps[place + 1 : place + 3]]
+    if len(following) < 2 or not joins:
+        return None
+    bucket, read = following
+    if not isinstance(bucket, HostNode) or not isinstance(read, Read):
+        return None
+    if not _tells_capacity(bucket) or read.value is not bucket.node.outputs[0]:
+        return None
+    capacity = symbol_dim(read.value.symbol)
+    at_capacity = all(s.node.params["length"] is capacity for s in joins)
+    counts = plan.resolve(bucket.node.inputs[0]) is count
+    return (following, joins) if counts and at_capacity else None
+
+
+def _whole_loop(
+    step: LoopInPieces, followed_by: Sequence[PlanStep], joins: Sequence[JoinedPieces]
+) -> tuple[GuessingSegment, dict[Value, Value]]:
+    """A loop with rows at a guessed capacity, and what stands for its values.
+
+    It goes on where there is no more room, to tell how many steps there are.
+    """
+    node, (_, read) = step.loop, followed_by
+    assert isinstance(read, Read)
+    room = read.value.symbol
+    with standing_at(node.place.plain):
+        most = as_value(np.int32(np.iinfo(np.int32).max))
+        inputs = *node.inputs[:-1], most, node.inputs[-1]
+        params = {**node.params, "length": symbol_dim(room), "counted": True}
+        ends: tuple[Value, ...] = SCAN(*inputs, **params)
+    count = node.outputs[node.params["carries"]]
+    steps = ends[node.params["carries"]]
+    steps._symbol = Symbol(count.symbol.name, steps, 0)
+    stacked = {old: new for old, new in zip(node.outputs, ends, strict=True)}
+    replaced = {s.node.outputs[0]: stacked[s.node.inputs[0]] for s in joins}
+    names = shown_name(room)
+    whole = GuessingSegment(
+        step.index,
+        (*step.nodes[:-1], most.node, ends[0].node),
+        step.inputs,
+        (*step.statics[:-1], room),
+        ends,
+        (*[s for s in step.keys if s is not step.rows], room),
+        f"it is compiled once for each capacity of its rows; {names} is guessed: it "
+        "runs again if that is too small",
+        derived=step.derived,
+        guesses=(room,),
+        followed_by=tuple(followed_by),
+        capacities=(read.value.node.params["capacities"],),
+        first_most=MOST_ROWS,
+    )
+    return whole, stacked | replaced
 
 
 def driven_steps(plan: Plan) -> list[PlanStep]:
@@ -81,7 +203,7 @@ def _second(steps: Sequence[PlanStep], first: int) -> int | None:
 
     There may be checks too, which a result that is left unused can wait for.
     """
-    if not _is_plain(steps[first]):
+    if not (_is_plain(steps[first]) or type(steps[first]) is GuessingSegment):
         return None
     for place in range(first + 1, len(steps)):
         step = steps[place]
@@ -99,8 +221,11 @@ def _tells_capacity(step: PlanStep) -> bool:
 
 def _is_plain(step: PlanStep) -> bool:
     """Whether a step is a segment that may be run again, and reports no faults."""
-    if type(step) is not Segment:
-        return False
+    return type(step) is Segment and _may_run_again(step)
+
+
+def _may_run_again(step: Segment) -> bool:
+    """Whether a segment calls nothing on the host, and reports no faults."""
     nodes = [*step.nodes, *(node for node, _ in within_sized(step.nodes))]
     calls = any(node.primitive in CALLS for node in nodes)
     return not (calls or reports_misfits(step.nodes) or is_numbered(step.nodes))
@@ -122,8 +247,9 @@ def _together(
     reads = [s.value for s in followed_by if isinstance(s, Read)]
     guesses = tuple([v.symbol for v in reads])
     known = {*before.keys, *guesses}
-    same = set(after.keys) == known and set(guesses) <= set(after.statics)
-    if not guesses or not same or len(guesses) != len(buckets):
+    same = set(after.keys) == known or _is_arithmetic(after, known)
+    are_static = set(guesses) <= {*before.statics, *after.statics}
+    if not guesses or not same or not are_static or len(guesses) != len(buckets):
         return None
     if not set(needed) <= {*before.outputs}:
         return None
@@ -138,12 +264,21 @@ def _together(
         tuple(dict.fromkeys([*before.inputs, *inputs])),
         tuple(dict.fromkeys([*before.statics, *after.statics])),
         (*[v for v in before.outputs if v in asked], *after.outputs),
-        after.keys,
+        tuple(dict.fromkeys([*before.keys, *after.keys])),
         reason,
         derived=tuple(dict.fromkeys([*before.derived, *after.derived])),
         guesses=guesses,
         followed_by=followed_by,
         capacities=tuple([v.node.params["capacities"] for v in reads]),
+        first_most=before.first_most if isinstance(before, GuessingSegment) else 0,
+    )
+
+
+def _is_arithmetic(segment: Segment, known: Container[Symbol]) -> bool:
+    """Whether a segment computes but numbers, which takes no time to compile."""
+    values = [v for node in segment.nodes for v in (*node.inputs, *node.outputs)]
+    return all(s in known for s in segment.keys) and not any(
+        v.type.rank for v in values
     )
 
 

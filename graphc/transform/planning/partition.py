@@ -16,6 +16,7 @@ from graphc.ir.graph.replay import symbols_needed
 from graphc.ir.graph.walk import ancestors, in_program_order
 from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.ir.sizes.names import shown_name
+from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding.pad import PaddedGraph
@@ -233,12 +234,14 @@ def _reads(
 
 
 def _read(size: Value, node: Node) -> Read:
-    name = shown_name(size.symbol)
+    name, origin = shown_name(size.symbol), size.node
+    if origin.primitive is BUCKET:
+        origin = origin.inputs[0].node
     return Read(
         size,
         node.place,
         f"{node.reported} needs the size {name}, which depends on data",
-        size.node.primitive.size_remedy
+        origin.primitive.size_remedy
         or "reduce over the selected elements with gt.where instead of selecting them, "
         "or pass the size as an argument",
     )
@@ -258,6 +261,21 @@ def _openings(
     loops = [n for n in host_only if n.primitive.driven and not runs_in_python(n)]
     if not loops or model is UNDIVIDED:  # a file has a stage for each part
         return {}
+    openings: dict[Node, Part] = {}
+    for part, its_users in _users(parts, loops, facts).items():
+        (loop, *others) = its_users
+        if others or not isinstance(loop, Node) or loop in openings:
+            continue
+        small = loop in loops and part.weight <= model.base
+        if small and part.keys <= varying(loop):
+            openings[loop] = part
+    return openings
+
+
+def _users(
+    parts: Iterable[Part], loops: Iterable[Node], facts: NodeFacts
+) -> dict[Part, set[Node | Part | None]]:
+    """The parts and loops that use values of each part; None where the driver does."""
     part_of = {node: part for part in parts for node in part.nodes}
     users: dict[Part, set[Node | Part | None]] = {}
     values = [facts.resolve(v) for v in (*facts.graph.outputs, *facts.demanded)]
@@ -269,15 +287,10 @@ def _openings(
             part, user = part_of.get(operand), part_of.get(node, node)
             if part is not None and part is not user and node not in facts.free:
                 users.setdefault(part, set()).add(user)
-    openings: dict[Node, Part] = {}
-    for part, its_users in users.items():
-        (loop, *others) = its_users
-        if others or not isinstance(loop, Node) or loop in openings:
-            continue
-        small = loop in loops and part.weight <= model.base
-        if small and part.keys <= varying(loop):
-            openings[loop] = part
-    return openings
+    for loop in loops:  # what could stand anywhere stands in one part for all of them
+        for part in filter(None, map(part_of.get, facts.operands[loop])):
+            users.setdefault(part, set()).add(loop)
+    return users
 
 
 def _members(

@@ -114,7 +114,7 @@ def test_gradients_where_no_step_has_to_be_kept(backend):
         assert len(f.stats().compilations) == 1
 
 
-@pytest.mark.parametrize(("dims", "most"), [("specialize", 4), ("pad", 2)])
+@pytest.mark.parametrize(("dims", "most"), [("specialize", 4), ("pad", 1)])
 def test_compilations_of_gradients(dims, most):
     f = compiled([V, A], graphc.grad(shrinking(V, A), V), "jax", dims=dims)
     for v in (1.5, 3.0, 6.0, 1.6):
