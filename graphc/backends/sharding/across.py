@@ -61,9 +61,11 @@ def on_each_host(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> Any:
     """
     if array.is_fully_replicated:
         return np.asarray(array)
+    if not array.size:
+        return np.zeros(array.shape, array.dtype)
     before = array.sharding
     part = before.shard_shape(array.shape)
-    counts = [n // m if m else 1 for n, m in zip(array.shape, part)]  # noqa: B905
+    counts = [n // m for n, m in zip(array.shape, part)]  # noqa: B905
     room = [-(-n // c) for n, c in zip(shape, counts)]  # noqa: B905
     room = [max(n, m) for n, m in zip(room, part)]  # noqa: B905
     stored = tuple([n * c for n, c in zip(room, counts)])  # noqa: B905

@@ -149,7 +149,9 @@ def _(
     for axis, n in enumerate(x.type.shape):
         size, a = pad.stored(pad.out[axis]), pad.node.params["low"][axis]
         whole = value.type.shape[axis] + low[axis] + high[axis]
-        if not is_known(pad, a) or equal(whole, size) is not True:
+        if _is_nothing(a) and equal(value.type.shape[axis], size) is True:
+            first[axis] = last[axis] = 0  # what is put behind is in the padding
+        elif not is_known(pad, a) or equal(whole, size) is not True:
             start = number(pad, a)
             value = moved(pad, value, axis, n, start, size, fill.value)
             first[axis] = last[axis] = 0

@@ -1,6 +1,7 @@
 """Choices per element: by conditions, by numbers, and along a line of points."""
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -9,9 +10,17 @@ from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, literal_of, strong
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import Array, op, type_error
+from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import F, public
-from graphc.ir.types import BOOL, INT64, NDArray, TensorType, is_inexact, is_integer
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    JaxArray,
+    NDArray,
+    TensorType,
+    is_inexact,
+    is_integer,
+)
 from graphc.ops.common.broadcasting import broadcast, promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.modes import require_mode
@@ -143,8 +152,27 @@ def _choose(index: Array, *choices: Array, mode: Mode) -> TensorType:
     return choices[0].type.like(shape)
 
 
+def _print_choose(p: Printing) -> str:
+    (index, *choices), mode = p.inputs, p.code(p.node.params["mode"])
+    arrays = f"{index}, [{', '.join(choices)}]"
+    if p.on_mesh:
+        return f"{p.helper(chosen_by_comparing)}(jnp, {arrays}, {mode})"
+    return f"{p.xp}.choose({arrays}, mode={mode})"
+
+
+def chosen_by_comparing(
+    jnp: ModuleType, index: JaxArray, choices: Sequence[JaxArray], mode: str
+) -> JaxArray:
+    """Printed into programs: as `choose`, which gathers what is spread from a stack."""
+    index = index % len(choices) if mode == "wrap" else index
+    chosen = choices[-1]
+    for k in reversed(range(len(choices) - 1)):
+        chosen = jnp.where(index <= k, choices[k], chosen)
+    return jnp.broadcast_arrays(chosen, index)[0]
+
+
 _choose.rounding = "none"
-_choose.emit("{xp}.choose({index}, [{choices}], mode={mode})")
+_choose.emit(_print_choose)
 _choose.elementwise = _choose.picks = True
 
 

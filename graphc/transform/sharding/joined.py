@@ -233,12 +233,6 @@ def _parts_of_matrices(node: Node, axis: int) -> OperandAxis | None:
     return None if None in axes else axes  # JAX makes one system of several
 
 
-@PARTED.of(OP.choose)
-def _parts_of_choose(node: Node, axis: int) -> OperandAxis | None:
-    """JAX stacks what it chooses from, and gathers from that."""
-    return None
-
-
 @PARTED.of(OP.searchsorted)
 def _parts_of_searchsorted(node: Node, axis: int) -> OperandAxis:
     return [None, axis]

@@ -24,7 +24,7 @@ from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined
 from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.moved import moved
+from graphc.transform.sharding.moved import is_crossed, moved
 from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
 from graphc.transform.sharding.recomputed import recomputed
 from graphc.transform.sharding.whole import gathered, whole_operands
@@ -203,10 +203,13 @@ class Follower:
     def masks_of_whole(self, node: Node) -> list[Value]:
         """Masks that a node takes for an array that each device has whole.
 
-        A device makes all of them: XLA would make parts, and gather them.
+        Or masks of rows and of columns that would lie along one axis of the mesh. A
+        device makes all of them: XLA would make parts, and gather them.
         """
         places = {v: self.place(v) for v in node.inputs if self.layout.is_spread(v)}
         masks = [v for v in places if v in self._made and any(places[v])]
+        if self._is_from_made(node) and is_crossed(node, map(self.place, masks)):
+            return masks
         arrays = [v for v in places if v not in self._made]
         is_whole = not any(any(places[v]) for v in arrays)
         return masks if is_whole and not self._kept.isdisjoint(arrays) else []

@@ -72,6 +72,12 @@ def moved(
     return mover.places(chosen)
 
 
+def is_crossed(node: Node, places: Iterable[MeshAxes]) -> bool:
+    """Whether an op per element takes rows and columns along one axis of the mesh."""
+    parts = {(a - len(axes), n) for axes in places for a, n in enumerate(axes) if n}
+    return node.primitive.elementwise and len(parts) > len({n for _, n in parts})
+
+
 @dataclass(frozen=True)
 class _Mover:
     layout: MeshLayout

@@ -56,7 +56,7 @@ for batch in (5, 8, 13, 0, 1, 16):
     compare([ours[0], ours[1], whole(ours[2]), ours[3]], one(*args))
     assert ours[2].sharding.spec == (jax.P("data") if batch % 4 == 0 else jax.P())
 print(len(f.stats().compilations), "compilations")
-for batch in (4, 8, 12):  # rows of each process, which are fewer than a capacity, too
+for batch in (0, 4, 8, 12):  # rows of each process, fewer than a capacity, too
     x, t, w = arguments(batch)
     here = slice(RANK * batch // 2, (RANK + 1) * batch // 2)
     rows, ts = (jax.make_array_from_process_local_data(S, a[here]) for a in (x, t))
@@ -105,6 +105,9 @@ told(lambda: f(*arguments(5 + RANK)))
 v = gt.tensor("v", "float32", ("m",))
 g = graphc.function([x, v], gt.sum(x) * gt.sum(v), dims=dims, mesh=mesh)
 told(lambda: g(arguments(5)[0], np.zeros(3 + RANK, "float32")))
+k = gt.tensor("k", "int32", ())
+first = graphc.function([x, k], gt.sum(x[:k]), dims=dims, mesh=mesh)
+told(lambda: first(arguments(5)[0], np.int32(2 + RANK)))
 other = graphc.function([x, t, w], outputs[::2], dims=dims, mesh=mesh)
 told(lambda: (other if RANK else f)(*arguments(5)))
 for refusing in (0, 1):
@@ -128,6 +131,7 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     """
     sizes = "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
     whole = "process 0 has v: float32[3], and process 1 has v: float32[4]"
+    number = "process 0 has k: int32[] of 2, and process 1 has k: int32[] of 3"
     programs = "processes 0 and 1 call different programs"
     code = f"FOLDER = {str(tmp_path)!r}\n{STEP}{EQUAL}{JIT}{DIFFERENT}"
     outs = on_processes(2, code, devices=2)
@@ -136,13 +140,13 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
         [line for line in out.splitlines() if "process" in line] for out in outs
     ]
     assert first[0].endswith("and process 1 has x: float32[6, 3]")
-    assert first[1:5] == [sizes, sizes, whole, programs]
+    assert first[1:6] == [sizes, sizes, whole, number, programs]
     dtype = "input x has another dtype"
     refused = "process of process {} process {} has refused its call: " + dtype
-    assert first[5:7] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
-    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[7])
-    assert second[:5] == first[:5]
-    assert second[5:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
+    assert first[6:8] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
+    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[8])
+    assert second[:6] == first[:6]
+    assert second[6:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
 
 
 SHORT = "import sys; sys.argv.append('waits little')\n"
