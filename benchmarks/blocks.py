@@ -41,7 +41,8 @@ from benchmarks.harness import (
 
 COUNTS, INLINE = setting(((6, 24, 64, 200), 24), ((2,), 0))  # blocks; most inline
 ROUNDS = (7, 14, 20, 400)
-WIDTH, HEADS = 64, 4
+WIDTH, HEADS, LENGTH = setting((64, 4, 64), (8, 2, 4))
+IMAGES = setting((4, 16, 16, 16), (1, 4, 6, 6))
 Parameters = dict[str, Any]
 
 
@@ -139,7 +140,8 @@ class Kind:
 
 SQUARE, WIDER = (WIDTH, WIDTH), (WIDTH, 4 * WIDTH)
 HIDDEN = {"up": WIDER, "bias": WIDER[1:], "down": WIDER[::-1]}
-KERNEL = (16, 16, 3, 3)
+CHANNELS = IMAGES[1]
+KERNEL = (CHANNELS, CHANNELS, 3, 3)
 NARROW = 16
 SMALL = {"bias": (NARROW,), "up": (NARROW, NARROW)}
 
@@ -151,12 +153,14 @@ def small(block: Callable[[Any, Any, Parameters], Any], *names: str) -> Kind:
 
 
 KINDS = {
-    "transformer": Kind(block, dict.fromkeys("qkvo", SQUARE) | HIDDEN, (4, 64, WIDTH)),
-    "perceptron": Kind(perceptron, HIDDEN, (256, WIDTH)),
+    "transformer": Kind(
+        block, dict.fromkeys("qkvo", SQUARE) | HIDDEN, (4, LENGTH, WIDTH)
+    ),
+    "perceptron": Kind(perceptron, HIDDEN, (4 * LENGTH, WIDTH)),
     "convolution": Kind(
         convolutions,
-        {"first": KERNEL, "bias": (16, 1, 1), "second": KERNEL},
-        (4, 16, 16, 16),
+        {"first": KERNEL, "bias": (CHANNELS, 1, 1), "second": KERNEL},
+        IMAGES,
         most=24,  # XLA takes 20 times as long for a convolution in a loop, on CPUs
     ),
     "layer": small(layer),

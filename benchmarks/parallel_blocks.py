@@ -94,7 +94,7 @@ def step_by_hand(update: Update) -> Any:
 def training(count: int, update: Update, states: int) -> list[Row]:
     """First results and calls of a step for so many blocks."""
     rng = np.random.default_rng(0)
-    x = drawn((4, 64, blocks.WIDTH), rng)
+    x = drawn(KIND.x, rng)
     shapes = KIND.shapes.items()
     all = [{name: drawn(s, rng) for name, s in shapes} for _ in range(count)]
     stacked = jax.tree.map(lambda *parts: jnp.stack(parts), *all)

@@ -134,7 +134,7 @@ else:
         problem = f"graphc has no attribute {name!r}"
         if name in OF_GRAPHC:
             raise AttributeError(f"{problem}; {OF_GRAPHC[name]}")
-        if name in dir(tensor):
+        if not name.startswith("_") and name in dir(tensor):
             way = f"import graphc.tensor as gt, and write gt.{name}"
             raise AttributeError(f"{problem}; {way}")
         raise AttributeError(problem + misspelled(name, __all__))

@@ -1,6 +1,7 @@
 """How XLA compiles the programs of tests: quickly, or as users have them."""
 
 import os
+import tempfile
 import threading
 from typing import Any
 
@@ -27,6 +28,23 @@ def compile_quickly() -> None:
     """Have all programs of this process, and of those that it starts, compiled so."""
     flags = [f"--{name}={value}".lower() for name, value in QUICK.items()]
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+
+
+def compile_once() -> str:
+    """Have this process, and those that it starts, share what they compile.
+
+    Many tests compile the same programs, and all workers do. They are in a new folder.
+    """
+    folder = tempfile.mkdtemp(prefix="graphc-tests-")
+    shared: dict[str, str | int] = {
+        "jax_compilation_cache_dir": folder,
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in shared.items():
+        os.environ[name.upper()] = str(value)
+        jax.config.update(name, value)
+    return folder
 
 
 class Contexts(threading.local):

@@ -3,12 +3,19 @@
 import gc
 import itertools
 import os
+import shutil
 import sys
 
 import jax
 import pytest
 
-from tests.compiling import USUAL, compile_quickly, compiled_well, lower_quickly
+from tests.compiling import (
+    USUAL,
+    compile_once,
+    compile_quickly,
+    compiled_well,
+    lower_quickly,
+)
 from tests.show.browser import MISSING, Browser, executable
 
 sys.argv.append("--smallest")  # for the modules of benchmarks, whoever imports them
@@ -16,6 +23,8 @@ sys.argv.append("--smallest")  # for the modules of benchmarks, whoever imports 
 if "GRAPHC_EXAMPLES" not in os.environ:  # at length, they are what users have
     compile_quickly()
     lower_quickly()
+
+COMPILED = None if jax.config.jax_compilation_cache_dir else compile_once()
 
 # PyTensor's own functions run in Python: its compilers are slow to start. To be said
 # before it is imported; changed later, PyTensor 3.0 gives wrong numbers of loops.
@@ -25,6 +34,12 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=")
 # garbage as often as Python does takes a tenth of the time.
 gc.set_threshold(50_000, 20, 20)
 MODULES = itertools.count(1)
+
+
+def pytest_unconfigure():
+    """The process that made the folder of compiled programs removes it."""
+    if COMPILED is not None:
+        shutil.rmtree(COMPILED, ignore_errors=True)
 
 
 def pytest_collection_finish():

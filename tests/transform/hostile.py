@@ -36,12 +36,26 @@ def garbage(dtype):
     return pairs
 
 
+class Tools(Padding):
+    """Those of a rule, with the masks of all nodes of a graph built once."""
+
+    def __init__(self, masks, *args):
+        super().__init__(*args)
+        self._masks = masks
+
+    def mask(self, size, axis, rank):
+        key = size, axis, rank
+        if key not in self._masks:
+            self._masks[key] = super().mask(size, axis, rank)
+        return self._masks[key]
+
+
 class HostilePass(pad._PaddingPass):
     """The walk over a graph, with garbage behind each node."""
 
     def __init__(self, *args):
         super().__init__(*args)
-        self._turns = itertools.count()
+        self._turns, self._masks = itertools.count(), {}
 
     def _input(self, value):
         new = super()._input(value)
@@ -58,7 +72,8 @@ class HostilePass(pad._PaddingPass):
         x = self._padded[value]
         if x.axes:
             known = self._sizes.stored, self._sizes.exact, self._range_of
-            tools = Padding(value.node, *known, self._body, self._branches.branch)
+            bodies = self._body, self._branches.branch
+            tools = Tools(self._masks, value.node, *known, *bodies)
             pairs, turn = garbage(value.dtype), next(self._turns)
             pair = [as_value(value.dtype.type(n)) for n in pairs[turn % len(pairs)]]
             if turn % 4 == 0:

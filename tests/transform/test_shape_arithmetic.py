@@ -130,7 +130,7 @@ def test_numbers_below_0_that_rewriting_finds_are_no_sizes():
 PLACES = st.integers(0, 3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(OPERATIONS)), PLACES), max_size=4))
 def test_compositions_never_split(steps):
     x = gt.tensor("x", "float32", ("n", "m"))
@@ -140,7 +140,7 @@ def test_compositions_never_split(steps):
     assert not f.plan.segments[0].statics
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(list(OPERATIONS)), PLACES), max_size=6))
 def test_compositions_agree_with_numpy(steps):
     check_one_segment(steps, "numpy")

@@ -11,6 +11,7 @@ import graphc
 
 ROWS = {"batch": graphc.Shard("data")}
 SIZES = (0, 1, 3, 4, 13, 16, 40)  # fewer than devices, multiples of them or not
+FEW = (0, 3, 13, 16)  # each is exact, or of one capacity
 warnings.simplefilter("error", graphc.FallbackWarning)
 
 
@@ -87,8 +88,9 @@ def trained():
 if __name__ == "__main__":
     trained()
     f = graphc.jit(statistics, shapes="batch 3", dims=ROWS, mesh=mesh_of_all())
-    for size in SIZES:
-        same(f(batch_of(size)["x"]), jax.jit(statistics)(batch_of(size)["x"]))
+    theirs = jax.jit(statistics)
+    for size in FEW:
+        same(f(batch_of(size)["x"]), theirs(batch_of(size)["x"]))
     assert not f.stats().fallbacks
     with jax.set_mesh(mesh_of_all()):  # one that is set when the function is decorated
 
@@ -96,12 +98,13 @@ if __name__ == "__main__":
         def product(x, w):
             return x @ w
 
-    for size in SIZES:
+    theirs = jax.jit(lambda x: x.sum(1))
+    for size in FEW:
         x = batch_of(size)["x"]
-        same(product(x, np.ones(3, "float32")), jax.jit(lambda x: x.sum(1))(x))
+        same(product(x, np.ones(3, "float32")), theirs(x))
     options = {"shapes": "batch _", "dims": ROWS, "mesh": mesh_of_all()}
     with_numpy = graphc.jit(lambda x: x[x[:, 0] > 0], frontend="numpy", **options)
-    for size in SIZES:
+    for size in FEW:
         x = batch_of(size)["x"]
         np.testing.assert_array_equal(with_numpy(x), x[x[:, 0] > 0])
     assert len(product(x, np.ones(3, "float32")).sharding.device_set) == 4

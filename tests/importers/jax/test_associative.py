@@ -12,6 +12,7 @@ from jax.lax import associative_scan  # by whatever name it is called
 import graphc
 
 SIZES = (3, 6, 5)
+FEW = (3, 5)  # exact, and padded: derivatives take long to trace
 
 
 def affine(first, second):
@@ -146,11 +147,11 @@ def test_derivatives_of_many_elements():
 
 
 def test_derivatives_are_those_of_the_order():
-    assert as_jax_by_each(slopes_in_order, dims="pad") <= 4
+    assert as_jax_by_each(slopes_in_order, FEW, dims="pad") <= 4
 
 
 def test_the_graph_is_differentiated():
-    assert as_jax_by_each(graphc.grad(weighted), dims="pad") <= 4
+    assert as_jax_by_each(graphc.grad(weighted), FEW, dims="pad") <= 4
 
 
 def test_a_function_that_keeps_no_shapes_is_left_to_jax():
