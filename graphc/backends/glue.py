@@ -97,10 +97,10 @@ def _call(step: Segment, body: PrintedBody) -> None:
 def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:
     """The checks of a segment, which are looked at one by one where any fails.
 
-    checks = np.asarray(checks)
-    if checks[0]:
-        if checks[1]:
-            raise ProgramError("x is negative", "model.py:3", "check")
+        checks = np.asarray(checks)
+        if checks[0]:
+            if checks[1]:
+                raise ProgramError("x is negative", "model.py:3", "check")
     """
     body.module.printed_checks.update(map(id, joined.checks))
     body.line(f"{name} = np.asarray({name})")
@@ -114,13 +114,13 @@ def _print_joined(body: PrintedBody, joined: JoinedChecks, name: str) -> None:
 def _(step: GuessingSegment, body: PrintedBody) -> None:
     """The lines of the driver that run a segment until its capacities are enough.
 
-    def attempt(guess):
-        counts, highest = segment_0(x, n, guess)
-        bucket = np.asarray(doubled(int(highest), 16), "int64")
-        room = integer("room", bucket)
-        return (room,), (counts, highest)
-    rounding = [lambda size: doubled(size, 16)]
-    (room,), (counts, highest) = guessing(GUESSES_0, rounding, [x, n], (), attempt)
+        def attempt(guess):
+            counts, highest = segment_0(x, n, guess)
+            bucket = np.asarray(doubled(int(highest), 16), "int64")
+            room = integer("room", bucket)
+            return (room,), (counts, highest)
+        rounding = [lambda size: doubled(size, 16)]
+        (room,), (counts, highest) = guessing(GUESSES_0, rounding, [x, n], (), attempt)
     """
     module = body.module
     attempt = module.names.unique("attempt")

@@ -19,30 +19,11 @@ from graphc.ir.types import DType
 READ_ONLY = "NumPy gives a view here that cannot be written"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose",
-        "swapaxes",
-        "moveaxis",
-        "rollaxis",
-        "squeeze",
-        "expand_dims",
-        "flip",
-        "fliplr",
-        "flipud",
-        "rot90",
-        "atleast_1d",
-        "atleast_2d",
-        "atleast_3d",
-        "diagonal",
-        "broadcast_to",
-        "split",
-        "array_split",
-        "hsplit",
-        "vsplit",
-        "dsplit",
-        "matrix_transpose",
-        "permute_dims",
-        "unstack",
-        "sliding_window_view",
+        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
+        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
+        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
+        "array_split", "hsplit", "vsplit", "dsplit", "matrix_transpose",
+        "permute_dims", "unstack", "sliding_window_view",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
@@ -56,34 +37,11 @@ WRITING = frozenset(  # functions that write into their first array
 PARTS = frozenset(["real", "imag"])
 OF_NO_AXES = frozenset(  # functions that give arrays where most give numbers
     [
-        "apply_along_axis",
-        "array",
-        "asanyarray",
-        "asarray",
-        "astype",
-        "block",
-        "broadcast_to",
-        "copy",
-        "cov",
-        "empty_like",
-        "expand_dims",
-        "full",
-        "full_like",
-        "i0",
-        "ones_like",
-        "pad",
-        "piecewise",
-        "real_if_close",
-        "resize",
-        "roll",
-        "select",
-        "tensordot",
-        "tile",
-        "unique",
-        "unique_all",
-        "unique_inverse",
-        "where",
-        "zeros_like",
+        "apply_along_axis", "array", "asanyarray", "asarray", "astype", "block",
+        "broadcast_to", "copy", "cov", "empty_like", "expand_dims", "full",
+        "full_like", "i0", "ones_like", "pad", "piecewise", "real_if_close", "resize",
+        "roll", "select", "tensordot", "tile", "unique", "unique_all",
+        "unique_inverse", "where", "zeros_like",
     ]
 )
 FIXED = dict.fromkeys(["diagonal", "broadcast_to", "sliding_window_view"], READ_ONLY)
@@ -92,15 +50,7 @@ FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
 
 # Functions that make arrays of Python numbers, which then are int64 or float64.
 MAKING_ARRAYS = frozenset(
-    [
-        "dot",
-        "einsum",
-        "inner",
-        "intersect1d",
-        "kron",
-        "setxor1d",
-        "tensordot",
-    ]
+    ["dot", "einsum", "inner", "intersect1d", "kron", "setxor1d", "tensordot"]
 )
 # Functions that compute in the dtype that these arguments and another one have.
 WIDENING = {
