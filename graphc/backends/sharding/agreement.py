@@ -72,14 +72,16 @@ def withdraw_from(
 def described_for_all(argument: Any) -> str:
     """Printed into programs: what must be the same in all processes.
 
-    A number may be a size, and decide what is called: its value is told as well, unless
-    the processes have it on their devices together.
+    An integer may be a size, and decide what is called: its value is told as well,
+    unless the processes have it on their devices together.
     """
     if not hasattr(argument, "shape"):
         return repr(argument)
-    told = f"{argument.dtype}[{', '.join(map(str, argument.shape))}]"
-    is_read = not argument.shape and getattr(argument, "is_fully_addressable", True)
-    return f"{told} of {argument.item()!r}" if is_read else told
+    kind = f"{argument.dtype}[{', '.join(map(str, argument.shape))}]"
+    if argument.shape or argument.dtype.kind not in "iu":
+        return kind
+    is_here = getattr(argument, "is_fully_addressable", True)
+    return f"{kind} of {argument.item()}" if is_here else kind
 
 
 def answer_of(
