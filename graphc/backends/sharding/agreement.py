@@ -77,9 +77,9 @@ def described_for_all(argument: Any) -> str:
     """
     if not hasattr(argument, "shape"):
         return repr(argument)
-    told = f"{argument.dtype}[{', '.join(map(str, argument.shape))}]"
+    type_text = f"{argument.dtype}[{', '.join(map(str, argument.shape))}]"
     is_read = not argument.shape and getattr(argument, "is_fully_addressable", True)
-    return f"{told} of {argument.item()!r}" if is_read else told
+    return f"{type_text} of {argument.item()!r}" if is_read else type_text
 
 
 def answer_of(
