@@ -73,6 +73,8 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
     if (moves or masks) and node.primitive is not SCAN:
         arrays = [v for v in node.outputs if v.type.rank and not follower.is_made(v)]
         _lay(body, {v: follower.place(v) for v in arrays})
+    crossed = follower.crossed.intersection(node.outputs)
+    _lay(body, {v: follower.place(v) for v in crossed})
 
 
 def _print_on_parts(

@@ -26,7 +26,7 @@ from graphc.transform.sharding.joined import joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, moved
 from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
-from graphc.transform.sharding.recomputed import recomputed
+from graphc.transform.sharding.recomputed import recomputed, unviewed
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
@@ -87,6 +87,7 @@ class Follower:
         self._made: set[Value] = set()  # of nothing that is spread
         self._kept: set[Value] = set()  # where they lie, behind what was moved
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
+        self.crossed: set[Value] = set()  # masks that a device makes whole
 
     def messages(
         self,
@@ -110,7 +111,8 @@ class Follower:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
                 except _Unforeseen:
-                    messages.unforeseen.append(self._gathering(value.node, [value]))
+                    places = {value: self.place(value)}
+                    messages.unforeseen.append(_gathering(value.node, places))
         return messages
 
     def undecided(
@@ -118,12 +120,12 @@ class Follower:
     ) -> Messages:
         """The messages of a segment whose nodes are not followed, but for this one."""
         self.enter(inputs)
-        gathering = self._gathering(node, inputs)
+        gathering = _gathering(node, {v: self.place(v) for v in inputs})
         self._places.update((v, self._decided(v)) for v in outputs)
         return Messages(unforeseen=[gathering] if gathering.axes else [])
 
     def enter(self, inputs: Iterable[Value], nodes: Iterable[Node] = ()) -> None:
-        """Begin a segment with these inputs and nodes."""
+        """Begin a segment."""
         self._copies.clear()
         for value in inputs:
             if self.layout.of(value) is not None or value not in self._places:
@@ -136,6 +138,8 @@ class Follower:
         before._places.update(self._places)
         for node in nodes:
             moves[node] = before.moves(node)
+            if before._is_from_made(node) and is_crossed(node, before.place):
+                self.crossed.update(map(unviewed, node.inputs))
             before.follow(node, Messages())
         return recomputed(self.layout, moves, before.place, before.is_made)
 
@@ -157,19 +161,18 @@ class Follower:
     def follow(self, node: Node, messages: Messages) -> None:
         """Set where the results of a node lie, and count its messages."""
         before = {v: self.place(v) for v in node.inputs}
-        gathering = self._gathering(node, node.inputs)
         try:
             self._through(node, messages)
         except _Unforeseen:
+            gathering = _gathering(node, before)
+            if not gathering.axes:  # XLA may spread what is whole, and gather it
+                spread = _gathering(node, {v: self.layout.nearly(v) for v in before})
+                gathering = replace(gathering, bytes=spread.bytes)
             messages.unforeseen.append(gathering)
             self._places.update((v, self._decided(v)) for v in node.outputs)
         self._places.update(before)  # of an array that was gathered, too
-
-    def _gathering(self, node: Node, values: Iterable[Value]) -> Gathering:
-        """All that is spread of the values, gathered by a node."""
-        spread = [v for v in dict.fromkeys(values) if any(self.place(v))]
-        axes = frozenset([a for v in spread for a in self.place(v) if a is not None])
-        return Gathering(node, sum(map(_bytes, spread)), axes)
+        whole = self.crossed.intersection(node.outputs)
+        self._places.update((v, _whole(v)) for v in whole)
 
     def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises _Unforeseen where no rule says that."""
@@ -203,13 +206,10 @@ class Follower:
     def masks_of_whole(self, node: Node) -> list[Value]:
         """Masks that a node takes for an array that each device has whole.
 
-        Or masks of rows and of columns that would lie along one axis of the mesh. A
-        device makes all of them: XLA would make parts, and gather them.
+        A device makes all of them: XLA would make parts, and gather them.
         """
         places = {v: self.place(v) for v in node.inputs if self.layout.is_spread(v)}
         masks = [v for v in places if v in self._made and any(places[v])]
-        if self._is_from_made(node) and is_crossed(node, map(self.place, masks)):
-            return masks
         arrays = [v for v in places if v not in self._made]
         is_whole = not any(any(places[v]) for v in arrays)
         return masks if is_whole and not self._kept.isdisjoint(arrays) else []
@@ -468,6 +468,13 @@ class Follower:
                         raise _Unforeseen
                     joined.add(name)
         return joined
+
+
+def _gathering(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
+    """All that is spread of the values at these places, gathered by a node."""
+    spread = [value for value, axes in places.items() if any(axes)]
+    axes = frozenset([a for v in spread for a in places[v] if a is not None])
+    return Gathering(node, sum(map(_bytes, spread)), axes)
 
 
 def _is_one(value: Value, axis: int) -> bool:

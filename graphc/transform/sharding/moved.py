@@ -72,8 +72,9 @@ def moved(
     return mover.places(chosen)
 
 
-def is_crossed(node: Node, places: Iterable[MeshAxes]) -> bool:
+def is_crossed(node: Node, place: PlaceOf) -> bool:
     """Whether an op per element takes rows and columns along one axis of the mesh."""
+    places = [place(v) for v in node.inputs]
     parts = {(a - len(axes), n) for axes in places for a, n in enumerate(axes) if n}
     return node.primitive.elementwise and len(parts) > len({n for _, n in parts})
 

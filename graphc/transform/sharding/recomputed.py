@@ -19,6 +19,13 @@ _TOO_MANY = 2**99  # bytes, of what is not computed more than once
 _CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, OP.pad, *MONOIDS.rules)
 
 
+def unviewed(value: Value) -> Value:
+    """The array of which a value has the same elements, in another shape."""
+    while value.node.primitive in _VIEWS:
+        (value,) = value.node.inputs
+    return value
+
+
 @dataclass(frozen=True)
 class _Bytes:
     """The fewest bytes that devices move to have values whole."""

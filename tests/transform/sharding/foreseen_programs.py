@@ -73,9 +73,10 @@ def convolved():
 
 
 def row_by_row():
-    """Ops whose devices work on their rows: none is sent, but for a sum by segments."""
+    """Ops whose devices work on their rows: no messages but of sums and places."""
     x = gt.tensor("x", "float32", ("batch", 6, 6))
     rows, kinds = x[:, 0], gt.tensor("kinds", "int32", ("batch",))
+    columns = gt.tensor("columns", "int32", ("batch", "batch"))
     matrices = x @ gt.swapaxes(x, 1, 2) + gt.eye(6)
     results = [
         *(gt.linalg.cholesky(matrices), gt.linalg.inv(matrices)),
@@ -83,9 +84,12 @@ def row_by_row():
         *(gt.linalg.eigvalsh(matrices), gt.nn.max_pool(x[:, None], (2, 2))),
         *(gt.pad(rows, ((0, 0), (1, 2))), gt.searchsorted(gt.arange(4.0), rows)),
         *(gt.fft.fft(rows, axis=1), gt.fft.irfft(gt.fft.rfft2(x), axis=2)),
-        gt.segment_sum(rows, kinds, 3),
+        *(gt.segment_sum(rows, kinds, 3), gt.resize(rows[:, 0], (5,))),
+        gt.choose(kinds, [rows[:, 0], rows[:, 1]], mode="wrap"),
+        gt.put_along_axis(rows, columns, 0.0, 1),  # masks of rows and of columns
     ]
-    return [x, kinds], [*results, graphc.grad(gt.sum(gt.abs(results[8]) ** 2), x)]
+    slope = graphc.grad(gt.sum(gt.abs(results[8]) ** 2), x)
+    return [x, kinds, columns], [*results, slope]
 
 
 def picking():

@@ -54,6 +54,14 @@ def test_all_that_an_op_gathers_is_told():
     )
 
 
+def test_what_is_cut_of_a_whole_array_may_be_gathered():
+    """XLA may spread the sums that all devices have: that is told, and not refused."""
+    x = gt.tensor("x", "float32", ("batch", "batch"))
+    lines = planned([x], gt.sum(x, axis=0)[1:]).explain().splitlines()
+    (line,) = [line for line in lines if "no rule for" in line]
+    assert line.endswith(": 4*batch_capacity bytes, if XLA gathers them")
+
+
 def test_rows_of_neighbours_are_no_gather():
     x = rows()
     before = gt.concatenate([gt.zeros((2, 3), "float32"), x])
