@@ -443,9 +443,10 @@ def apart(name, points=3):
     for i in range(points):
         at = ours.initial + (0.25 * i) * rng.normal(size=ours.initial.shape)
         for mine, own in zip(ours(at), theirs(at), strict=True):
-            assert np.all(np.isfinite(own)), (name, i)
+            assert np.all(np.isfinite(own)) and np.all(np.isfinite(mine)), (name, i)
             assert (mine.dtype, mine.shape) == (own.dtype, own.shape)
-            size = np.maximum(np.abs(own), np.max(np.abs(own)) * 1e-3)
+            least = max(np.max(np.abs(own)) * 1e-3, np.finfo("float64").tiny)
+            size = np.maximum(np.abs(own), least)
             worst = max(worst, float(np.max(np.abs(mine - own) / size, initial=0.0)))
     return worst
 
