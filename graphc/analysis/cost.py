@@ -6,7 +6,7 @@ loop is for what would take too much of it. `python -m graphc calibrate` measure
 row of the device at hand.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -240,7 +240,7 @@ def here() -> DeviceCosts:
 
 
 @contextmanager
-def weighing(costs: DeviceCosts) -> Iterator[None]:
+def weighing(costs: DeviceCosts) -> Generator[None]:
     """Within: `here` are these costs."""
     token = _here.set(costs)
     try:

@@ -4,7 +4,7 @@ A loop over tiles of such an array would have all devices do all of its steps, o
 the other, on rows that are gathered: XLA gives each the carry as a whole.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -19,7 +19,7 @@ def is_spread(size: Size) -> bool:
 
 
 @contextmanager
-def spreading(symbols: Iterable[Symbol]) -> Iterator[None]:
+def spreading(symbols: Iterable[Symbol]) -> Generator[None]:
     """Within: sizes of these symbols are spread."""
     token = _spread.set(frozenset(symbols))
     try:

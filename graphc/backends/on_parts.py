@@ -6,7 +6,7 @@ def on_part(x):
 (cumsum,) = jax.shard_map(on_part, mesh=MESH, in_specs=..., out_specs=...)(x)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from graphc.backends.layout import indent
@@ -162,7 +162,7 @@ def _lay(body: PrintedBody, places: Mapping[Value, MeshAxes]) -> None:
 @contextmanager
 def _whole(
     body: PrintedBody, follower: Follower, places: Mapping[Value, MeshAxes]
-) -> Iterator[None]:
+) -> Generator[None]:
     """Within it, these values lie so; afterwards, as they did.
 
     Computed values are pinned where they lay: else XLA gathers all that they need.

@@ -1,6 +1,6 @@
 """Where text is laid out: functions, line by line."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator
 from contextlib import contextmanager
 from functools import partial
 
@@ -92,7 +92,7 @@ class PrintedBody:
         self.lines.append(text)
 
     @contextmanager
-    def in_numpy(self) -> Iterator[None]:
+    def in_numpy(self) -> Generator[None]:
         """Lines of a JAX program that compute with NumPy, at once."""
         before = self.xp, self.backend
         self.xp, self.backend = "np", "numpy"

@@ -6,7 +6,7 @@ gradients. A difference is shrunk to a small counterexample.
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -388,7 +388,7 @@ class _Search:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def _quietly() -> Generator[None]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

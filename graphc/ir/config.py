@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from math import inf
 from os import PathLike
@@ -39,7 +39,7 @@ _OWN = _OfThread()
 
 
 @contextmanager
-def default_float(name: str) -> Iterator[None]:
+def default_float(name: str) -> Generator[None]:
     """Within, in this thread: floats whose dtype is not said are of this one."""
     before, _OWN.float = _OWN.float, dtype_of(name)
     try:

@@ -1,7 +1,7 @@
 """Garbage of Python while graphs are made, which are many objects that stay."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -15,7 +15,7 @@ _thresholds = gc.get_threshold()
 
 
 @contextmanager
-def young_garbage() -> Iterator[None]:
+def young_garbage() -> Generator[None]:
     """Within, Python looks for garbage among young objects only, and less often.
 
     It would look at all objects of the process, those of JAX among them, for each

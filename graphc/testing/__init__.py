@@ -5,7 +5,7 @@ Out: an error before the compilation that is one too many.
 Begin at `plugin` (the fixture of pytest); `assert_compiles` stands here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from graphc.errors import TooManyCompilationsError, graph_error
@@ -13,7 +13,7 @@ from graphc.runtime.driver.stance import CompilationLimit, require_functions, wi
 
 
 @contextmanager
-def assert_compiles(*functions: object, at_most: int) -> Iterator[None]:
+def assert_compiles(*functions: object, at_most: int) -> Generator[None]:
     """Within: the functions are compiled so many times at most, in this thread.
 
     >>> import graphc, graphc.tensor as gt, numpy as np

@@ -5,7 +5,7 @@ error: so it is raised again when the function has returned.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any, TypeVar
@@ -26,7 +26,7 @@ _THREAD = _Asked()
 
 
 @contextmanager
-def needing_numbers() -> Iterator[None]:
+def needing_numbers() -> Generator[None]:
     """Trace a function. Raises GraphError at its end where it caught one of ours."""
     outer, _THREAD.refused = _THREAD.refused, []
     try:

@@ -5,7 +5,7 @@ Functions of `numpy.random` are refused where their names are looked up. The met
 a generator from outside are code of C, which nobody can watch: its state is compared.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -57,7 +57,7 @@ class _RefusedDraw:
 
 
 @contextmanager
-def no_draws(function: Callable[..., object]) -> Iterator[None]:
+def no_draws(function: Callable[..., object]) -> Generator[None]:
     """Within: generators that a function can reach are not drawn from.
 
     Raises GraphError afterwards where one was; it is then as it was before.

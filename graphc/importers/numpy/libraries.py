@@ -1,7 +1,7 @@
 """Code of libraries, or of JAX, that fails on a traced array: what to write instead."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from linecache import getline
 from traceback import walk_tb
@@ -34,7 +34,7 @@ _REST = "write it with the names of numpy, or leave frontend out for a function 
 
 
 @contextmanager
-def explaining_libraries() -> Iterator[None]:
+def explaining_libraries() -> Generator[None]:
     """Within: errors of libraries that speak of our classes name the user's line."""
     try:
         yield

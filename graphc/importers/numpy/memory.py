@@ -6,7 +6,7 @@ into it replaces the content of the base.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -55,7 +55,7 @@ def is_tracing() -> bool:
 
 
 @contextmanager
-def values_computed() -> Iterator[list[Value]]:
+def values_computed() -> Generator[list[Value]]:
     """The values that arrays have within; results need some of them."""
     outer, _THREAD.values = _THREAD.values, []
     try:

@@ -10,7 +10,7 @@ array that is traced has none.
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from types import ModuleType
@@ -74,7 +74,7 @@ class _WatchedModule(ModuleType):
 
 
 @contextmanager
-def numpy_of_values() -> Iterator[None]:
+def numpy_of_values() -> Generator[None]:
     """Within: NumPy's functions take values, and floats are float64 as they are there.
 
     It is so in this thread. Names that were imported from NumPy one by one, as by `from

@@ -1,6 +1,6 @@
 """Hash-consing: a node that is built again is the one that is there."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING, Any, cast
@@ -79,7 +79,7 @@ _RECORDING = _Recording()
 
 
 @contextmanager
-def recording_shared() -> Iterator[set[Node]]:
+def recording_shared() -> Generator[set[Node]]:
     """Within: nodes that were there before, and are built again, are in this set."""
     outer, record = _RECORDING.records, set[Node]()
     _RECORDING.records = (*outer, record)

@@ -9,7 +9,7 @@ import builtins
 import linecache
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -76,7 +76,7 @@ _WORDS = _Words()
 
 
 @contextmanager
-def words_of_numpy() -> Iterator[None]:
+def words_of_numpy() -> Generator[None]:
     """Within: hints name functions of NumPy, where it has them."""
     outer, _WORDS.of_numpy = _WORDS.of_numpy, True
     try:

@@ -1,7 +1,7 @@
 """The names that sizes are printed with: no two of one program print the same."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -87,7 +87,7 @@ def is_of_maybe_one(name: str) -> bool:
 
 
 @contextmanager
-def naming(names: Mapping[object, str]) -> Iterator[None]:
+def naming(names: Mapping[object, str]) -> Generator[None]:
     """Within: sizes are printed with these names, where they have one."""
     outer = SHOWN.names
     SHOWN.names = names

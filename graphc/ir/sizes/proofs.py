@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import local
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ _MEMORY = _Memory()
 
 
 @contextmanager
-def remembering() -> Iterator[None]:
+def remembering() -> Generator[None]:
     """Find each bound once within this context, which keeps its polynomials alive."""
     before, _MEMORY.bounds = _MEMORY.bounds, _MEMORY.bounds or {}
     try:

@@ -11,7 +11,7 @@ is left to the policies of sizes, whether it is compiled for or masked.
 these are graphs that are rewritten likewise. Sums are added up in another order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -152,7 +152,7 @@ _ARE_TRACED = ContextVar("whether integers of arguments are traced", default=Fal
 
 
 @contextmanager
-def integers_traced() -> Iterator[None]:
+def integers_traced() -> Generator[None]:
     """Within, no integer of an argument is known on the host.
 
     So it is in programs that users jit themselves.

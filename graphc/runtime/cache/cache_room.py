@@ -8,7 +8,7 @@ another, and files that are being written are left alone.
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +85,7 @@ def _files(folder: Path) -> Iterator[_Kept]:
 
 
 @contextmanager
-def _alone(directory: str) -> Iterator[None]:
+def _alone(directory: str) -> Generator[None]:
     """Within: no other process clears. Raises BlockingIOError where one does."""
     if _locks is None:
         yield

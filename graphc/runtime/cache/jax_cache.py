@@ -9,7 +9,7 @@ whole files, since it would neither read nor replace what a killed process has b
 
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -58,7 +58,7 @@ class Executables:
                 make_room(config.cache_dir)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def kept(self) -> Generator[None]:
         """Within: compilations of this thread are kept."""
         self.enter()
         try:

@@ -1,6 +1,6 @@
 """The jitted function of a program that is one segment, and how segments run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import ModuleType
@@ -21,7 +21,7 @@ class OnlySegment:
     target: Target
 
     @contextmanager
-    def settings(self, jax: ModuleType) -> Iterator[None]:
+    def settings(self, jax: ModuleType) -> Generator[None]:
         """Within: JAX has the bits and the device that it runs under."""
         bits = jax.enable_x64(True) if self.wide else nullcontext()
         with bits, self.target.context(jax):

@@ -7,7 +7,7 @@ before them had.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock, local
@@ -96,7 +96,7 @@ class Programs:
         self._lock = Lock()
 
     @contextmanager
-    def shared(self) -> Iterator[None]:
+    def shared(self) -> Generator[None]:
         """Within: functions that are made share their programs by this store."""
         outer, _CHOSEN.load = _CHOSEN.load, self.load
         try:

@@ -7,7 +7,7 @@ arguments that are placed elsewhere, the placements are remembered.
 
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ _CALLED: ContextVar[tuple[object, str] | None] = ContextVar("called", default=No
 
 
 @contextmanager
-def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
+def within(limit: CompilationLimit) -> Generator[CompilationLimit]:
     """Within: the limit holds, in this thread, beside those outside of it."""
     token = _LIMITS.set((*_LIMITS.get(), limit))
     try:
@@ -105,7 +105,7 @@ def within(limit: CompilationLimit) -> Iterator[CompilationLimit]:
 
 
 @contextmanager
-def stance(stance: Stance, /, *functions: object) -> Iterator[None]:
+def stance(stance: Stance, /, *functions: object) -> Generator[None]:
     """Say, for a block of this thread, how calls behave that need a compilation.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
@@ -144,7 +144,7 @@ def require_functions(functions: tuple[object, ...], op: str) -> None:
 
 
 @contextmanager
-def lifted() -> Iterator[None]:
+def lifted() -> Generator[None]:
     """Within: compilations are asked for, and not counted."""
     token = _LIMITS.set(())
     try:
@@ -154,7 +154,7 @@ def lifted() -> Iterator[None]:
 
 
 @contextmanager
-def called(owner: object, name: str) -> Iterator[None]:
+def called(owner: object, name: str) -> Generator[None]:
     """Within: what JAX compiles by this name is compiled for this function."""
     token = _CALLED.set((owner, f"jit({name})"))
     try:

@@ -4,7 +4,7 @@ The entry of a padded program knows which of them hold. A branch whose guards do
 an error in calls that take it; in others it is computed on whatever fits.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class BranchGuards:
         return tuple(zip(self._numbers, self._needing, strict=True))
 
     @contextmanager
-    def _entered(self, call: BodyCall) -> Iterator[NumberedBranch]:
+    def _entered(self, call: BodyCall) -> Generator[NumberedBranch]:
         """Within: a branch is walked.
 
         Guards of branches in loops are those of what is around the loop.

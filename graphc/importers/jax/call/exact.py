@@ -10,7 +10,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +103,7 @@ class Begun(threading.local):
         return program
 
     @contextmanager
-    def timed(self, sizes: Callable[[], tuple[object, ...]]) -> Iterator[None]:
+    def timed(self, sizes: Callable[[], tuple[object, ...]]) -> Generator[None]:
         """Within: a call at these sizes. Where it fails, no time is taken.
 
         JAX does not trace again what it had traced for a call that was interrupted.

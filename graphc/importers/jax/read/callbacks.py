@@ -11,7 +11,7 @@ comes after the one before it, and once for each time that the function says so.
 
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -71,7 +71,7 @@ _THREAD = _SharingOfThread()
 @contextmanager
 def sharing(
     is_allowed: bool, whole: bool, verdicts: Sequence[bool] | None = None
-) -> Iterator[list[bool]]:
+) -> Generator[list[bool]]:
     """Let functions that hold no size be called here as those of all sizes.
 
     They are not `allowed` to where code asks for the text of a size: it may be in what

@@ -1,7 +1,7 @@
 """The exception for functions of JAX that cannot be read as graphs."""
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import PurePath
 
@@ -46,7 +46,7 @@ def _shown(frame: traceback.FrameSummary) -> str:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
+def reading() -> Generator[None]:
     """Take an error that nobody has foreseen for a function that cannot be read.
 
     JAX compiles it then, and the warning tells the error.

@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Complex, Integral, Number, Real
@@ -62,7 +62,7 @@ class _WatchedTypes:
         self._watching = 0
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> Generator[None]:
         """Answer for types from here on."""
         with self._lock:
             self._watching += 1
