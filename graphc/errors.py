@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any, Literal, get_args
@@ -58,7 +58,7 @@ _MADE = _Made()
 
 
 @contextlib.contextmanager
-def errors_made() -> Iterator[list[GraphError]]:
+def errors_made() -> Generator[list[GraphError]]:
     """The errors that are made within, in this thread; some are caught there."""
     outer, _MADE.errors = _MADE.errors, []
     try:
@@ -104,7 +104,7 @@ class CallError(GraphError):
 
     def __init__(self, message: str, kind: ErrorKind) -> None:
         super().__init__(message, f"call-{kind}")
-        self.kind = kind
+        self.kind: ErrorKind = kind
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.args[0], self.kind)
@@ -389,7 +389,7 @@ class standing_at:
 
 
 @contextlib.contextmanager
-def within_block(name: str) -> Iterator[None]:
+def within_block(name: str) -> Generator[None]:
     """Within: nodes are made for a function that the user marked as a block."""
     outer = _STAND.block
     _STAND.block = name

@@ -18,7 +18,8 @@ class Refusal(Exception):
 
     def __init__(self, problem: str, kind: RefusalKind, hint: str) -> None:
         super().__init__(problem)
-        self.problem, self.kind, self.hint = problem, kind, hint
+        self.problem, self.hint = problem, hint
+        self.kind: RefusalKind = kind
 
 
 def admitted(argument: Any, dtype: np.dtype[Any], casting: str) -> Any:

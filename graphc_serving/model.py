@@ -145,14 +145,11 @@ class Model:
                 return structured(m.structure, map(runner.placed, outputs))
             except StepError as error:
                 raise self._refused_by(arrays, str(error)) from None
-            except NoProgram as missing:
-                sizes = missing.sizes
-            except Unreadable as error:
-                unreadable = error
-                sizes = None
-        if sizes is None:
-            return self._instead(arrays, unreadable)
-        return self._other(arrays, sizes)
+            except (NoProgram, Unreadable) as error:
+                problem = error
+        if isinstance(problem, Unreadable):
+            return self._instead(arrays, problem)
+        return self._other(arrays, problem.sizes)
 
     def _bound(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """The arrays for the inputs, in order."""

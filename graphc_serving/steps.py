@@ -42,6 +42,7 @@ class Doer(Protocol):
 
     def read(self, array: Any, name: str) -> int:
         """The integer in an array, a size that is called so."""
+        ...
 
     def number(self, integer: int, dtype: str) -> Any:
         """An integer as an array."""
@@ -51,9 +52,11 @@ class Doer(Protocol):
 
     def holds(self, condition: Any) -> Sequence[int]:
         """Nothing where a condition holds, else the numbers that it tells."""
+        ...
 
     def row(self, step: Step, fixed: Row, sizes: Row) -> Row:
         """Capacities: those of a row that has `fixed` before room for `sizes`."""
+        ...
 
     def padded(self, array: Any, shape: Row) -> Any:
         """An array with zeros behind it, of this shape."""
@@ -63,15 +66,19 @@ class Doer(Protocol):
 
     def run(self, stage: int, statics: Row, arrays: list[Any]) -> Sequence[Any]:
         """What a program gives: of a stage, for these integers and shapes."""
+        ...
 
     def steps(self, results: Sequence[Any], carries: int, name: str) -> int:
         """The steps that a loop has done in a piece; their number is called so."""
+        ...
 
     def goes_on(self, results: Sequence[Any], name: str) -> bool:
         """Whether a loop goes on after a piece."""
+        ...
 
     def loop(self, loop: Any, walk: "Walk") -> list[Any]:
         """What a loop gives whose steps are steps of the file."""
+        ...
 
     def joined(self, pieces: Sequence[Any]) -> Any:
         """The rows of pieces in one array."""

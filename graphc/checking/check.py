@@ -201,7 +201,7 @@ class _Search:
             deadline=None,
             phases=(Phase.generate, Phase.shrink),
             report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[*HealthCheck],
             verbosity=Verbosity.quiet,
         )
         @given(st.data())
@@ -254,7 +254,6 @@ class _Search:
     def _rewritten(self, sample: Made) -> Value | None:
         """The rewritten output of a graph; None where the rule does not fire."""
         graph = _graph_of(sample)
-        raised: Exception | None = None
         try:
             result = rewritten(graph, Rules((watched(self.rule),)))
             verify(result.graph)
@@ -262,12 +261,13 @@ class _Search:
             raise
         except Exception as error:
             raised = error
-        if raised is not None:  # raised here, it has no context, which may vary
-            problem = f"the rule {self.rule.name} raises {type(raised).__name__}"
-            got = str(raised).split("\n  at ")[0]
-            parts = {"problem": problem, "got": got}
-            raise Counterexample(parts | {"expected": expression(sample.value)})
-        return result.graph.outputs[0] if result.log else None
+        else:
+            return result.graph.outputs[0] if result.log else None
+        # Raised here, it has no context, which may vary.
+        problem = f"the rule {self.rule.name} raises {type(raised).__name__}"
+        got = str(raised).split("\n  at ")[0]
+        parts = {"problem": problem, "got": got}
+        raise Counterexample(parts | {"expected": expression(sample.value)})
 
     def _gradients(
         self, sample: Made, before: Value, after: Value

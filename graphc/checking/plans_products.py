@@ -40,8 +40,10 @@ def _kinds(c: Chance, rank: int) -> str:
 
 def _slice(c: Chance) -> PlannedItem:
     step = c.pick((None, -1, 2))
-    bounds = (None, None) if step == -1 else c.pick(((None, None), (1, None), (0, 2)))
-    return ("s", *bounds, step)
+    if step == -1:
+        return "s", None, None, step
+    start, stop = c.pick(((None, None), (1, None), (0, 2)))
+    return "s", start, stop, step
 
 
 def _fixed_item(fixed: ParamChoices, i: int, default: Size) -> object:

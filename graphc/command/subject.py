@@ -32,16 +32,19 @@ class CompiledFunction(Protocol):
 
     def explain(self, full: bool = False) -> str:
         """How it is compiled, and why so."""
+        ...
 
     @property
     def source(self) -> ProgramText:
         """The emitted programs."""
+        ...
 
     def stats(self) -> Any:
         """Calls and compilations so far."""
 
     def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
         """Write the plan as a page, a drawing or data; the path of the file."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def subject_of(
     if not callable(target):
         kind = type(target).__name__
         raise CommandError(f"{name} is of type {kind}, and no function")
-    compiled = target
+    compiled: Any = target
     if isinstance(target, Decorated):
         _refuse(name, options, ())
     else:

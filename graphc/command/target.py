@@ -5,7 +5,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -74,7 +74,7 @@ def _imported(name: str) -> ModuleType:
 
 
 @contextlib.contextmanager
-def user_code(problem: str) -> Iterator[None]:
+def user_code(problem: str) -> Generator[None]:
     """Run the user's code: what it prints goes to stderr, and its errors are told."""
     try:
         with contextlib.redirect_stdout(sys.stderr):

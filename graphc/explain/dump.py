@@ -27,6 +27,7 @@ class Printed(Protocol):
     @property
     def source(self) -> str:
         """The text of its program."""
+        ...
 
 
 def dump(x: object) -> str:

@@ -243,7 +243,7 @@ def check_named(op: str, options: Mapping[str, object]) -> None:
 
     For those who take them before there is a graph, as a mode of PyTensor.
     """
-    all_options = {**_DEFAULTS, **options}
+    all_options: dict[str, Any] = {**_DEFAULTS, **options}
     check_options(
         op, all_options["backend"], all_options["rewrites"], all_options["dims"]
     )

@@ -27,7 +27,7 @@ from graphc.ir.sizes.names import naming
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
-from graphc.runtime.call.arguments import ArgumentValues
+from graphc.runtime.call.arguments import ArgumentValues, Backend
 from graphc.runtime.call.copying import are_small
 from graphc.runtime.call.dispatch import ANY, CALL, LEND, Route, Run, acquiring
 from graphc.runtime.call.lines import CallSite, Ending
@@ -72,6 +72,7 @@ class Function(Pictured, AheadOfCalls):
     from a pickle, are compiled anew, by `making`.
     """
 
+    backend: Backend
     making: Making | None = None
 
     def __init__(self, pipeline: Pipeline, defaults: Mapping[int, object]) -> None:
@@ -116,16 +117,16 @@ class Function(Pictured, AheadOfCalls):
     def _plans(self, newest: ReadyProgram) -> PlannedCalls | None:
         """The call plans of the program; None where calls need more than they tell."""
         programs, prepared, loaded = self._programs, newest.prepared, newest.loaded
-        padded = loaded.jax is not None and prepared.facts.padded
+        jax, padded = loaded.jax, prepared.facts.padded
         chosen = programs.tiers is not None or self._pipeline.how.target.is_chosen
-        if not padded or chosen or programs.observes:
+        if jax is None or not padded or chosen or programs.observes:
             return None
         newest.counts_all = True
         segment = newest.segment
         site = CallSite(
-            loaded.jax,
+            jax,
             getattr(loaded.module, entry(padded=True)),
-            int if segment is None else partial(segment.placed, loaded.jax),
+            int if segment is None else partial(segment.placed, jax),
             getattr(loaded.module, "on_device", None),
             self._pipeline.how.target.costs.launches,
             loaded.announced,

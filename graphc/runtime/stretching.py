@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
@@ -77,7 +78,7 @@ class Family:
     def named(self, names: Iterable[object]) -> Ones:
         """The axes of these names, with or without the question mark."""
         known = {plain_name(s): s for s in self.axes}
-        symbols = []
+        symbols: list[Symbol] = []
         for name in names:
             symbol = known.get(name.removesuffix("?")) if type(name) is str else None
             if symbol is None:
@@ -100,9 +101,9 @@ class Family:
         """Lines that tell which axes of inputs have these sizes."""
         plain = {plain_name(s): s for s in self.axes}
         for symbol in symbols:
-            declared = (
-                plain.get(symbol.name, symbol) if symbol.origin is None else symbol
-            )
+            declared = symbol
+            if symbol.origin is None and symbol.name in plain:
+                declared = plain[symbol.name]
             for value, name in zip(
                 self.written.inputs, self.written.input_names, strict=True
             ):
@@ -235,7 +236,7 @@ class Stretching(Function):
             lines += ["", f"{family.text(ones)}:", text]
         return "\n".join(lines)
 
-    @property
+    @cached_property
     def jax_callable(self) -> Callable[..., object]:
         """The program of the axes that are 1 as plain JAX, chosen by shapes."""
         whole = super().jax_callable

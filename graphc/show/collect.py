@@ -23,18 +23,22 @@ class CompiledPart(Protocol):
     @property
     def segment(self) -> int:
         """The index of its segment."""
+        ...
 
     @property
     def seconds(self) -> float:
         """How long it took."""
+        ...
 
     @property
     def reason(self) -> str:
         """The change that asked for it."""
+        ...
 
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes it is for, by the names that they have in the text."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -166,5 +170,3 @@ class _Collector:
         if left_out:
             notes.append(f"{left_out} more applications of rules have no record here")
         return list(dict.fromkeys(notes))
-
-

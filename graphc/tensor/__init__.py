@@ -9,8 +9,9 @@ Begin at `tensor` below; the functions stand in `graphc/ops/`.
 """
 
 import sys
+from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import graphc.ops  # noqa: F401  (the families join F when imported)
 from graphc.errors import GraphError, graph_error
@@ -48,7 +49,9 @@ def tensor(name: str, dtype: DTypeLike, shape: DeclaredShape) -> Value:
     if not isinstance(name, str):
         raise graph_error("the name of a variable must be text", got=repr(name))
     words = _words(shape) if isinstance(shape, str) else shape
-    listed = words if isinstance(words, (tuple, list)) else (words,)
+    listed: Sequence[SizeLike | str | None] = (
+        words if isinstance(words, (tuple, list)) else (cast("SizeLike | None", words),)
+    )
     sizes = tuple(_axis(name, i, n) for i, n in enumerate(listed))
     return variable(name, TensorType(dtype_of(dtype), check_shape(sizes, "tensor")))
 

@@ -36,12 +36,13 @@ class DeviceCopy:
 
     def __call__(self, array: object) -> object:
         """The copy of `array`, which has the shape that it is planned for."""
-        if self._compiled is None:
+        compiled = self._compiled
+        if compiled is None:
             if self._spent < COMPILED or refusing(self._owner) is not None:
                 return self._timed(array)
-            self._compiled = self._jax.jit(self._on_device)
+            self._compiled = compiled = self._jax.jit(self._on_device)
         with self._jax.enable_x64(True):  # keeps 64-bit arrays as they are
-            return self._compiled(array)
+            return compiled(array)
 
     def _timed(self, array: object) -> object:
         start = time.perf_counter()

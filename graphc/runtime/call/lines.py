@@ -54,6 +54,7 @@ class Counting(Protocol):
 
     def counting(self, args: ArgumentValues, run: Run) -> Callable[[], Run]:
         """The function that gives `run` for calls like this one, and counts them."""
+        ...
 
     def forget_runs(self) -> None:
         """Nobody calls by those functions any longer."""

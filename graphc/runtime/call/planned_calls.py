@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from graphc.backends.program import Outputs
-from graphc.ir.types import DType
+from graphc.ir.types import DType, JaxArray
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.key import kind_of
@@ -69,16 +70,12 @@ class PlannedCalls:
         if type(argument) is np.ndarray:
             return argument.dtype == dtype
         jax = self._site.jax
-        return (
-            isinstance(argument, jax.Array)
-            and not isinstance(argument, jax.core.Tracer)
-            and argument.dtype == dtype
-            and not argument.committed
-        )
+        if not isinstance(argument, jax.Array) or isinstance(argument, jax.core.Tracer):
+            return False
+        array = cast("JaxArray", argument)
+        return array.dtype == dtype and not array.committed
 
-    def ended(
-        self, args: ArgumentValues, ending: Ending, otherwise: Run
-    ) -> Run | None:
+    def ended(self, args: ArgumentValues, ending: Ending, otherwise: Run) -> Run | None:
         """The function for calls like one that is done, which end by `ending`.
 
         None where they cannot be planned, or a result may be an argument or another

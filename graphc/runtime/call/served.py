@@ -19,10 +19,12 @@ class OfSegment(Protocol):
     @property
     def segment(self) -> int:
         """The number of the segment."""
+        ...
 
     @property
     def sizes(self) -> dict[str, int]:
         """The sizes by the names that they have in the text."""
+        ...
 
 
 def _nothing() -> None:

@@ -4,12 +4,15 @@ import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from graphc.analysis.cost import CPU, DeviceCosts, costs_of
 from graphc.errors import graph_error
 from graphc.runtime.driver.meshes import jax_mesh, require_present
 from graphc.transform.sharding.meshes import DeviceMesh
+
+if TYPE_CHECKING:
+    from jax import Device
 
 
 class Target(NamedTuple):
@@ -58,8 +61,6 @@ class Target(NamedTuple):
         return on_device
 
 
-
-
 def target_of(device: object, backend: str, mesh: DeviceMesh | None = None) -> Target:
     """The target that `device` means: None, a platform of JAX or a `jax.Device`.
 
@@ -83,7 +84,8 @@ def target_of(device: object, backend: str, mesh: DeviceMesh | None = None) -> T
             got=repr(device),
             expected='None, a platform as "cpu" or "gpu", or a jax.Device',
         )
-    return Target(costs_of(jax_device.platform), jax_device)
+    platform = cast("Device", jax_device).platform
+    return Target(costs_of(platform), jax_device)
 
 
 def _of_numpy(device: object) -> Target:

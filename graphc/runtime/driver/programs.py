@@ -47,8 +47,8 @@ def load(program: Program) -> LoadedProgram:
         xla.skip_long_programs()
         announced.traces = lambda: not jax.config.jax_disable_jit
         announced.executables = Executables(jax)
-    if hasattr(module, "on_device"):
-        module.on_device = xla.quick(jax, module.on_device)
+        if hasattr(module, "on_device"):
+            module.on_device = xla.quick(jax, module.on_device)
     return LoadedProgram(program, module, jax, announced)
 
 

@@ -75,7 +75,8 @@ class Exporter(Stages):
     def export(self, call: AbstractCall) -> list[object]:
         """Export the programs of a call: the types of its arguments."""
         call.take()
-        shapes = [list(call.stored.get(id(a), a.shape)) for a in call.arguments]
+        types: list[tuple[int, Row]] = [(id(a), a.shape) for a in call.arguments]
+        shapes = [list(call.stored.get(key, shape)) for key, shape in types]
         sizes = {**call.sizes, **call.capacities}
         integers = {name: n for name, n in sizes.items() if name not in self._axes}
         if [shapes, integers] not in self.served:

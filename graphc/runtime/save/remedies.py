@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from operator import index
+from typing import SupportsIndex
 
 from graphc.errors import GraphError
 from graphc.ir.sizes.dims import Symbol, named_axes
@@ -22,7 +23,7 @@ def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
     """
     sizes: dict[Symbol, int] = {}
     for value, argument in zip(plan.called.inputs, args, strict=True):
-        if value._symbol is not None and hasattr(argument, "__index__"):
+        if value._symbol is not None and isinstance(argument, SupportsIndex):
             sizes[value._symbol] = index(argument)
         shape = getattr(argument, "shape", ())
         rank = min(len(shape), value.type.rank)

@@ -4,8 +4,8 @@ from abc import abstractmethod
 from collections.abc import (
     Callable,
     Collection,
+    Generator,
     Hashable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -65,7 +65,7 @@ FamilyT = TypeVar("FamilyT", bound=SizeFamily[Any, Any])
 
 
 @contextmanager
-def _sizes_by_name(args: tuple[object, ...]) -> Iterator[None]:
+def _sizes_by_name(args: tuple[object, ...]) -> Generator[None]:
     """An error within says how sizes are given, where an argument looks like sizes."""
     try:
         yield
