@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -95,7 +95,8 @@ def subject_of(
     if not callable(target):
         kind = type(target).__name__
         raise CommandError(f"{name} is of type {kind}, and no function")
-    compiled: Any = target
+    function = cast("Callable[..., Any]", target)
+    compiled: Any = function
     if isinstance(target, Decorated):
         _refuse(name, options, ())
     else:
@@ -104,10 +105,10 @@ def subject_of(
         except GraphError as error:
             raise CommandError(without_place(error)) from None
     of_numpy = options.get("frontend") == "numpy" or not hasattr(compiled, "lower")
-    plain = None if of_numpy else getattr(target, "__wrapped__", target)
+    plain = None if of_numpy else getattr(function, "__wrapped__", function)
 
     def arguments(sizes: SizesOfCall) -> list[object]:
-        missing = _needed(target)[len(specs) :]
+        missing = _needed(function)[len(specs) :]
         if missing:
             names = ", ".join(missing)
             hint = "add --args 'float32[n]' for each, and --sizes n=8"
