@@ -250,6 +250,27 @@ def test_steps_that_are_told_ahead_are_guessed_first():
         assert f(np.ones(17, "float32"), 33).shape == (33,)
 
 
+def test_sizes_that_are_told_ahead_are_not_numbers_of_arguments():
+    """A number that comes first was once taken for the size."""
+    k = gt.tensor("k", "int64", ())
+    sums = collected(k, gt.zeros((), "int64"))[0]
+    f = graphc.function([k, w], sums, dims="pad")
+    f.compile({"n": [20, 20], "k": [3, 3], "steps": [40, 3]})
+    assert [c.sizes["steps_capacity"] for c in f.stats().compilations] == [64, 16]
+
+
+def test_rows_of_a_loop_are_guessed_among_capacities_that_are_listed():
+    """None of these is as large as what new shapes get at most."""
+    k = gt.tensor("k", "int64", ())
+    sums = collected(k, gt.zeros((), "int64"))[0]
+    f = graphc.function([w, k], sums, dims={"steps": graphc.Pad(buckets=(16, 32))})
+    assert [f(np.ones(3, "float32"), n).shape for n in (0, 16, 20)] == [
+        (0,),
+        (16,),
+        (20,),
+    ]
+
+
 def test_loops_that_begin_alike_share_what_stands_before_them():
     """One took it into its program, and the other found nothing."""
     start, halved = gt.zeros((), "int64"), lambda c: ((c[0] / 2, c[1] + 1), c[0])

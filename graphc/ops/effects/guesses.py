@@ -29,7 +29,9 @@ def guessing(
     seen = guesses.get("seen", {})  # replaced, not written to: other threads read it
     known, lately = guesses.get(key) or ([], [first_guess(seen, largest, rounding)])
     if first_most and key not in guesses:
-        lately = [tuple([min(n, up(first_most)) for n, up in zip(lately[0], rounding)])]  # noqa: B905
+        pairs = zip(lately[0], rounding)  # noqa: B905
+        # Where none is so large, those that are listed may all be smaller.
+        lately = [tuple([up(first_most) if n > first_most else n for n, up in pairs])]
     enough = tuple(map(max, zip(*lately[-8:])))  # noqa: B905
     while True:
         rooms = run_before(known, enough, lately) or enough

@@ -265,9 +265,11 @@ class StepWriter:
     def _(self, step: GuessingSegment) -> None:
         """A segment for capacities that it tells, which are told ahead of it here.
 
-        Which array they are read from is left open: no step has given it yet.
+        No step has given the array yet that they are read from: another, whose numbers
+        are not known, stands for it.
         """
-        self._arrays.update((v, 0) for v in step.outputs)
+        unknown = self.add("zeros", (), "int32")
+        self._arrays.update((v, unknown) for v in step.outputs)
         checks = [s for s in step.followed_by if isinstance(s, Check)]
         for following in step.followed_by:
             if following not in checks:
