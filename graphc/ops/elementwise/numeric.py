@@ -181,8 +181,10 @@ def _(g: Value, x: Value, exponent: Value) -> tuple[Value, None]:
 def ldexp(x: ArrayLike, exponent: ArrayLike) -> Value:
     """`x * 2**exponent` with integer exponents, as `numpy.ldexp`."""
     value, power = as_value(x), as_value(exponent)
-    of_python = value.type.weak and value.dtype.kind == "i" and not power.type.weak
-    dtype = np.dtype("int8") if of_python else value.dtype  # it takes the least floats
+    of_python = value.type.weak and value.dtype.kind == "i"
+    beside_integer = power.dtype.kind in "iu" and not power.type.weak
+    # An int of Python takes the least floats; beside a bool it is an int64.
+    dtype = np.dtype("int8") if of_python and beside_integer else value.dtype
     value, power = strong(value), strong(power)
     loop = loop_dtypes(np.ldexp, (dtype, power.dtype))
     if loop is None:

@@ -63,9 +63,10 @@ def checkpoint(function: Callable[..., object]) -> Callable[..., Any]:
     """
 
     @wraps(function)
-    def recomputed(*args: object) -> object:
-        arguments, form = flatten(list(args), leaf=lambda v: strong(as_value(v)))
-        result = function(*unflatten(form, arguments))
+    def recomputed(*args: object, **named: object) -> object:
+        arguments, form = flatten([args, named], leaf=lambda v: strong(as_value(v)))
+        positional, keywords = unflatten(form, arguments)
+        result = function(*positional, **keywords)
         outputs, like = flatten(result, leaf=lambda v: strong(as_value(v)))
         region = region_between(outputs, arguments)
         saved = (*dict.fromkeys(arguments), *_used_from_outside(region, arguments))

@@ -427,6 +427,7 @@ np.trim_zeros(x * 0, "b")
 isinstance(np.add, np.ufunc) * {np.add: 2.0}[np.add] * x
 np.lib.stride_tricks.as_strided(x, (2,), (8,))
 np.ldexp(2, i.astype("uint8")), np.ldexp(2.0, i.astype("uint8")), np.ldexp(2, 3)
+np.ldexp(2, i > 0)
 np.i0(i.astype("uint8")), np.i0(x > 0)
 np.geomspace(np.sum(x, dtype="float32") + 3, np.float32(9), 3)
 np.indices((np.sum(i) - 4, 2))

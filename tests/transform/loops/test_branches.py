@@ -253,10 +253,10 @@ def test_sizes_that_are_values_too(backend):
 def test_checkpoints_around_and_inside(backend):
     def step(c, v):
         inner = graphc.checkpoint(lambda c, v: gt.sin(c * v) * A)
-        return inner(c, v), c
+        return inner(c, v=v), c
 
     around = graphc.checkpoint(lambda x, a: gt.sum(gt.scan(step, a, x)[1]))
-    y = around(X, A)
+    y = around(X, a=A)
     given = {X: FIVE, A: np.float64(0.7)}
 
     def cost(x, a):
