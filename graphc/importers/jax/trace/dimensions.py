@@ -8,7 +8,7 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Complex, Integral, Number, Real
@@ -32,7 +32,7 @@ DIMENSION: Any = type(jax.export.symbolic_shape("n")[0])
 
 
 @contextmanager
-def recording(recorder: Recorder, symbols: Iterable[object] = ()) -> Iterator[None]:
+def recording(recorder: Recorder, symbols: Iterable[object] = ()) -> Generator[None]:
     """Let a recorder answer: about these symbols, or those of the time before."""
     recorder.scope = scope_of(symbols) or recorder.scope
     if not WATCHED:
@@ -194,7 +194,9 @@ def _is_comparable(call: _MethodCall, other: object) -> bool:
 
 def _whole(number: Any) -> object:
     """The integer that a number of another kind is equal to; None if there is none."""
-    if isinstance(number, Complex) and number.imag == 0:
+    if isinstance(number, Complex):
+        if number.imag != 0:
+            return None
         number = number.real
     try:
         whole = int(number)
