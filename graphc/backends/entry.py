@@ -70,7 +70,8 @@ def with_padding_jax(jax: ModuleType, array: Any, shape: tuple[int, ...]) -> obj
     result[tuple(map(slice, array.shape))] = array
     if type(array) is np.ndarray and not jax.config.jax_disable_jit:
         return result
-    place = array.sharding if getattr(array, "committed", False) else None
+    # An array of NumPy, which pyright takes it for, is not committed.
+    place = array.sharding if getattr(array, "committed", False) else None  # pyright: ignore[reportAttributeAccessIssue]
     if place is not None and len(place.device_set) > 1:
         place = None
     if place is None and not jax.config.jax_disable_jit:

@@ -44,8 +44,8 @@ def growing_segment(module: Module, segment: LoopInPieces) -> list[str]:
     inputs = list(map(module.resolve, node.inputs[:-1]))
     captured = dict(zip(inputs[carries:], of_inputs[carries:], strict=True))
     names, body = of_inputs, PrintedBody(module, "jnp", reads=False)
+    first, opened = segment.captures_opened(module.resolve), ""
     if segment.opened:
-        first = segment.captures_opened(module.resolve)
         arguments = segment.arguments(module.resolve)
         captured |= {v: module.value_name(v) for v in arguments if v not in captured}
         of_inputs[carries:] = [captured[v] for v in inputs[carries:]]

@@ -36,7 +36,8 @@ def array_of(
     """
     if isinstance(value, jax.core.Tracer):
         return jax.numpy.asarray(value, dtype)
-    if isinstance(value, jax.Array) and value.dtype == dtype and not value.weak_type:
+    # To pyright, a class of a module that is a parameter tells nothing of an array.
+    if isinstance(value, jax.Array) and value.dtype == dtype and not value.weak_type:  # pyright: ignore[reportAttributeAccessIssue]
         return value
     return on_device(np.array(value, dtype))
 

@@ -306,10 +306,9 @@ def _partial_agreements(
         sizes = ", ".join([axis.text, *known])
         end = partly(part, _origins(axis, sources))
         message = f"{itself.name} must have {axis.size}{end}"
-        if part is not None:
-            quotient, holds = _quotient(body, axis, part)
-            if holds:
-                yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
+        quotient, holds = ("", "") if part is None else _quotient(body, axis, part)
+        if holds:
+            yield f"require({holds}, {message!r}, {axis.place!r}, {sizes})"
         limits = untold.relations(axis.size, itself, sources, part)
         for left, relation, right, words in limits:
             holds = f"{body.code(left)} {relation} {body.code(right)}"

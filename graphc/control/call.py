@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from graphc.ir.graph.bodies import Body, BodyCall
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType
 
@@ -59,5 +60,5 @@ def call(
     name: str, body: Body, values: Sequence[Value], sizes: Sequence[Size]
 ) -> tuple[Value, ...]:
     """The outputs of a body, printed as a function called `name`."""
-    params = {"body": Opaque(name, body), "sizes": tuple(sizes)}
+    params: dict[str, Param] = {"body": Opaque(name, body), "sizes": tuple(sizes)}
     return _call.bind(tuple(values), params).outputs

@@ -46,7 +46,8 @@ def placed_across(
 ) -> JaxArray:
     """Printed into programs: an array from anywhere, stored at this shape."""
     with jax.enable_x64(True):  # keeps 64-bit arrays as they are
-        if isinstance(array, jax.Array) and not array.is_fully_addressable:
+        # To pyright, a class of a module that is a parameter tells nothing of an array.
+        if isinstance(array, jax.Array) and not array.is_fully_addressable:  # pyright: ignore[reportAttributeAccessIssue]
             if array.shape == shape:
                 return jax.device_put(array, sharding)
             array = on_each_host(jax, array, shape)

@@ -46,8 +46,9 @@ def still_there(jax: ModuleType, array: object) -> Any:
     Of one on several devices, JAX ends the process where a function takes it.
     """
     is_traced = isinstance(array, jax.core.Tracer)
-    if isinstance(array, jax.Array) and not is_traced and array.is_deleted():
-        array.block_until_ready()
+    # To pyright, a class of a module that is a parameter tells nothing of an array.
+    if isinstance(array, jax.Array) and not is_traced and array.is_deleted():  # pyright: ignore[reportAttributeAccessIssue]
+        array.block_until_ready()  # pyright: ignore[reportAttributeAccessIssue]
     return array
 
 

@@ -31,9 +31,10 @@ def _require_one_each(
     """Raise GraphError where a function needs other arguments than there are types."""
     try:
         signature = inspect.signature(function)
-        signature.bind(*specs)
     except ValueError:  # one of C, which has none
         return
+    try:
+        signature.bind(*specs)
     except TypeError as error:
         raise graph_error(
             f"needs the type of each argument of the function: {error}",

@@ -10,7 +10,7 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.ir.types import DTYPES, ConcreteArray
 
-PYTHON = {int: "int64", float: "float64", complex: "complex128"}
+PYTHON: dict[type, str] = {int: "int64", float: "float64", complex: "complex128"}
 
 
 def specs_of(call: JaxCall, function: Callable[..., object]) -> list[Spec]:

@@ -323,9 +323,7 @@ def wrapped(results: object) -> Wrapped:
         return TracedArray(Memory(results))
     if isinstance(results, (list, tuple)):
         items = map(wrapped, results)
-        return (
-            results._make(items) if hasattr(results, "_make") else type(results)(items)
-        )
+        return getattr(results, "_make", type(results))(items)
     return results
 
 

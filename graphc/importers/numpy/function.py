@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import jax
+import jax.core
 
 from graphc.errors import GraphError, NoCompileError
 from graphc.importers.jax.call.sized import SizedFunction

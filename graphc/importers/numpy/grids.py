@@ -5,7 +5,7 @@ These arrays are written in place as any others, so they are traced.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Grid(_BySlices):
         if isinstance(items, slice):
             return _numbers(items)
         listed = items if isinstance(items, tuple) else (items,)
-        axes = [_numbers(item) for item in listed]
+        axes = [_numbers(cast("slice", item)) for item in listed]
         dtype = np.result_type(*(axis.dtype for axis in axes))
         sparse = self._plain.sparse
         grids = np.meshgrid(

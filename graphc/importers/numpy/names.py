@@ -106,14 +106,15 @@ def _enter(token: object) -> None:
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             _replaced["nditer"] = _nditer
-        np.__class__ = _WatchedModule
+        # Modules have it, which pyright does not know.
+        np.__class__ = _WatchedModule  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _leave(token: object) -> None:
     with _LOCK:
         _tracers.discard(token)
         if not _tracers:
-            np.__class__ = ModuleType
+            np.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
@@ -186,7 +187,7 @@ def _written_later(
         items = [_written_later(item, args, options, name) for item in result]
         if name in SAME_RESULTS:
             items = items[:1] * len(items)
-        return result._make(items) if hasattr(result, "_make") else type(result)(items)
+        return getattr(result, "_make", type(result))(items)
     if not isinstance(result, np.ndarray):
         return result
     arrays = (a for a in (*args, *options.values()) if isinstance(a, np.ndarray))

@@ -103,7 +103,7 @@ def _histogram_of_several(
     """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
     points = _array(np.asarray(sample))
     in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
-    columns = list(np.atleast_2d(points) if in_rows else points.T)
+    columns: list[Wrapped] = list(np.atleast_2d(points) if in_rows else points.T)
     each = bins if is_listed(bins) else [bins] * len(columns)
     limits = [None] * len(columns) if range is None else range
     if len({len(columns), len(each), len(limits)}) > 1:
@@ -118,7 +118,7 @@ def _histogram_of_several(
         after = np.searchsorted(edges, column, side="right")
         places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
     shape = [edges.shape[0] + 1 for edges in by_axis]
-    counts = _array(np.zeros(math.prod(shape)))
+    counts = wrapped(as_value(np.zeros(math.prod(shape))))
     np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
     inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
     return _as_density(inner, by_axis) if density else inner, by_axis

@@ -44,8 +44,9 @@ class UfuncOfUser:
     def __init__(self, plain: np.ufunc, as_users: Callable[[object], object]) -> None:
         self._plain, self._as_users = plain, as_users
 
+    # `isinstance` asks for it, and nothing sets it.
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # which `isinstance` asks for
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
         return np.ufunc
 
     def __call__(self, *args: object, **options: object) -> object:
@@ -135,7 +136,7 @@ def _selected(
     return wrapped(F.where(mask, as_value(new), as_value(old)))
 
 
-def _update(ufunc: Any, array: TracedArray, index: Any, *operands: Any) -> None:
+def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> None:
     """`ufunc.at`: repeated positions are all updated."""
     name = OF_UFUNCS.get(ufunc.__name__, ufunc.__name__)
     if type(array) is not TracedArray:

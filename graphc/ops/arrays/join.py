@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from types import ModuleType
+from typing import cast
 
 import numpy as np
 
@@ -443,8 +444,9 @@ def roll(
     """
     value = strong(as_value(x))
     if axis is None:
-        total = sum(shift) if isinstance(shift, (tuple, list)) else shift
-        return F.reshape(_rolled(F.ravel(value), total, 0), value.shape)
+        if isinstance(shift, (tuple, list)):
+            shift = sum(cast("Sequence[Value]", shift))
+        return F.reshape(_rolled(F.ravel(value), shift, 0), value.shape)
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift]
     if 1 not in (len(axes), len(shifts)) and len(axes) != len(shifts):

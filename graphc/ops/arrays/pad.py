@@ -306,7 +306,7 @@ def pad(x: ArrayLike, pad_width: Any, mode: str = "constant", **options: Any) ->
     return _pad_from(value, low=low, high=high, mode=mode, odd=odd)
 
 
-def _check_options(mode: object, options: Params) -> None:
+def _check_options(mode: str, options: Params) -> None:
     if callable(mode):
         hint = "name a mode, or build the parts and use gt.concatenate"
         problem = "a function cannot be a mode: it writes into its argument"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, Printing, op
 from graphc.ir.namespace import F
-from graphc.ir.params.kinds import Text
+from graphc.ir.params.kinds import Param, Text
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import ConcreteArray, DType, NDArray, TensorType, is_inexact
 from graphc.ops.common.batching import Batched
@@ -160,7 +160,7 @@ def foreign(
     sizes: Sequence[Size],
 ) -> tuple[Value, ...]:
     """The results of a foreign function of these values, of these shapes."""
-    params = {
+    params: dict[str, Param] = {
         "function": Opaque(function.name, function),
         "shapes": tuple(n for shape in shapes for n in shape),
         "sizes": tuple(sizes),

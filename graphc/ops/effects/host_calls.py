@@ -159,7 +159,7 @@ def host_call(
 
     taken = tuple(places(v.type.shape) for v in values)
     call = HostCall(function, taken, tuple(map(places, shapes)))
-    params = {
+    params: dict[str, Param] = {
         "call": Opaque(function.name, call),
         "shapes": tuple(n for shape in shapes for n in shape),
         "asking": Text(function.name),

@@ -230,7 +230,7 @@ def elementwise(
     if ufunc.nin == 1:
 
         @public(name=name, method=method, doc=doc)
-        def function(x: ArrayLike, /) -> Value:
+        def function(x: ArrayLike, /) -> Value:  # pyright: ignore[reportRedeclaration]
             return apply(primitive, ufunc, (x,))
     else:
         compares = traits.get("compares")

@@ -169,7 +169,8 @@ def positions_numpy(
         pair = padding if isinstance(padding, str) else padding[i]
         if isinstance(padding, str):
             pair = window_pads(n, wide, s, padding)
-        fits = max((n + sum(pair) - wide) // s + 1, 0)
+        # Pyright takes the pair for a text, which it no longer is.
+        fits = max((n + sum(pair) - wide) // s + 1, 0)  # pyright: ignore[reportCallIssue, reportArgumentType]
         places.append(np.arange(fits)[:, None] * s + np.arange(k) * d - pair[0])
     rows = x.reshape(*x.shape[:batch], total)
     out = [len(p) for p in places]

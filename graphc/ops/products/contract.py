@@ -62,7 +62,7 @@ def _matmul(x: Array, y: Array) -> TensorType:
         raise type_error("needs at least one axis", hint="multiply scalars with *")
     _one_dtype(x, y)
     a, b = x.type.shape, y.type.shape
-    inner = b[-2] if len(b) > 1 else b[0]
+    inner = b[-2:][0]  # of a vector, its one size
     hint = "the last axis of the left one meets the last but one of the right one"
     require_equal(a[-1], inner, "the inner sizes must agree", hint)
     batch = broadcast(a[:-2], b[:-2])
@@ -290,7 +290,7 @@ def _need_rank(value: Value, rank: int, op_name: str) -> Value:
 def matvec(x: ArrayLike, y: ArrayLike) -> Value:
     """The matrices of `x` times the vectors of `y`: shapes (..., m, n), (..., n)."""
     a, b = promoted(x, y)
-    _need_rank(a, 2, "matvec"), _need_rank(b, 1, "matvec")
+    a, b = _need_rank(a, 2, "matvec"), _need_rank(b, 1, "matvec")
     return F.squeeze(_matmul(a, F.expand_dims(b, -1)), -1)
 
 
@@ -298,7 +298,7 @@ def matvec(x: ArrayLike, y: ArrayLike) -> Value:
 def vecmat(x: ArrayLike, y: ArrayLike) -> Value:
     """The conjugate vectors of `x` times the matrices of `y`: (..., n), (..., n, m)."""
     a, b = promoted(x, y)
-    _need_rank(a, 1, "vecmat"), _need_rank(b, 2, "vecmat")
+    a, b = _need_rank(a, 1, "vecmat"), _need_rank(b, 2, "vecmat")
     row = F.expand_dims(_conjugate(a), -2)
     return F.squeeze(_matmul(row, b), -2)
 

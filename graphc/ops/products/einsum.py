@@ -271,7 +271,7 @@ def _labels(term: str, text: str) -> list[Hashable]:
         if letter not in string.ascii_letters:
             problem = f"{letter!r} is no label: use letters, commas, one ... and ->"
             raise graph_error(problem, op="einsum", got=repr(text))
-    return [*before, ...] * bool(dots) + [*(after if dots else before)]
+    return [*before, ..., *after] if dots else [*before]
 
 
 def _read_lists(operands: Sequence[object]) -> _Spec:

@@ -25,8 +25,7 @@ from graphc.runtime.save.exporter import LEAST, ExportedModule, exported, kinds_
 from graphc_serving.kinds import DTYPES
 
 if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
-
+    from graphc.importers.jax.read.jaxprs import PyTreeDef
 
 
 @dataclass(frozen=True)

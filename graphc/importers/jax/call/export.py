@@ -23,7 +23,7 @@ from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.recorder import Recorder
-from graphc.importers.jax.trace.tracing import Imported, Spec
+from graphc.importers.jax.trace.tracing import Imported, Spec, TracedFunction
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.graph.replay import substituted
@@ -119,16 +119,8 @@ def graph_of_all(
 
     Raises GraphError where there are several graphs, or none.
     """
-    words = asking.pattern.axes(asking.names)
     try:
-        for answers_jax in (False, True):
-            recorder = Recorder(calls[0], words, answers_jax)
-            try:
-                read = _read(asking, recorder)
-                break
-            except Unsupported:
-                if answers_jax or not recorder.was_silent:
-                    raise
+        read = _read(asking, calls[0])
     except Unsupported as error:
         raise _no_graph(why, str(error)) from None
     decisions = read.decisions
@@ -137,20 +129,35 @@ def graph_of_all(
             f"one asked at {decisions.opaque}"
         ]
         raise _no_graph(why, f"a function that decides by sizes: {facts[0]}")
-    for sizes in calls[:CHECKED]:
-        direct = asking.subject.read(asking.at(sizes))
-        if not read.agrees(direct, sizes):
-            shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
-            raise _no_graph(why, f"a function that is traced otherwise for {shown}")
-    results = asking.subject.results(direct, asking.at(sizes))
+    checked = calls[:CHECKED]
+    traces = [_agreeing(asking, read, sizes, why) for sizes in checked]
+    results = asking.subject.results(traces[-1], asking.at(checked[-1]))
     outvars = results.inner.outvars
     require_dtypes([v.aval for v in outvars])
     return with_constants(read.source, len(outvars)), results.tree
 
 
-def _read(asking: Asked, recorder: Recorder) -> FunctionRead:
-    called = asking.subject, asking.pattern, asking.specs, asking.names, recorder
-    return read_for(*called)
+def _read(asking: Asked, sizes: Mapping[str, int]) -> FunctionRead:
+    words = asking.pattern.axes(asking.names)
+    called = asking.subject, asking.pattern, asking.specs, asking.names
+    recorder = Recorder(sizes, words, False)
+    try:
+        return read_for(*called, recorder)
+    except Unsupported:
+        if not recorder.was_silent:
+            raise
+    return read_for(*called, Recorder(sizes, words, True))
+
+
+def _agreeing(
+    asking: Asked, read: FunctionRead, sizes: Mapping[str, int], why: str
+) -> TracedFunction:
+    """The trace at sizes that are numbers. Raises GraphError where it is another."""
+    trace = asking.subject.read(asking.at(sizes))
+    if not read.agrees(trace, sizes):
+        shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+        raise _no_graph(why, f"a function that is traced otherwise for {shown}")
+    return trace
 
 
 def _no_graph(why: str, got: str) -> GraphError:

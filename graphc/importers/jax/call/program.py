@@ -47,7 +47,7 @@ from graphc.rewriting.default import NONE
 from graphc.runtime.function import Function
 
 if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
+    from graphc.importers.jax.read.jaxprs import PyTreeDef
 
 
 @dataclass(frozen=True)

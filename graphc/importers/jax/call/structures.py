@@ -10,7 +10,7 @@ from graphc.importers.jax.trace.arguments import JaxCall, parameter_names
 from graphc_serving.structures import Structure
 
 if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
+    from graphc.importers.jax.read.jaxprs import PyTreeDef
 
 
 def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[object]]:

@@ -19,6 +19,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from graphc.importers.jax.read.jaxprs import is_key

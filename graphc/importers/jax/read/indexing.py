@@ -12,6 +12,7 @@ from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.core
 import numpy as np
 from jax import lax
 from jax.lax import GatherScatterMode
@@ -371,7 +372,7 @@ def _with_applied(eqn: Equation, *inputs: Value) -> Value:
         for _ in range(like.ndim):
             each = jax.vmap(each)
         old = lax.gather(x, indices, numbers, sizes, mode=params["mode"])
-        how = {"unique_indices": True, "mode": params["mode"]}
+        how: Any = {"unique_indices": True, "mode": params["mode"]}
         return lax.scatter(x, indices, each(old, like)[0], to, **how)
 
     structs = [struct_of(atom.aval) for atom in eqn.eqn.invars]

@@ -1,9 +1,10 @@
 """Jaxprs and their equations, by JAX's public extension API."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
+import jax.core
 import jax.dtypes
 import jax.numpy as jnp
 from jax.extend.core import Jaxpr, JaxprEqn, jaxprs_in_params
@@ -12,6 +13,9 @@ from graphc.ir.graph.accepted import DTypeLike
 
 if TYPE_CHECKING:
     from jax.extend.core import ClosedJaxpr
+
+    # Of jaxlib, which has no types.
+    PyTreeDef: TypeAlias = jax.tree_util.PyTreeDef  # pyright: ignore[reportInvalidTypeForm]
 
 
 def opened(jaxpr: Any) -> tuple[Jaxpr, Sequence[Any]]:

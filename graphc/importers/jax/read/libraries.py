@@ -6,7 +6,7 @@ their place. Among their params are sizes in whatever form, and functions that k
 them: traces at several sizes are put together when these equations have been replaced.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,8 @@ def _function_of(eqn: JaxprEqn) -> "ClosedJaxpr":
     """
     primitive: Any = eqn.primitive
     operands = [struct_of(atom.aval) for atom in eqn.invars]
-    function = _WRITTEN.get(eqn.primitive.name, primitive.impl)
+    of_jax: Callable[..., object] = primitive.impl
+    function = _WRITTEN.get(eqn.primitive.name, of_jax)
     try:
         jaxpr = jax.make_jaxpr(partial(function, **eqn.params))(*operands)
     except Exception as error:

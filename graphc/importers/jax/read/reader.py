@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+import jax.core
 import jax.dtypes
 import numpy as np
 from jax.extend import source_info_util

@@ -81,7 +81,8 @@ class JaxSizes:
                 return _SIGNS[type(sign)](self._read(left), self._read(right))
             case ast.Call(ast.Name(name), args, []) if name in _CALLS:
                 return _CALLS[name](*map(self._read, args))
-        raise Unsupported(f"the size {ast.unparse(node)} is not understood")
+            case _:
+                raise Unsupported(f"the size {ast.unparse(node)} is not understood")
 
     def _power(self, base: ast.expr, power: int) -> Size:
         product: Size = 1

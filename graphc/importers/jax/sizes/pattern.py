@@ -137,7 +137,7 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
 
     So have those that always differed by one number, or by one factor: "n", "n + 1".
     """
-    columns = [
+    columns: list[list[_Column]] = [
         [tuple(sizes) for sizes in zip(*shapes, strict=True)]
         for shapes in zip(*seen, strict=True)
     ]

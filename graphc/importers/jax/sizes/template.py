@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, SupportsInt
 
 import jax
+import jax.core
 import numpy as np
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 

@@ -211,7 +211,8 @@ def _formula(node: ast.expr) -> str:
             return f"floordiv({_formula(left)}, {number})"
         case ast.BinOp(left, sign, right) if type(sign) in _SIGNS:
             return f"{_inner(left)} {_SIGNS[type(sign)]} {_inner(right)}"
-    raise ValueError(ast.unparse(node))
+        case _:
+            raise ValueError(ast.unparse(node))
 
 
 def _inner(node: ast.expr) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 from graphc.errors import graph_error, shortened

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -24,7 +25,7 @@ from graphc.importers.jax.trace.replaced import is_of_many, replaced
 from graphc.ir.types import JaxArray
 
 if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
+    from graphc.importers.jax.read.jaxprs import PyTreeDef
 
 Elements = Sequence[JaxArray]
 _Inputs = tuple[Elements, Elements, Sequence[Elements]]

@@ -194,7 +194,9 @@ def _is_comparable(call: _MethodCall, other: object) -> bool:
 
 def _whole(number: Any) -> object:
     """The integer that a number of another kind is equal to; None if there is none."""
-    if isinstance(number, Complex) and number.imag == 0:
+    if isinstance(number, Complex):
+        if number.imag != 0:
+            return None
         number = number.real
     try:
         whole = int(number)
