@@ -25,6 +25,7 @@ def as_integer(x: object, problem: str, op: str) -> int:
     """`x` as an int; raises GraphError with the `problem` where it is no integer."""
     number = integer_or_none(x)
     if number is None:
-        got = str(x.type) if hasattr(x, "type") else repr(x)
+        value: Any = x
+        got = str(value.type) if hasattr(x, "type") else repr(x)
         raise graph_error(problem, op=op, got=shortened(got))
     return number

@@ -22,7 +22,7 @@ METHODS: dict[str, Callable[..., Any]] = {}
 UPDATES = ("set", "add", "multiply", "min", "max")  # of `x.at[index]`
 OF_VALUES = ("getitem", "size_value", "updates_of")  # which users write otherwise
 _INDEXING = "basic_index", "gather", "scatter", "slice_update"
-_WRITTEN = dict.fromkeys(_INDEXING, "index")
+_WRITTEN: dict[str, str] = dict.fromkeys(_INDEXING, "index")
 SPACES = ("fft", "linalg", "nn", "random", "special")
 HELP_TEXTS = ("functions", "help.txt")  # regenerated as `help`
 

@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Node, Value, known_sizes, origins
 from graphc.ir.graph.op import Printing, op
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F, enroll, user_op
-from graphc.ir.params.kinds import KINDS, ParamKind, Text
+from graphc.ir.params.kinds import KINDS, Param, ParamKind, Text
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.types import (
@@ -132,7 +132,7 @@ def body_input(name: str, type: TensorType) -> Value:
 
 
 def _variable(name: str, type: TensorType, of_body: bool) -> Value:
-    declared = {"name": Text(name), "type": type, "of_body": of_body}
+    declared: dict[str, Param] = {"name": Text(name), "type": type, "of_body": of_body}
     params = INPUT.kinds.checked(declared)
     return Node(INPUT, (), params, (type,)).outputs[0]
 
@@ -192,7 +192,7 @@ def as_value(x: Any) -> Value:
     if isinstance(x, (list, tuple)) and _holds_values(x):
         return F.stack([as_value(item) for item in x])
     if hasattr(type(x), "__graphc_value__"):
-        return x.__graphc_value__()
+        return x.__graphc_value__()  # pyright: ignore[reportAttributeAccessIssue]
     return constant(_literal_array(x))
 
 

@@ -1,7 +1,7 @@
 """Immutable, hash-consed nodes and the values that they produce."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
@@ -360,7 +360,11 @@ class Value(Operators, Methods):
 
     @classmethod
     def __torch_function__(
-        cls, function: type, _: object, args: Any = (), options: object = None
+        cls,
+        function: Callable[..., object],
+        _: object,
+        args: Any = (),
+        options: object = None,
     ) -> Any:
         value = next(a for a in args if isinstance(a, Value))
         raise foreign(value, f"torch.{function.__name__}")

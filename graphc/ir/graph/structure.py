@@ -70,7 +70,9 @@ def params_form(node: Node) -> Hashable:
 
 def param_form(param: object) -> Hashable:
     """A param, with forms in place of the bodies in it."""
-    content = param.content if type(param) is Opaque else None
+    if type(param) is not Opaque:
+        return param
+    content = param.content
     bodies = content if isinstance(content, tuple) else (content,)
     if not all([isinstance(body, Body) for body in bodies]):
         return param

@@ -270,7 +270,7 @@ class ParamKinds:
             self._required |= {name}
 
     def checked(
-        self, params: dict[str, object], inputs: Sequence[object] = ()
+        self, params: dict[str, Param], inputs: Sequence[object] = ()
     ) -> dict[str, Any]:
         """The params in the order of the rule. Raises GraphError for the first wrong.
 
@@ -291,10 +291,10 @@ class ParamKinds:
     def _require_axes(self, name: str, value: object, axis: AxisOf, x: Any) -> None:
         axes = value if type(value) is tuple else (value,)
         limit = x.type.rank + (len(axes) if axis.new else 0)
-        if axes and max(axes) >= limit:
+        if axes and max(axes) >= limit:  # pyright: ignore[reportArgumentType]
             self._refuse(name, value, f"an axis below {limit}, of {x.type}")
 
-    def _in_order(self, params: Mapping[str, object]) -> dict[str, object]:
+    def _in_order(self, params: Mapping[str, Param]) -> dict[str, Param]:
         for name in params:
             if name not in self._kinds:
                 has = f"only {', '.join(self.names)}" if self.names else "nor any other"
@@ -312,11 +312,11 @@ class ParamKinds:
         problem = f"the param {name} is {got}, and must be {expected}"
         raise graph_error(problem, op=self._op)
 
-    def read(self, params: Mapping[str, object]) -> dict[str, object]:
+    def read(self, params: Mapping[str, Param]) -> dict[str, Param]:
         """The params of a text, where free texts are words, and records are tuples."""
         return {name: self._read(name, value) for name, value in params.items()}
 
-    def _read(self, name: str, value: object) -> object:
+    def _read(self, name: str, value: Param) -> Param:
         kind = self._kinds.get(name)
         if type(value) is str and kind is KINDS[Text]:
             return Text(value)

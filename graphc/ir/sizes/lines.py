@@ -77,7 +77,8 @@ def line_of(size: Dim, symbol: Symbol) -> tuple[int, int] | None:
     match _line(size, symbol):
         case int(slope), int(offset):
             return slope, offset
-    return None
+        case _:
+            return None
 
 
 def _line(size: Dim, symbol: Symbol) -> tuple[Size, Size] | None:

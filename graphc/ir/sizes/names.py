@@ -34,10 +34,12 @@ class HasName(Protocol):
     @property
     def name(self) -> str:
         """The name that it was given, which others may have too."""
+        ...
 
     @property
     def serial(self) -> int:
         """Grows in the order of creation."""
+        ...
 
 
 class _Shown(threading.local):

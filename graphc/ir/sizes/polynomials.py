@@ -119,7 +119,8 @@ class Poly(dict[Monomial, int]):
     def only_atom(self) -> Atom | None:
         """The atom that this is, None where there is more to it."""
         monomial, coefficient = next(iter(self.items()), ((), 0))
-        return monomial[0] if len(self) == len(monomial) == coefficient == 1 else None
+        single = len(self) == coefficient == 1
+        return monomial[0] if single and len(monomial) == 1 else None
 
     def collect(self, atom: Atom) -> tuple[Poly, Poly]:
         """(factor, rest) with self == factor*atom + rest and no `atom` in rest."""

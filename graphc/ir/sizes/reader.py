@@ -5,11 +5,12 @@ import operator
 import re
 from collections.abc import Callable
 from keyword import iskeyword
+from typing import Any
 
 from graphc.errors import GraphError, shortened
 from graphc.ir.sizes.dims import FUNCTIONS, Size, axis
 
-_SIGNS: dict[type[ast.operator], Callable[[Size, Size], Size]] = {
+_SIGNS: dict[type[ast.operator], Callable[[Any, Any], Size]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -63,4 +64,5 @@ def _read(node: ast.expr, depth: int = 0) -> Size:
             return _SIGNS[type(sign)](_read(a, depth), _read(b, depth))
         case ast.Call(ast.Name(name), args, []) if name in FUNCTIONS:
             return FUNCTIONS[name](*[_read(arg, depth) for arg in args])
-    raise ValueError(_READABLE)
+        case _:
+            raise ValueError(_READABLE)

@@ -4,7 +4,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -240,15 +240,15 @@ class ParamReader(Tokens):
 
     def array(self, type: TensorType) -> Data:
         """The elements of an array: numbers, or its bytes."""
-        at = self.at
+        at, shape = self.at, cast("tuple[int, ...]", type.shape)  # else TypeError
         self.expect("(")
         try:
             if self.next_is("text"):
                 raw = bytes.fromhex(self.string())
                 self.expect(")")
-                return Data(np.frombuffer(raw, type.dtype).reshape(type.shape))
+                return Data(np.frombuffer(raw, type.dtype).reshape(shape))
             texts = self.several(self.element, ")")
-            return Data(from_texts(texts, type.dtype).reshape(type.shape))
+            return Data(from_texts(texts, type.dtype).reshape(shape))
         except (OverflowError, TypeError, ValueError) as error:
             if isinstance(error, GraphError):
                 raise

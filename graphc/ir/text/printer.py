@@ -131,7 +131,9 @@ class Writer:
         self._hint = hint
         self._comments = comments
         self._nodes = in_order(graph)
-        self._axes = {s: self._axis(s) for s in self._symbols() if s.origin is None}
+        self._axes: dict[Symbol, str] = {
+            s: self._axis(s) for s in self._symbols() if s.origin is None
+        }
         names = _Names(name for name in self._axes.values() if name)
         fresh = _Names(())
         for symbol, name in self._axes.items():
@@ -269,8 +271,9 @@ class Writer:
                 return repr(param)
             case Opaque():
                 return self._opaque(param.name, param.content)
-        kind = type(param).__name__
-        raise graph_error(f"a param of type {kind} has no text", op="to_text")
+            case _:
+                kind = type(param).__name__
+                raise graph_error(f"a param of type {kind} has no text", op="to_text")
 
     def _opaque(self, name: str, content: object) -> str:
         """A graph by its name, after its lines; a node of this graph; else the name."""

@@ -13,6 +13,7 @@ from graphc.ir.graph.build import SIZE_OP, at_least, body_input, size_value, var
 from graphc.ir.graph.nodes import SERIALS, Graph, Node, Params, Value
 from graphc.ir.graph.op import PRIMITIVES, Opaque, Primitive
 from graphc.ir.graph.verify import verify_closed
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.text.param_reader import ParamReader, Scope
@@ -270,7 +271,7 @@ class _Reader(_Statements):
 
 
 def _bind(
-    primitive: Primitive, inputs: tuple[Value, ...], params: dict[str, object]
+    primitive: Primitive, inputs: tuple[Value, ...], params: dict[str, Param]
 ) -> Node:
     """The node of an op; that of a size is made from the size alone."""
     if primitive is not SIZE_OP:

@@ -168,6 +168,12 @@ def _are_same(one: Sequence[Element | None], other: Sequence[Element | None]) ->
     return all(a is b or (b is not None and _holds(a, np.asarray(b))) for a, b in pairs)
 
 
+def zeros_along(axes: Iterable[int], dtype: DType) -> Fill:
+    """The fill where the padding along each of the axes holds zeros."""
+    zero: Element = dtype.type(0)
+    return dict.fromkeys(axes, zero)
+
+
 def kept(fill: Fill, axes: tuple[int, ...], keepdims: bool) -> dict[int, Element]:
     """The fill by axis of the result, where `axes` are reduced."""
     order = sorted(set(fill) - set(axes))

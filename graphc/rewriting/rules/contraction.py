@@ -242,7 +242,7 @@ def sum_of_outer_rows(x: Value, y: Value) -> Value | None:
 
 def _sum_of_outer(x: Value, y: Value, axes: Axes) -> Value | None:
     rank = x.type.rank
-    if len(axes) > 1 or rank != 3 or y.type.rank != 3 or not is_wide(x.dtype):
+    if len(axes) != 1 or rank != 3 or y.type.rank != 3 or not is_wide(x.dtype):
         return None
     if _is_one_number(x) or _is_one_number(y):  # no work, unless it becomes a matrix
         return None

@@ -92,7 +92,7 @@ def _is_elementwise(x: Value) -> bool:
 
 def _one_axis(x: Value, indices: tuple[Value, ...], axes: Axes) -> bool:
     """Whether this takes places along one axis, no more than there are."""
-    if len(axes) > 1 or indices[0].type.rank > 1:
+    if len(axes) != 1 or indices[0].type.rank > 1:
         return False
     if not indices[0].type.rank:
         return True

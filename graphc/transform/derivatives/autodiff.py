@@ -174,7 +174,7 @@ def _mask(node: Node, index: int, output_cotangent: _Cotangent | None) -> Value 
         if chosen is None or above is None:
             return above if chosen is None else chosen
         return F.logical_and(above, chosen)
-    if above is None or not primitive.linear or len(node.outputs) > 1:
+    if above is None or not primitive.linear or len(node.outputs) != 1:
         return None
     # Such an op moves elements or adds them up: applied to masks it does the same.
     ones = F.astype(above, node.outputs[0].dtype)

@@ -12,6 +12,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Opaque, op
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
+from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, spread
@@ -86,7 +87,11 @@ def _(
         return vmap(one)([*arguments, *cotangents])
 
     spread_out = map(spread, [n] * len(values), batched, values)
-    params = {"count": count, "rule": Opaque(rule.name, many), "sizes": sizes}
+    params: dict[str, Param] = {
+        "count": count,
+        "rule": Opaque(rule.name, many),
+        "sizes": sizes,
+    }
     return _custom_vjp.bind(tuple(spread_out), params).outputs
 
 
@@ -216,7 +221,11 @@ def with_rule(
 
     It must hold no sizes of the graph: those that it needs are given to it.
     """
-    params = {"count": len(outputs), "rule": Opaque(name, rule), "sizes": sizes}
+    params: dict[str, Param] = {
+        "count": len(outputs),
+        "rule": Opaque(name, rule),
+        "sizes": sizes,
+    }
     return _custom_vjp.bind((*outputs, *arguments), params).outputs
 
 

@@ -211,7 +211,9 @@ class _Batch:
                 _check(node, old, new)
                 self._batched[old] = new
 
-    def _applied(self, node: Node, batched: list[bool], inputs: list[Value]) -> object:
+    def _applied(
+        self, node: Node, batched: list[bool], inputs: list[Value]
+    ) -> Value | tuple[Value, ...] | Shared:
         primitive = node.primitive
         # A node that does not demand its sizes has them as inputs.
         params = for_sizes(node, self._shared) if node.demands else node.params

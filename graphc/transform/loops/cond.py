@@ -186,7 +186,9 @@ def cond(pred: object, true_fun: Any, false_fun: Any, *operands: object) -> Any:
 
 
 @public()
-def switch(index: ArrayLike, branches: Sequence[object], *operands: object) -> Any:
+def switch(
+    index: ArrayLike, branches: Sequence[Callable[..., object]], *operands: object
+) -> Any:
     """`branches[index](*operands)`, as `jax.lax.switch`; the index is clamped.
 
     >>> import graphc, graphc.tensor as gt

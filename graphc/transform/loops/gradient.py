@@ -390,8 +390,9 @@ class _Few(_Backward):
 
     def _store(self) -> Store:
         length, chunk = self.params["length"], self.params["chunk"]
-        known = length is not None and chunk is not None
-        return Chunks(length, chunk) if known else Treeverse(length)
+        if length is None or chunk is None:
+            return Treeverse(length)
+        return Chunks(length, chunk)
 
     def _undo(self) -> None:
         """No write is inverted: overwritten elements are recomputed."""

@@ -60,7 +60,7 @@ class TensorArray(Compound):
         if row is not None:
             shape, dtype = row.type.shape, row.dtype if dtype is None else dtype
         kind = config.float if dtype is None else dtype_of(dtype)
-        axes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+        axes: Any = shape if isinstance(shape, (tuple, list)) else (shape,)
         self._buffer: Value = F.zeros((size, *axes), kind)
         self._count = cast(as_value(0), INT32)
 

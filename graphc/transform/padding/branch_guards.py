@@ -12,7 +12,7 @@ from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.nodes import Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.ir.types import TensorType, same_size
-from graphc.ops.common.padding import Bodies, PaddedValue, Padding
+from graphc.ops.common.padding import Bodies, PaddedValue, Padding, zeros_along
 from graphc.transform.loops.branch_sizes import fit
 from graphc.transform.padding.storage import (
     Storage,
@@ -70,7 +70,7 @@ class BranchGuards:
             return x
         shape, axes = self._sizes.of(type)
         value = fit(pad.filled(x, x.axes, 0), shape)
-        return PaddedValue(value, type, axes, dict.fromkeys(axes, type.dtype.type(0)))
+        return PaddedValue(value, type, axes, zeros_along(axes, type.dtype))
 
     @property
     def all(self) -> tuple[tuple[Guard, Node], ...]:

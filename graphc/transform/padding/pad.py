@@ -31,7 +31,13 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange
 from graphc.ir.types import TensorType, same_size
-from graphc.ops.common.padding import NotPadded, PaddedValue, Padding, elementwise
+from graphc.ops.common.padding import (
+    NotPadded,
+    PaddedValue,
+    Padding,
+    elementwise,
+    zeros_along,
+)
 from graphc.transform.padding.branch_guards import BranchGuards
 from graphc.transform.padding.storage import (
     Storage,
@@ -220,7 +226,7 @@ class _PaddingPass:
         if not all(map(same_size, shape, value.type.shape)):
             with standing_at(value.node.place.plain):
                 new = variable(value.name, TensorType(value.dtype, shape))
-        fill = dict.fromkeys(axes, value.dtype.type(0)) if self._clean else {}
+        fill = zeros_along(axes, value.dtype) if self._clean else {}
         self._padded[value] = PaddedValue(new, value.type, axes, fill)
         return new
 
@@ -449,9 +455,7 @@ class _PaddingPass:
             more = [capacity - n if i in axes else 0 for i, (n, capacity) in pairs]
             new = F.pad(new, [(0, as_value(F.size_value(n))) for n in more])
             new = F.specify_shape(new, shape)
-        return PaddedValue(
-            new, value.type, axes, dict.fromkeys(axes, value.dtype.type(0))
-        )
+        return PaddedValue(new, value.type, axes, zeros_along(axes, value.dtype))
 
     # The sizes that the entry must know.
 

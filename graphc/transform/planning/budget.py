@@ -149,7 +149,8 @@ def spending(graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf) -> Sp
     needed = [s for s in padded if any(s in key_sizes for key_sizes in keys)]
     expected = [_expected(s, budget) for s in needed]
 
-    for growth in GROWTHS if computed else GROWTHS[:1]:
+    growth, *coarser = GROWTHS if computed else GROWTHS[:1]
+    while True:
         of_computed = {s: one.most(growth) for s, one in computed.items()}
         fixed = true | of_computed
         choices = [
@@ -160,8 +161,9 @@ def spending(graph: Graph, before: Graph, budget: Budget, plan_of: PlanOf) -> Sp
         total = _total(needed, keys, fixed, best)
         if total <= budget.compilations:
             break
-    else:
-        raise _too_many(plan, budget, total, of_computed | _rows(plan, budget))
+        if not coarser:
+            raise _too_many(plan, budget, total, of_computed | _rows(plan, budget))
+        growth = coarser.pop(0)
     chosen: dict[Symbol, Policy] = {
         s: replace(_pad(sizes, count), growth=growth)
         for s, sizes, count in zip(needed, expected, best, strict=True)
@@ -422,7 +424,8 @@ def _affordable(
     The least is one of them, whatever it costs.
     """
     start = (1,) * len(needed)
-    stack, seen = [start], {start}
+    stack = [start]
+    seen: set[Counts] = {start}
     while stack and len(seen) < MOST_TRIED:
         counts = stack.pop()
         more = [

@@ -7,6 +7,7 @@ and never cut. A level is then split and merged by the sizes that vary (`groupin
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP
@@ -320,9 +321,9 @@ def _loop(
         others = ", ".join(sorted(map(shown_name, part.keys - {rows})))
         reason += f", and each value of {others}"
     opened = frozenset(v for v in map(facts.resolve, node.inputs) if v.node in first)
-    fields = {"statics": statics, "outputs": node.outputs, "rows": rows}
-    fields["opened"] = opened
-    return LoopInPieces(**{**vars(plain), **fields, "reason": reason})
+    fields: dict[str, Any] = {"statics": statics, "outputs": node.outputs, "rows": rows}
+    fields |= {"opened": opened, "reason": reason}
+    return LoopInPieces(**{**vars(plain), **fields})
 
 
 def _numpy_step(node: Node) -> HostNode:

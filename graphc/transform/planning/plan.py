@@ -170,12 +170,15 @@ class PlanPicture(Protocol):
 
     def to_dict(self) -> dict[str, object]:
         """Its data."""
+        ...
 
     def to_svg(self) -> str:
         """It, for papers."""
+        ...
 
     def summary_html(self) -> str:
         """A few lines of it, for notebooks."""
+        ...
 
 
 PlanStep = Segment | Read | HostNode | Check | PythonLoop

@@ -57,8 +57,9 @@ def sliced(node: Node, axis: int) -> Slice | None:
     n = node.inputs[0].type.shape[taken]
     if by > 0:
         first = 0 if start is None else dims.clip(start, n)
-        certain = start is not None and less_equal(0, start) is True
-        return Slice(taken, first, by, start if certain else first)
+        if start is None or less_equal(0, start) is not True:
+            return Slice(taken, first, by, first)
+        return Slice(taken, first, by, start)
     if start is None:
         return Slice(taken, n - 1, by, n - 1)
     if less_equal(0, start) is True:

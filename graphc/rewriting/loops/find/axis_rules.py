@@ -222,7 +222,7 @@ def _of_joined(node: Node, axis: int) -> OperandAxes:
 
 
 def _of_filled(node: Node, axis: int) -> OperandAxes:
-    return [None] * len(node.inputs)
+    return [None for _ in node.inputs]
 
 
 def _first(node: Node, axis: int) -> OperandAxes:

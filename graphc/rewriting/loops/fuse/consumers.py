@@ -67,7 +67,9 @@ class Consumers(Streamed):
             return
         for rescaled in self._rescaled:
             rescaled.visit(node)
-            view = rescaled.view(node.inputs[1]) if len(node.inputs) > 1 else None
+            if len(node.inputs) < 2:
+                continue
+            view = rescaled.view(node.inputs[1])
             if view is not None and self.undone.passed(node, view.said):
                 rescaled.hide(node, node.inputs[1])
                 self.undone.visit(node, view)

@@ -35,6 +35,7 @@ class Stepwise(Protocol):
 
     def is_part(self, value: Value, view: View | None) -> bool:
         """Whether parts of a value with this view can be had; None: all of it."""
+        ...
 
 
 class Factor(NamedTuple):

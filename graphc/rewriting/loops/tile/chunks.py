@@ -98,9 +98,15 @@ class ScanInChunks:
             after, slices = loop.step(carry, row)
             return after, [slices[i] for i in places]
 
-        options = {"count": limit, "unroll": loop.node.params["unroll"]}
-        extent = steps, loop.reverse
-        ends, stacked = F._run_scan(step, carry[:count], rows, *extent, **options)
+        ends, stacked = F._run_scan(
+            step,
+            carry[:count],
+            rows,
+            steps,
+            loop.reverse,
+            count=limit,
+            unroll=loop.node.params["unroll"],
+        )
         pairs = zip(places, stacked, strict=True)
         return [*ends, *place], {(loop.stacked[i], self.whole): x for i, x in pairs}
 

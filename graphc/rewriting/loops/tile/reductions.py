@@ -142,9 +142,9 @@ class _Rebuilt:
     def run(self, graph: Graph) -> tuple[Value, ...]:
         """Rebuild the nodes in order, and return the new outputs."""
         for node in self._facts.nodes:
-            first = node.outputs[0] if node.outputs else None
-            if first in self._waiting and first not in self._new:
-                self._loop(self._waiting[first], node)
+            for first in node.outputs[:1]:
+                if first in self._waiting and first not in self._new:
+                    self._loop(self._waiting[first], node)
             self._renew(node)
         return tuple(map(self._known, graph.outputs))
 

@@ -193,8 +193,11 @@ class Both:
             return results[:count], results[count:]
 
         rows = [computed[v, self._whole] for v in back.sequences]
-        options = {"count": extent[2], "unroll": back.node.params["unroll"]}
-        return F._run_scan(step, carry, rows, *extent[:2], **options)
+        steps, reverse, limit = extent
+        unroll = back.node.params["unroll"]
+        return F._run_scan(
+            step, carry, rows, steps, reverse, count=limit, unroll=unroll
+        )
 
 
 def _later(nodes: Sequence[Node], loop: Loop, known: set[Node]) -> dict[Node, int]:
