@@ -201,7 +201,8 @@ class _Search:
             deadline=None,
             phases=(Phase.generate, Phase.shrink),
             report_multiple_bugs=False,
-            suppress_health_check=[*HealthCheck],
+            # Pyright takes Hypothesis's list of them for one of classes.
+            suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
             verbosity=Verbosity.quiet,
         )
         @given(st.data())

@@ -12,7 +12,7 @@ _TITLE = re.compile(r"^### (.+)$", re.MULTILINE)
 
 def entries() -> dict[str, str]:
     """The text of each entry, in the order of the page, which lies beside this file."""
-    page = resources.files(__package__) / "troubleshooting.md"
+    page = resources.files("graphc.command") / "troubleshooting.md"
     _, *parts = _ANCHOR.split(page.read_text(encoding="utf-8"))
     texts = (re.split(r"^## ", part, flags=re.MULTILINE)[0] for part in parts[1::2])
     return dict(zip(parts[::2], map(str.strip, texts), strict=True))
