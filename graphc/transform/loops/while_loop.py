@@ -46,11 +46,13 @@ def while_loop(
 
     Values kept of all steps have no size before the loop stops: they get room for some,
     the loop goes on where it was when that is full, and it is compiled once more for
-    all of them where they are many. (Where the caller compiles, with `jit=False`, the
-    steps are counted by a first run instead.) With `max_steps` there is room for so
-    many, all stays within one compiled program, and the call raises where they were not
-    enough. With `on_exceeded="flag"` it does not, and the result is a pair: what it is
-    otherwise, and whether the loop has come to its end.
+    all of them where they are many. Where sizes are padded, there is as much room as
+    calls before needed, and the loop runs again where that is too little. (Where the
+    caller compiles, with `jit=False`, the steps are counted by a first run instead.)
+    With `max_steps` there is room for so many, all stays within one compiled program,
+    and the call raises where they were not enough. With `on_exceeded="flag"` it does
+    not, and the result is a pair: what it is otherwise, and whether the loop has come
+    to its end.
 
     `checkpoint` says before which steps a gradient keeps the carry, as for `scan`. With
     "log" all stays within one program: at most 65 are kept, whatever their number.
