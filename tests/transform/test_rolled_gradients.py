@@ -285,7 +285,7 @@ def programs(draw):
 @given(programs(), st.integers(0, 3))
 @settings(max_examples=15, deadline=None)
 def test_generated_chains_agree(program, n):
-    """With loops, which are for JAX alone; NumPy has no program to compile without."""
+    """Loops are for JAX; without them, NumPy compiles nothing."""
     inputs, outputs = program
     rng = np.random.default_rng(1)
     arrays = []

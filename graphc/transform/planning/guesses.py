@@ -93,17 +93,22 @@ def with_whole_loops(
     Such a loop runs in pieces, whose rows are put together where their number is read.
     """
     new: list[PlanStep] = []
-    aliases, joined = dict(plan.aliases), set[int]()
+    joins_by_rows: dict[Value, list[JoinedPieces]] = {}
+    for step in steps:
+        if isinstance(step, JoinedPieces):
+            joins_by_rows.setdefault(step.node.inputs[0], []).append(step)
+    replaced, joined = dict[Value, Value](), set[int]()
     for place, step in enumerate(steps):
         if id(step) in joined:
             continue
         if isinstance(step, LoopInPieces) and _may_run_again(step):
-            reading = _reading(plan, steps, place)
+            reading = _reading(plan, steps, place, joins_by_rows)
             if reading is not None:
-                step, replaced = _whole_loop(step, *reading)
+                step, stands_for = _whole_loop(step, *reading)
                 joined |= set(map(id, reading[1]))
-                aliases = {k: replaced.get(v, v) for k, v in aliases.items()} | replaced
+                replaced |= stands_for
         new.append(step)
+    aliases = {k: replaced.get(v, v) for k, v in plan.aliases.items()} | replaced
     return [_with_inputs(s, aliases) for s in new] if joined else new, aliases
 
 
@@ -126,7 +131,10 @@ def _with_inputs(step: PlanStep, aliases: Mapping[Value, Value]) -> PlanStep:
 
 
 def _reading(
-    plan: Plan, steps: Sequence[PlanStep], place: int
+    plan: Plan,
+    steps: Sequence[PlanStep],
+    place: int,
+    joins_by_rows: Mapping[Value, Sequence[JoinedPieces]],
 ) -> tuple[list[PlanStep], list[JoinedPieces]] | None:
     """The steps that read how many steps a loop did, and those that join its rows.
 
@@ -135,9 +143,7 @@ def _reading(
     loop = steps[place]
     assert isinstance(loop, LoopInPieces)
     count, *stacked = loop.loop.outputs[loop.loop.params["carries"] :]
-    rows = set(stacked)
-    joins = [s for s in steps if isinstance(s, JoinedPieces)]
-    joins = [s for s in joins if s.node.inputs[0] in rows]
+    joins = [s for rows in stacked for s in joins_by_rows.get(rows, ())]
     following = [*steps[place + 1 : place + 3]]
     if len(following) < 2 or not joins:
         return None
@@ -170,9 +176,9 @@ def _whole_loop(
     count = node.outputs[node.params["carries"]]
     steps = ends[node.params["carries"]]
     steps._symbol = Symbol(count.symbol.name, steps, 0)
-    stacked = {old: new for old, new in zip(node.outputs, ends, strict=True)}
+    stacked = dict(zip(node.outputs, ends, strict=True))
     replaced = {s.node.outputs[0]: stacked[s.node.inputs[0]] for s in joins}
-    names = shown_name(room)
+    name = shown_name(room)
     whole = GuessingSegment(
         step.index,
         (*step.nodes[:-1], most.node, ends[0].node),
@@ -180,7 +186,7 @@ def _whole_loop(
         (*step.statics[:-1], room),
         ends,
         (*[s for s in step.keys if s is not step.rows], room),
-        f"it is compiled once for each capacity of its rows; {names} is guessed: it "
+        f"it is compiled once for each capacity of its rows; {name} is guessed: it "
         "runs again if that is too small",
         derived=step.derived,
         guesses=(room,),
@@ -275,11 +281,10 @@ def _together(
 
 
 def _is_arithmetic(segment: Segment, known: Container[Symbol]) -> bool:
-    """Whether a segment computes but numbers, which takes no time to compile."""
-    values = [v for node in segment.nodes for v in (*node.inputs, *node.outputs)]
-    return all(s in known for s in segment.keys) and not any(
-        v.type.rank for v in values
-    )
+    """Whether a segment computes numbers alone, which takes no time to compile."""
+    values = (v for node in segment.nodes for v in (*node.inputs, *node.outputs))
+    are_numbers = all(v.type.rank == 0 for v in values)
+    return are_numbers and all(s in known for s in segment.keys)
 
 
 def _asked_later(plan: Plan, steps: Iterable[PlanStep]) -> Iterable[Value]:
