@@ -255,6 +255,9 @@ def test_formulas_are_found_by_a_few_samples(data):
         lambda n, m: (n + 127) // 128,
         lambda n, m: -(-n // 8) * 24,
         lambda n, m: (3 * m + 1) // 2,
+        lambda n, m: (n + m + 1) // 2 + 3,
+        lambda n, m: (2 * n + m) // 3,
+        lambda n, m: (n - m) // 2,
     ],
 )
 def test_formulas_of_rounded_sizes_and_of_products(value):

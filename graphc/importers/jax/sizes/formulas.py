@@ -85,6 +85,7 @@ def _candidates(
             base = Formula(0, (((name, name), 1), ((name,), sign)), 2)
             yield Formula(0, base.parts, 2, False, first - base.at(sizes))
     yield from _quotients(column, samples, names)
+    yield from _quotients_of_sums(column, samples, names)
 
 
 def _of_blocks(
@@ -109,6 +110,28 @@ def _quotients(
         for name in names if gcd(times, divisor) == 1 else ():
             for shift in range(divisor):
                 quotient = Formula(shift, (((name,), times),), divisor)
+                yield from _scaled(quotient, column, samples)
+
+
+def _quotients_of_sums(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """So many times a sum of sizes, divided and rounded down, and a number.
+
+    They are two or three sizes; of two, either may be taken twice, or from the other.
+    """
+    sums = [
+        tuple(((name,), 1) for name in summed)
+        for count in (2, 3)
+        for summed in combinations(names, count)
+    ]
+    for a, b in combinations(names, 2):
+        for of_a, of_b in ((1, 2), (2, 1), (1, -1), (-1, 1)):
+            sums.append((((a,), of_a), ((b,), of_b)))
+    for parts in sums:
+        for divisor in SMALL_DIVISORS:
+            for shift in range(divisor):
+                quotient = Formula(shift, parts, divisor)
                 yield from _scaled(quotient, column, samples)
 
 
