@@ -19,6 +19,7 @@ from graphc.importers.jax.trace.choices import (
     dims_of,
     require_names,
 )
+from graphc.importers.jax.trace.decisions import Decisions
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
@@ -38,6 +39,7 @@ class NumpyProgram:
     trace: NumpyTrace
     compiled: Function
     how: Options
+    decisions: Decisions = Decisions({})
     foreign: tuple[str, ...] = ()
     facts: list[str] = field(default_factory=list)
     opaque: SourceLocation | None = None

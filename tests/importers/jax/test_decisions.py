@@ -23,7 +23,7 @@ import pytest
 
 import graphc
 from graphc.importers.jax.call import traced_family
-from graphc.importers.jax.call.traced_family import MOST_PROGRAMS
+from graphc.importers.jax.sizes.family import MOST_PROGRAMS
 from graphc.importers.jax.trace.dimensions import DIMENSION, WATCHED
 from tests.importers.jax.comparing import agrees, same, vector
 

@@ -5,7 +5,6 @@ up to a limit; what only one size decides so is compiled exactly.
 """
 
 import os
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -26,15 +25,12 @@ from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Unlike, samples_like
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import require_names
-from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
 from graphc.importers.jax.trace.tracing import TracedFunction
 from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
-MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
-FEWER = "Let it treat fewer of them otherwise, or compute with the size as a number."
 MOST_UNLIKE = 3  # sizes for which others are sought in vain that are traced alike
 AUDITS = bool(os.environ.get("GRAPHC_AUDIT"))  # each new size is traced and compared
 
@@ -48,7 +44,6 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     withheld: str = ""
     keeps: bool = False  # arguments that are donated, which one warning reports
-    has_many: bool = False  # programs, so that other sizes are exact
     unlike: int = 0  # sizes whose traces are like those of no others
     asking: SourceLocation | None = None  # for the number of a size
     direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
@@ -170,14 +165,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if self.withheld:
             raise Unsupported(self.withheld)
         require_names(self.options.dims, pattern.axes(self.names()))
-        siblings = self._siblings(sizes)
-        for known in (sibling.decisions for sibling in siblings):
-            pinning = known.pinning(pattern.sizes(sizes) or {})
-            if pinning:
-                self._pin(sizes, known.described(pinning))
-                return None
-        if len(siblings) >= MOST_PROGRAMS:
-            self._tell_limit(siblings, sizes)
+        if self._is_alone(pattern, sizes):
             return None
         reasons: list[Unsupported] = []
         sampled = self.program is not None and self.program.template is not None
@@ -216,37 +204,6 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
                 f"is compiled once for each size{self.otherwise}, unless two take the "
                 f"same steps: {why}"
             )
-
-    def _pin(self, sizes: ShapesOfCall, facts: list[str]) -> None:
-        """Compile these sizes by themselves, as is asked by facts about them."""
-        self.pinned[sizes] = facts
-        if len(self.pinned) > MOST_PROGRAMS and not self.has_many:
-            self.has_many = True
-            self._warn(
-                f"asks for single sizes, of which {len(self.pinned)} were met; more of "
-                f"them are compiled once each{self.otherwise}. It decides by "
-                f"{facts[0]}. {FEWER}"
-            )
-
-    def _tell_limit(self, siblings: list[JaxProgram], sizes: ShapesOfCall) -> None:
-        """Warn, once, that sizes are exact since there are too many programs."""
-        if self.has_many:
-            return
-        self.has_many = True
-        named = siblings[0].pattern.sizes(sizes) or {}
-        facts = Counter(
-            fact
-            for known in (program.decisions for program in siblings)
-            for fact in known.described(known.otherwise(named)[:1])
-        )
-        why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
-        places = [p.opaque for p in siblings if p.opaque is not None]
-        if places and not why:
-            why = f" {places[0]} asks for {OPAQUE} of a size."
-        self._warn(
-            f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
-            f"such sizes are compiled once each{self.otherwise}.{why} {FEWER}"
-        )
 
     def _tell_unlike(self) -> None:
         """Warn, once, that sizes are exact which take the steps of no others."""

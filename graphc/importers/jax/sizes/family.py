@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -28,6 +29,7 @@ from graphc.importers.jax.sizes.words import (
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import CallersError, Options
+from graphc.importers.jax.trace.decisions import OPAQUE, Decisions
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.stance import CompilationLimit, Refused
@@ -35,6 +37,8 @@ from graphc.runtime.function import Function
 from graphc.warning_kinds import GraphWarning
 
 CHECKED = 3  # sizes at which programs are compared with what is said, or traced
+MOST_PROGRAMS = 8  # of one pattern, for sizes by which the function decides otherwise
+FEWER = "Let it treat fewer of them otherwise, or compute with the size as a number."
 RECENT = 2  # sizes that siblings served, by which a new program knows what varies
 
 
@@ -62,6 +66,11 @@ class ManySizes(Protocol):
     @property
     def compiled(self) -> Function:
         """The function that runs it."""
+        ...
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions by sizes that the function takes."""
         ...
 
     @property
@@ -129,6 +138,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     pinned: dict[ShapesOfCall, list[str]] = field(default_factory=dict)
     also_for: dict[ShapesOfCall, dict[str, None]] = field(default_factory=dict)
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
+    has_many: bool = False  # programs, so that other sizes are exact
     started: SizePattern | None = None  # what other processes know to vary
     otherwise = ""  # how that is done, in a warning
 
@@ -347,6 +357,52 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     @abstractmethod
     def _check(self, program: ManyT, sizes: ShapesOfCall) -> None:
         """Raise Unsupported where the program is not the function at some sizes."""
+
+    def _is_alone(self, pattern: SizePattern, sizes: ShapesOfCall) -> bool:
+        """Whether decisions by these sizes leave them to a program of their own.
+
+        Only these sizes have the facts, or there are too many programs.
+        """
+        siblings = self._siblings(sizes)
+        for known in (sibling.decisions for sibling in siblings):
+            pinning = known.pinning(pattern.sizes(sizes) or {})
+            if pinning:
+                self._pin(sizes, known.described(pinning))
+                return True
+        if len(siblings) >= MOST_PROGRAMS:
+            self._tell_limit(siblings, sizes)
+        return len(siblings) >= MOST_PROGRAMS
+
+    def _pin(self, sizes: ShapesOfCall, facts: list[str]) -> None:
+        """Compile these sizes by themselves, as is asked by facts about them."""
+        self.pinned[sizes] = facts
+        if len(self.pinned) > MOST_PROGRAMS and not self.has_many:
+            self.has_many = True
+            self._warn(
+                f"asks for single sizes, of which {len(self.pinned)} were met; more of "
+                f"them are compiled once each{self.otherwise}. It decides by "
+                f"{facts[0]}. {FEWER}"
+            )
+
+    def _tell_limit(self, siblings: list[ManyT], sizes: ShapesOfCall) -> None:
+        """Warn, once, that sizes are exact since there are too many programs."""
+        if self.has_many:
+            return
+        self.has_many = True
+        named = siblings[0].pattern.sizes(sizes) or {}
+        facts = Counter(
+            fact
+            for known in (program.decisions for program in siblings)
+            for fact in known.described(known.otherwise(named)[:1])
+        )
+        why = "".join(f" It decides by {fact}." for fact, _ in facts.most_common(1))
+        places = [p.opaque for p in siblings if p.opaque is not None]
+        if places and not why:
+            why = f" {places[0]} asks for {OPAQUE} of a size."
+        self._warn(
+            f"has {MOST_PROGRAMS} programs for sizes that it treats otherwise; more "
+            f"such sizes are compiled once each{self.otherwise}.{why} {FEWER}"
+        )
 
     def _refuse(self, sizes: ShapesOfCall, error: Unsupported) -> None:
         """Compile these sizes exactly from now on, or all where there is no program."""
