@@ -11,6 +11,7 @@ from traceback import walk_tb
 from typing import Any, TypeVar
 
 from graphc.errors import GraphError, errors_made, is_user_file
+from graphc.importers.jax.trace.answers import answer_to
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.repeating import no_repeating
 from graphc.ir.params.concrete import no_number
@@ -51,6 +52,12 @@ def number_by(computes: Callable[..., T], content: object) -> T:
     except GraphError as error:
         _note(error)
         raise
+
+
+def truth(content: object) -> bool:
+    """Whether some content is true. Raises GraphError where data decide that."""
+    answer = answer_to(content)
+    return number_by(bool, content) if answer is None else answer
 
 
 def refuse_number(value: Value, asking: str) -> None:

@@ -1,7 +1,7 @@
 """The calls of a function of NumPy that differ in sizes alone, and their programs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import jax
@@ -31,18 +31,29 @@ from graphc.transform.policies import names_in
 CHECKED = 3  # sizes at which a program is compared with a trace of their own
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NumpyProgram:
-    """A function of NumPy for all sizes of a pattern, which may be numbers."""
+    """A function of NumPy for all sizes of a pattern, which may be numbers.
+
+    It holds for sizes by which the function takes the same `decisions`.
+    """
 
     pattern: SizePattern
     trace: NumpyTrace
     compiled: Function
     how: Options
-    decisions: Decisions = Decisions({})
     foreign: tuple[str, ...] = ()
-    facts: list[str] = field(default_factory=list)
     opaque: SourceLocation | None = None
+
+    @property
+    def decisions(self) -> Decisions:
+        """The decisions by sizes that the function takes."""
+        return self.trace.decisions
+
+    @property
+    def facts(self) -> list[str]:
+        """The facts about sizes that it holds for, with the lines that ask for them."""
+        return self.decisions.described(self.decisions.taken)
 
     def __call__(self, call: JaxCall, specs: list[Spec]) -> object:
         """The results of a call, in their structure."""
@@ -91,27 +102,53 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
     def alone(self, sizes: ShapesOfCall) -> NumpyProgram:
         """The program for these very sizes."""
         if sizes not in self.compiled:
-            self.compiled[sizes] = self._program(SizePattern(sizes))
+            pattern = SizePattern(sizes)
+            self.compiled[sizes] = self._program(pattern, self._trace(pattern))
         return self.compiled[sizes]
 
     def functions(self) -> list[Function]:
         """The functions that run programs."""
         return [*super().functions(), *(p.compiled for p in self.compiled.values())]
 
-    def _trace(self, pattern: SizePattern) -> NumpyTrace:
-        return traced(self.function, self.call, pattern, self.specs, self.names())
+    def _trace(
+        self, pattern: SizePattern, sizes: ShapesOfCall | None = None
+    ) -> NumpyTrace:
+        """The trace for a pattern, with the decisions by these sizes."""
+        names, words = self.names(), {}
+        if self.shapes is None:
+            words = pattern.axes(names)
+        named = None if sizes is None else pattern.sizes(sizes)
+        return traced(
+            self.function, self.call, pattern, self.specs, names, named, words
+        )
 
-    def _program(self, pattern: SizePattern) -> NumpyProgram:
-        trace, how = self._trace(pattern), self.options_for(pattern)
+    def _program(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram:
+        how = self.options_for(pattern)
         graph = trace.checked(how.check)
         if pattern.names:  # at true sizes, only what is counted has one
             axes = dict.fromkeys(names_in(graph), "") | pattern.axes(self.names())
             require_names(how.dims, axes)
         return NumpyProgram(pattern, trace, _compiled(how, graph), how)
 
-    def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> NumpyProgram:
+    def _serves(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
+        """Whether the function takes the decisions of a program at these sizes too."""
+        return super()._serves(program, sizes) and self._decides(program, sizes)
+
+    def _decides(self, program: NumpyProgram, sizes: ShapesOfCall) -> bool:
+        return program.decisions.hold(program.pattern.sizes(sizes) or {})
+
+    def _new_program(
+        self, pattern: SizePattern, sizes: ShapesOfCall
+    ) -> NumpyProgram | None:
+        if self._is_alone(pattern, sizes):
+            return None
         try:
-            program = self._program(pattern)
+            trace = self._trace(pattern, sizes)
+            pinning = trace.decisions.pinning(pattern.sizes(sizes) or {})
+            if pinning:
+                self._pin(sizes, trace.decisions.described(pinning))
+                return None
+            program = self._program(pattern, trace)
         except (GraphError, Unsupported, CallersError):
             raise
         except Exception as error:  # of a library that takes no size by a name
@@ -133,10 +170,11 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
     def _check(self, program: NumpyProgram, sizes: ShapesOfCall) -> None:
         """Compare types with a trace at these sizes, where they are numbers of Python.
 
-        Python code cannot decide by a size that has only a name: that is an error.
+        Python code that needs the number of a size which has only a name is an error;
+        whether it decides as for the program is known.
         """
         done = sizes in self.checked or len(self.checked) >= CHECKED
-        if done or not program.pattern.has(sizes):
+        if done or not program.pattern.has(sizes) or not self._decides(program, sizes):
             return
         if self._trace(SizePattern(sizes)).types != program.trace.types:
             raise Unsupported(f"its results have other types for {sizes}")

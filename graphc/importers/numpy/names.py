@@ -10,15 +10,16 @@ array that is traced has none.
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import called_by_user, graph_error
+from graphc.errors import called_by_user, graph_error, is_user_file
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import looks_up
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
@@ -32,6 +33,7 @@ from graphc.importers.numpy.memory import Memory, is_symbolic
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.importers.numpy.sharing import READ_ONLY
 from graphc.importers.numpy.ufuncs import UfuncOfUser
+from graphc.importers.reached import reached
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
@@ -115,6 +117,44 @@ def _leave(token: object) -> None:
         _tracers.discard(token)
         if not _tracers:
             np.__class__ = ModuleType  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextmanager
+def sizes_by_len(function: Callable[..., object]) -> Generator[None]:
+    """Within: `len(x)` is `x.shape[0]` in a function, and in the code that it names.
+
+    Python's own `len` gives a number. The modules of that code have another one among
+    their globals meanwhile, which is Python's for everything else.
+    """
+    reachable = (function, *reached(function))
+    code = [item for item in reachable if isinstance(item, FunctionType)]
+    of_user = [f for f in code if is_user_file(f.__code__.co_filename)]
+    modules = list({id(f.__globals__): f.__globals__ for f in of_user}.values())
+    with _LOCK:
+        changed = [names for names in modules if names.get("len", _len) is _len]
+        for names in changed:
+            _uses_of_len[id(names)] += 1
+            names["len"] = _len
+    try:
+        yield
+    finally:
+        with _LOCK:
+            for names in changed:
+                _uses_of_len[id(names)] -= 1
+                if not _uses_of_len[id(names)]:
+                    del _uses_of_len[id(names)]
+                    if names.get("len") is _len:
+                        del names["len"]
+
+
+def _len(items: Any, /) -> object:
+    """Python's `len`; of an array that is traced, the size of its first axis."""
+    if type(items) is TracedArray and items.ndim:
+        return items.shape[0]
+    return len(items)
+
+
+_len.__name__ = "len"
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
@@ -223,4 +263,5 @@ def _ndenumerate(array: object) -> object:
 _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
 
 
+_uses_of_len = Counter[int]()  # of globals, by the traces that need them
 _replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace

@@ -20,6 +20,7 @@ from graphc.importers.numpy.asked import (
     number_by,
     refuse_number,
     refuse_repeating,
+    truth,
 )
 from graphc.ir.graph.repeating import SEQUENCES
 from graphc.ir.types import is_integer
@@ -47,7 +48,8 @@ def _define_operators() -> None:
     setattr(TracedArray, "__reduce_ex__", _unpicklable)  # noqa: B010
     setattr(TracedArray, "__repr__", _text)  # noqa: B010
     setattr(TracedArray, "__format__", _formatted)  # noqa: B010
-    for computes in (bool, int, float, complex, operator.index):
+    setattr(TracedArray, "__bool__", lambda self: truth(self.content))  # noqa: B010
+    for computes in (int, float, complex, operator.index):
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
 
 

@@ -1,7 +1,8 @@
 """The graph of a function of NumPy: what it does to values, at sizes of a pattern."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -10,7 +11,9 @@ from graphc.errors import graph_error, standing_at
 from graphc.importers.derivatives import Differentiated
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.trace.answers import Answers, answering
 from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.decisions import Decisions
 from graphc.importers.jax.trace.subject import derived, wrt_leaves
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arrays import argument
@@ -18,10 +21,10 @@ from graphc.importers.numpy.asked import needing_numbers
 from graphc.importers.numpy.draws import defined_at, no_draws
 from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.memory import values_computed
-from graphc.importers.numpy.names import numpy_of_values
+from graphc.importers.numpy.names import numpy_of_values, sizes_by_len
 from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.sizes.dims import Size, symbol_dim
+from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import DType, TensorType
 from graphc.ops.common.conditions import Checking
@@ -32,12 +35,14 @@ from graphc.transform.planning.bounds_checks import asking, unread
 class NumpyTrace:
     """A function as a graph of its leaves; `tree` is the structure of its results.
 
-    `unread` is what the function computes too, and no result needs.
+    `unread` is what the function computes too, and no result needs. It holds for sizes
+    by which the function takes the same `decisions`.
     """
 
     graph: Graph
     tree: Any
     unread: Sequence[Node]
+    decisions: Decisions
 
     def checked(self, check: Checking) -> Graph:
         """The graph, with checks of what no result needs, where there are checks."""
@@ -55,17 +60,27 @@ def traced(
     pattern: SizePattern,
     specs: Sequence[Spec],
     names: Sequence[str],
+    sizes: Mapping[str, int] | None = None,
+    words: Mapping[str, str] = MappingProxyType({}),
 ) -> NumpyTrace:
     """The graph of a function, of arguments whose sizes are those of a pattern.
 
+    Where it decides by sizes, it is that of `sizes`, for which the user has `words`.
     Raises GraphError, with the user's line, where it does what values cannot do.
     """
-    inputs = inputs_of(pattern, specs, names)
+    symbols = {name: Symbol(name, lower=pattern.least) for name in pattern.names}
+    answers = None if sizes is None else Answers(symbols, sizes, words)
+    inputs = inputs_of(pattern, symbols, specs, names)
     args, named = call.arguments(list(map(argument, inputs)))
     how = function if isinstance(function, Differentiated) else None
     called = how.function if how else function
     with numpy_of_values(), needing_numbers(), values_computed() as values:
-        with no_draws(called), explaining_libraries():
+        with (
+            no_draws(called),
+            explaining_libraries(),
+            answering(answers),
+            sizes_by_len(called),
+        ):
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
         with standing_at(defined_at(called)):
@@ -77,7 +92,8 @@ def traced(
     graph_inputs = tuple(inputs)
     unnamed = ("",) * len(outputs)
     graph = Graph(graph_inputs, tuple(outputs), tuple(names), unnamed)
-    return NumpyTrace(graph, tree, unread(graph, values))
+    decisions = Decisions(symbols) if answers is None else answers.decisions
+    return NumpyTrace(graph, tree, unread(graph, values), decisions)
 
 
 def _output(leaf: object) -> Value:
@@ -89,12 +105,13 @@ def _output(leaf: object) -> Value:
 
 
 def inputs_of(
-    pattern: SizePattern, specs: Sequence[Spec], names: Sequence[str]
+    pattern: SizePattern,
+    symbols: Mapping[str, Symbol],
+    specs: Sequence[Spec],
+    names: Sequence[str],
 ) -> list[Value]:
     """New variables for the leaves of a call."""
-    sizes: dict[str, Size] = {
-        name: symbol_dim(Symbol(name, lower=pattern.least)) for name in pattern.names
-    }
+    sizes = {name: symbol_dim(symbol) for name, symbol in symbols.items()}
     variables, named = [], JaxSizes(sizes)
     for name, spec, shape in zip(names, specs, pattern.shapes, strict=True):
         sizes_of_axes = tuple(named.text(n) if isinstance(n, str) else n for n in shape)

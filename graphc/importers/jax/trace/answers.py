@@ -1,0 +1,115 @@
+"""Answers to what code of the user asks of values about sizes, while it is traced.
+
+They are for values of a graph what recorders are for sizes of JAX: see `recorder`.
+"""
+
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import cast
+
+from graphc.errors import GraphError, user_place
+from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.sizes.dims import Size, equal, evaluate, less_equal
+from graphc.ir.sizes.polynomials import Symbol
+
+# The relation of a comparison, whether its sides are swapped, and if it is denied.
+_COMPARISONS: dict[str, tuple[Relation, bool, bool]] = {
+    "equal": ("==", False, False),
+    "not_equal": ("==", False, True),
+    "greater_equal": (">=", False, False),
+    "less_equal": (">=", True, False),
+    "less": (">=", False, True),
+    "greater": (">=", True, True),
+}
+_SizeQuestion = tuple[Size, Relation, Size]
+
+
+class Answers:
+    """Answers to questions about sizes for those of one call, and their record."""
+
+    def __init__(
+        self,
+        symbols: Mapping[str, Symbol],
+        sizes: Mapping[str, int],
+        words: Mapping[str, str],
+    ) -> None:
+        self._symbols, self._words = symbols, words
+        self._numbers = {symbol: sizes[name] for name, symbol in symbols.items()}
+        self._taken: dict[_SizeQuestion, Decision] = {}
+
+    def of(self, condition: Value) -> bool | None:
+        """Whether a condition is true in the call; None where data decide that.
+
+        It is recorded where other sizes may have another answer.
+        """
+        asked = _question(condition)
+        if asked is None:
+            return None
+        question, is_denied = asked
+        left, relation, right = question
+        is_equality = relation == "=="
+        known = equal(left, right) if is_equality else less_equal(right, left)
+        if known is not None:
+            return known is not is_denied
+        try:
+            one, other = (evaluate(side, self._numbers) for side in (left, right))
+        except GraphError:  # of a size that depends on data, or is divided by 0
+            return None
+        answer = one == other if is_equality else one >= other
+        if question not in self._taken:
+            self._taken[question] = Decision(*question, answer, user_place(), True)
+        return answer is not is_denied
+
+    @property
+    def decisions(self) -> Decisions:
+        """The answers so far, by the symbols of the trace."""
+        return Decisions(self._symbols, tuple(self._taken.values()), None, self._words)
+
+
+def _question(condition: Value) -> tuple[_SizeQuestion, bool] | None:
+    """The question about two sizes that a condition asks, and whether it denies it.
+
+    A number is asked whether it is 0, and denies it. None where data are compared.
+    """
+    node = condition.node
+    comparison = _COMPARISONS.get(node.primitive.name)
+    if comparison is not None:
+        relation, is_swapped, is_denied = comparison
+        left, right = map(_size, node.inputs[::-1] if is_swapped else node.inputs)
+        if left is not None and right is not None:
+            return (left, relation, right), is_denied
+    size = _size(condition)
+    return None if size is None else ((size, "==", 0), True)
+
+
+def _size(value: Value) -> Size | None:
+    """The size that a value is; None of an array, and where data decide."""
+    sizes = known_sizes(value)
+    return None if sizes is None or sizes.ndim else cast(Size, sizes[()])
+
+
+class _Answering(threading.local):
+    answers: Answers | None = None  # to what the function asks that is traced
+
+
+_ANSWERING = _Answering()
+
+
+@contextmanager
+def answering(answers: Answers | None) -> Generator[None]:
+    """Within: conditions on sizes have these answers, in this thread."""
+    outer, _ANSWERING.answers = _ANSWERING.answers, answers
+    try:
+        yield
+    finally:
+        _ANSWERING.answers = outer
+
+
+def answer_to(condition: object) -> bool | None:
+    """The answer to a condition on sizes; None where there is none."""
+    answers = _ANSWERING.answers
+    if answers is None or not isinstance(condition, Value):
+        return None
+    return answers.of(condition)
