@@ -126,12 +126,10 @@ def sizes_by_len(function: Callable[..., object]) -> Generator[None]:
     Python's own `len` gives a number. The modules of that code have another one among
     their globals meanwhile, which is Python's for everything else.
     """
-    reachable = (function, *reached(function))
-    code = [item for item in reachable if isinstance(item, FunctionType)]
-    of_user = [f for f in code if is_user_file(f.__code__.co_filename)]
-    modules = list({id(f.__globals__): f.__globals__ for f in of_user}.values())
+    items = function, *reached(function)
+    modules = {id(names): names for names in map(_globals_of, items)}.values()
     with _LOCK:
-        changed = [names for names in modules if names.get("len", _len) is _len]
+        changed = [n for n in modules if n is not None and n.get("len", _len) is _len]
         for names in changed:
             _uses_of_len[id(names)] += 1
             names["len"] = _len
@@ -145,6 +143,17 @@ def sizes_by_len(function: Callable[..., object]) -> Generator[None]:
                     del _uses_of_len[id(names)]
                     if names.get("len") is _len:
                         del names["len"]
+
+
+def _globals_of(item: object) -> dict[str, object] | None:
+    """The globals of a function or of a class, where they are the user's, else None."""
+    if isinstance(item, FunctionType):
+        return item.__globals__ if is_user_file(item.__code__.co_filename) else None
+    kind = item if isinstance(item, type) else type(item)
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None)
+    is_users = is_user_file(file) if file else kind.__module__ == "__main__"
+    return vars(module) if module is not None and is_users else None
 
 
 def _len(items: Any, /) -> object:

@@ -47,7 +47,17 @@ def by_a_helper(x, y):
     return half(x) if len(x) in (6, 20) else half(y)
 
 
-@pytest.mark.parametrize("function", [by_comparisons, by_numbers, by_a_helper])
+class ByAMethod:
+    def start(self, x):
+        return x[: len(x) // 2] if len(x) > 4 else x
+
+    def __call__(self, x, y):
+        return self.start(x).sum() * len(y)
+
+
+@pytest.mark.parametrize(
+    "function", [by_comparisons, by_numbers, by_a_helper, ByAMethod()]
+)
 def test_sizes_that_decide_alike_share_a_program(function):
     ours = graphc.jit(function, frontend="numpy", backend="numpy")
     with warnings.catch_warnings():
