@@ -50,7 +50,7 @@ def test_anything_in_the_padding(family, dtype):
 
 
 def few_calls(samples):
-    """Of each sample one call, where floats have tried the others with the same rule."""
+    """Of each sample one call, where floats try all others with the same rule."""
     return samples if AT_LENGTH else [telling(s) for s in samples]
 
 
