@@ -344,7 +344,7 @@ def round_by_round(count: int) -> list[Row]:
 def main() -> None:
     """Print the tables of the kinds of blocks that are named, or of all."""
     with_whole_products()
-    for name in named() or setting([*KINDS], ["transformer", "convolution", "layer"]):
+    for name in named() or setting([*KINDS], ["convolution", "layer"]):
         for slopes in setting((False, True), (name != "layer",)):
             title = f"Blocks: {name}{', with gradients' * slopes}"
             print_table(title, table(KINDS[name], slopes))

@@ -34,7 +34,7 @@ from benchmarks.harness import (
 )
 
 KIND = blocks.KINDS["transformer"]
-BLOCKS = setting((24, 100), (4,))
+BLOCKS = setting((24, 100), (2,))
 TERMS = ((20, 5), (200, 5), (200, 1000), (20, 10_000))  # how many, data of each
 HEADS = ((4, 64, 16), (8, 256, 32), (16, 1024, 32))  # how many, rows, width
 MEMBERS = ((8, 64, 32), (32, 256, 32))

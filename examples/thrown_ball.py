@@ -117,7 +117,7 @@ def by_scipy(angle: float, drag: float) -> float:
 def best(ranges: Any, drag: float) -> float:
     """The angle of the longest flight, by Newton's method."""
     angle = 0.7
-    for _ in range(8):
+    for _ in range(6):
         _, slope, bent = ranges(angle, drag)
         angle -= float(slope / bent)
     return angle

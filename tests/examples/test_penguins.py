@@ -49,7 +49,7 @@ def test_the_answers_are_those_of_plain_numpy(penguins, data, backend, island):
     x, mass, group, where = data
     keep = (where == island) | (island == "everywhere")
     f = compiled(penguins, backend)
-    for k in (0, 1, 4, 1000):
+    for k in (0, 1, 1000) if backend == "jax" else (0, 1, 4, 1000):  # each is compiled
         arguments = (x, mass, group, keep, k)
         wanted = penguins.plain_numpy(*arguments)
         assert penguins.same(backend, f(*arguments), wanted)
@@ -80,8 +80,13 @@ def test_what_a_new_size_compiles(penguins, data):
     assert 0 in by_rows and solver not in by_rows
 
 
-def test_it_tells_its_story(penguins, capsys):
-    assert penguins.main() == 0
+def test_it_tells_its_story(capsys, tmp_path, monkeypatch):
+    """Called from elsewhere, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert stopped.value.code == 0
     out = capsys.readouterr().out
     assert "group_excess: float64[" in out
     assert "one integer is read from the device" in out
@@ -102,11 +107,3 @@ def test_a_wrong_answer_is_reported(penguins, capsys):
     finally:
         penguins.main.__globals__["plain_numpy"] = penguins.plain_numpy
     assert capsys.readouterr().out.endswith("--- THEY DIFFER ---\n")
-
-
-def test_it_runs_where_it_is_called_from_elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(EXAMPLE)])
-    with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-    assert stopped.value.code == 0

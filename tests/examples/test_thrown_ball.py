@@ -44,8 +44,9 @@ def test_jax_gives_what_numpy_gives(example, programs):
         np.testing.assert_allclose(got, wanted, rtol=1e-8)
 
 
-def test_it_tells_its_story(example, capsys, monkeypatch, tmp_path):
+def test_it_tells_its_story(example, programs, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(example.main.__globals__, "programs", lambda: programs)
     assert example.main() == 0
     out = capsys.readouterr().out
     assert "without air: 45.00 degrees, 206.4 m" in out

@@ -31,7 +31,7 @@ from tests.fuzz.nested_bodies import (
 )
 
 pytestmark = pytest.mark.usefixtures("wide", "compiled_quickly")
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "8"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "4"))
 WAYS = {
     "specialize": {"dims": "specialize"},
     "as written": {"dims": "specialize", "rewrites": graphc.rewrites.none},

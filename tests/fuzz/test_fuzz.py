@@ -13,7 +13,7 @@ import graphc
 from tests.fuzz.generator import generate, run, tolerance
 from tests.fuzz.more_steps import MORE
 
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "16"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "8"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 FOUND = (458, 490, 722)  # seeds of failures found so far; they stay
 FOUND_WIDER = (209, 922)  # likewise, of programs of more kinds of steps

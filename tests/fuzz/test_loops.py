@@ -14,7 +14,7 @@ import graphc.tensor as gt
 from tests.fuzz.generator import DTYPES, generate, run, tolerance
 from tests.fuzz.loop_steps import LOOPS, REDUCTIONS
 
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "16"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "8"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 JAX_COUNT = COUNT // 8  # a program takes seconds to compile
 FOUND = [(21, "numpy"), (3018, "jax"), (4012, "jax")]  # they stay

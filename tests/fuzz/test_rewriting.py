@@ -22,7 +22,7 @@ from tests.fuzz.generator import generate, run, tolerance
 from tests.fuzz.more_steps import MORE
 from tests.fuzz.rewritable_steps import REWRITABLE
 
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "16"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "10"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 BACKENDS = os.environ.get("GRAPHC_FUZZ_BACKENDS", "numpy jax").split()
 FOUND = (379,)  # seeds of failures found so far; they stay

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
 START = """
 import multiprocessing, sys, threading, warnings
 import numpy as np
@@ -40,53 +42,16 @@ def product(x):
 """
 
 
-def answers_of(script):
-    """What a process prints that runs a script after the start above."""
-    text = START + textwrap.dedent(script)
-    command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", text]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def test_functions_on_jax_refuse_to_run_in_a_forked_child():
-    refused = """
-        f, on_numpy = compiled(), compiled(backend="numpy")
-        f(BIG), product(BIG), product(BIG[:300])
-
-        def child(answers):
-            again = lambda: compiled()(BIG)
-            calls = lambda: f(BIG), lambda: f.lend(BIG), again, lambda: product(BIG)
-            other = lambda: product(BIG[:200])
-            numpy = compiled(backend="numpy")
-            calls += other, lambda: on_numpy(BIG), lambda: numpy(BIG[:200])
-            answers.put([outcome(call) for call in calls])
-
-        for told in in_child("fork", child):
-            print(repr(told))
-        print(outcome(lambda: f(BIG)))
-    """
-    *refused, first, second, parent = answers_of(refused)
-    assert len(refused) == 5
-    for told in refused:
-        assert "ForkError" in told and "was forked from" in told
-        assert 'mp_ctx="spawn"' in told and 'backend="numpy"' in told
-    assert [float(v) for v in (first, second, parent)] == [64e6, 16e6, 64e6]
-
-
-def test_a_child_runs_jax_where_the_parent_has_not():
-    lines = answers_of("""
+# What one process does after the start above, in this order: JAX runs in it from the
+# third on.
+CHILD_RUNS_JAX = """
         def child(answers):
             f = compiled()
             answers.put([outcome(lambda: f(BIG)), outcome(lambda: product(BIG))])
 
         print(*in_child("fork", child))
-    """)
-    assert lines == ["64000000.0 64000000.0"]
-
-
-def test_locks_that_threads_hold_are_free_in_a_child():
-    lines = answers_of("""
+"""
+LOCKS_ARE_HELD = """
         from graphc.ir import garbage
         from graphc.ir.garbage import young_garbage
 
@@ -107,18 +72,29 @@ def test_locks_that_threads_hold_are_free_in_a_child():
 
         print(*in_child("fork", child))
         go.set()
-    """)
-    assert lines == ["64000000.0 True"]
+"""
+PARENT_HAS_RUN_JAX = """
+        f, on_numpy = compiled(), compiled(backend="numpy")
+        f(BIG), product(BIG), product(BIG[:300])
 
+        def child(answers):
+            again = lambda: compiled()(BIG)
+            calls = lambda: f(BIG), lambda: f.lend(BIG), again, lambda: product(BIG)
+            other = lambda: product(BIG[:200])
+            numpy = compiled(backend="numpy")
+            calls += other, lambda: on_numpy(BIG), lambda: numpy(BIG[:200])
+            answers.put([outcome(call) for call in calls])
 
-def test_a_model_refuses_to_run_in_a_forked_child(tmp_path):
-    path = str(tmp_path / "product.model")
-    forked = f"""
+        for told in in_child("fork", child):
+            print(repr(told))
+        print(outcome(lambda: f(BIG)))
+"""
+MODEL = """
         import graphc_serving
 
         f = compiled(dims="specialize")
-        f.export({path!r}, {{"n": 4, "m": 4}})
-        model = graphc_serving.load({path!r})
+        f.export(PATH, {"n": 4, "m": 4})
+        model = graphc_serving.load(PATH)
         X = np.ones((4, 4), "float32")
 
         def outcome_of_model():
@@ -132,8 +108,42 @@ def test_a_model_refuses_to_run_in_a_forked_child(tmp_path):
 
         print(outcome_of_model())
         print(in_child("fork", child))
-    """
-    here, *there = answers_of(forked)
+"""
+PARTS = (CHILD_RUNS_JAX, LOCKS_ARE_HELD, PARENT_HAS_RUN_JAX, MODEL)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """The lines that one process prints in each part."""
+    path = str(tmp_path_factory.mktemp("forks") / "product.model")
+    parts = map(textwrap.dedent, PARTS)
+    text = "print('next')".join([f"{START}\nPATH = {path!r}\n", *parts])
+    command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", text]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    printed = [part.splitlines() for part in done.stdout.split("next\n")[1:]]
+    return dict(zip(PARTS, printed, strict=True))
+
+
+def test_functions_on_jax_refuse_to_run_in_a_forked_child(answers):
+    *refused, first, second, parent = answers[PARENT_HAS_RUN_JAX]
+    assert len(refused) == 5
+    for told in refused:
+        assert "ForkError" in told and "was forked from" in told
+        assert 'mp_ctx="spawn"' in told and 'backend="numpy"' in told
+    assert [float(v) for v in (first, second, parent)] == [64e6, 16e6, 64e6]
+
+
+def test_a_child_runs_jax_where_the_parent_has_not(answers):
+    assert answers[CHILD_RUNS_JAX] == ["64000000.0 64000000.0"]
+
+
+def test_locks_that_threads_hold_are_free_in_a_child(answers):
+    assert answers[LOCKS_ARE_HELD] == ["64000000.0 True"]
+
+
+def test_a_model_refuses_to_run_in_a_forked_child(answers):
+    here, *there = answers[MODEL]
     assert here == "64.0"
     assert "forked from: JAX would hang" in there[0]
     assert "after the fork" in there[1]

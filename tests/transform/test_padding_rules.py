@@ -49,18 +49,29 @@ def test_anything_in_the_padding(family, dtype):
     assert not found, "\n".join(found)
 
 
+def few_calls(samples):
+    """Of each sample one call, that with the most special values."""
+    return samples if AT_LENGTH else [telling(s) for s in samples]
+
+
 @pytest.mark.parametrize(("family", "dtype"), TRIED)
 def test_anything_in_the_padding_of_arguments(family, dtype):
-    """All sizes are padded; floats are those that are not tried behind each op."""
+    """All sizes are padded; floats are those that are not tried behind each op.
+
+    Integers are those that are not tried where odd sizes are known.
+    """
     samples = FAMILIES[family]
-    samples = share(samples, turn=1) if dtype in ("float64", "int64") else samples
+    if dtype == "float64":
+        samples = share(samples, turn=1)
+    if dtype == "int64":
+        samples = few_calls(share(samples, turn=0))
     found = problems(samples, dtype, "numpy", True, dirty_function)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("family", [f for f, dtype in TRIED if dtype == "float64"])
 def test_zeros_in_the_padding_of_arguments(family):
-    samples = share(share(FAMILIES[family], turn=0), turn=1)
+    samples = few_calls(share(share(FAMILIES[family], turn=0), turn=1))
     found = problems(samples, "float64", "numpy", True, clean_function)
     assert not found, "\n".join(found)
 
@@ -114,7 +125,7 @@ def test_the_first_draws_are_those_of_fewer(backend):
     padded = clean_function([x], outputs, backend=backend)
     assert not padded.plan.padded.cuts
     exact = exact_function([x], outputs, backend=backend)
-    for n in (0, 1, 5, 9) if AT_LENGTH else (0, 9):
+    for n in (0, 1, 5, 9) if AT_LENGTH else (0, 9)[backend == "jax" :]:
         given = np.linspace(-1, 2, n, dtype="float32")
         pairs = zip(padded(given), exact(given), strict=True)
         for i, (got, wanted) in enumerate(pairs):
@@ -130,7 +141,7 @@ def test_draws_that_depend_on_each_other_are_made_at_true_sizes(backend):
     padded = clean_function([x], outputs, backend=backend)
     assert len(padded.plan.padded.cuts) == 3
     exact = exact_function([x], outputs, backend=backend)
-    for n in (1, 2, 5):
+    for n in (5,) if backend == "jax" else (1, 2, 5):  # each is compiled
         given = np.linspace(0.3, 2, n, dtype="float32")
         for got, expected in zip(padded(given), exact(given), strict=True):
             np.testing.assert_array_equal(got, expected)
@@ -177,7 +188,7 @@ def unlike(made):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gradients(family):
     given = [p for p in points(FAMILIES[family], "float64") if not p.sample.static]
-    given = given if AT_LENGTH else share(largest(given, most=1), turn=0)
+    given = given if AT_LENGTH else share(share(largest(given, most=1), 0), turn=1)
     made = subjects(given, symbolic=True)
     found = made.problems + checked(made.subjects, unlike)
     assert not found, "\n".join(found)

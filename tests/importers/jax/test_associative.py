@@ -133,17 +133,24 @@ def searches(x):
     return both, jax.vmap(jnp.searchsorted)(jnp.sort(x), x), slope(x[0])
 
 
+LONG = (products, searches)  # to trace
+
+
 @pytest.mark.parametrize(
     "function",
-    [scanned, of_each, in_order, averaged, in_a_function, products, searches],
+    [scanned, of_each, in_order, averaged, in_a_function, *LONG],
 )
 def test_one_program_serves_all_sizes(function):
-    assert as_jax_by_each(function, dims="pad") <= 4
+    sizes = FEW if function in LONG else SIZES
+    assert as_jax_by_each(function, sizes, dims="pad") <= 4
 
 
 def test_derivatives_of_many_elements():
-    """From 32 on, pairs are combined several times before a loop scans what is left."""
-    assert as_jax_by_each(slopes, (36, 33), dims="pad") == 2
+    """From 32 on, pairs are combined several times before a loop scans what is left.
+
+    The first size is compiled as JAX traces it: few elements are enough for that.
+    """
+    assert as_jax_by_each(slopes, (3, 33), dims="pad") == 2
 
 
 def test_derivatives_are_those_of_the_order():

@@ -126,6 +126,11 @@ def sparse_products(x):
     return some @ ten, some.T @ x, some.todense(), (some.T @ matrix(x)).sum(1)
 
 
+def waves_and_sparse_products(x):
+    products = sparse_products(x)
+    return sum(jnp.sum(jnp.cos(v)) for v in products), products
+
+
 def more_places_than_elements(x):
     found = sparse.BCOO.fromdense(jnp.diag(x), nse=20)
     return found @ x, found.sum_duplicates(nse=20).todense()
@@ -183,9 +188,8 @@ FUNCTIONS = {
     "a composite": lambda x: lax.composite(lambda v: v * 2, "my.double")(x),
     "polygamma": lambda x: special.polygamma(1, jnp.abs(x) + 0.5),
     "draws of half precision": half_precision,
-    "sparse products": sparse_products,
-    "gradient of sparse products": jax.grad(
-        lambda x: sum(jnp.sum(jnp.cos(v)) for v in sparse_products(x))
+    "sparse products, and a gradient": jax.grad(
+        waves_and_sparse_products, has_aux=True
     ),
     "more places than elements": more_places_than_elements,
     "schur": lambda x: linalg.schur(matrix(x) + jnp.triu(matrix(x))),

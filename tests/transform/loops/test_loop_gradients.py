@@ -271,8 +271,9 @@ def test_gradients_are_those_of_jax(case):
     for n in (0, 1, 2, 9) if case in OFTEN else (9,):
         given = arguments(case, n)
         wanted = expected(case, given)
-        for f in functions.values():
-            close(f(*given), wanted)
+        for backend, f in functions.items():
+            if AT_LENGTH or backend == "numpy" or n == 9:  # each size is compiled
+                close(f(*given), wanted)
 
 
 @pytest.mark.usefixtures("compiled_quickly")
@@ -303,7 +304,7 @@ def test_short_floats(backend):
 )
 def test_second_derivatives(case, backend):
     ours = Ours(case)
-    given = arguments(case, 8)
+    given = arguments(case, 9)  # as above: JAX has compiled its gradient for them
     along = [gt.cos(v * 3) for v in ours.wrt]
     f = graphc.function(
         ours.inputs, graphc.hvp(ours.cost, ours.wrt, along), backend=backend
@@ -319,26 +320,24 @@ def test_second_derivatives(case, backend):
 
 
 @pytest.mark.usefixtures("compiled_quickly")
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", ["recurrence", "masked", "read_after", "windows"])
-def test_many_at_once(case, backend):
+def test_many_at_once(case):
     many = gt.matrix("many", "float64")
     w, first = gt.scalar("w", "float64"), gt.vector("first", "float64")
     loss = gt.sum(
         graphc.vmap(lambda xs: loop(gt, gt.scan, case, w, first * xs[0], xs))(many)
     )
-    wrt = [w, many, first]
-    f = graphc.function(
-        [w, first, many], [loss, *graphc.grad(loss, wrt)], backend=backend
-    )
+    outputs = [loss, *graphc.grad(loss, [w, many, first])]
     xs = np.sin(np.arange(15.0)).reshape(3, 5) + 0.1
 
     def cost(w, many, first):
         return jnp.sum(jax.vmap(lambda xs: theirs(case, w, first * xs[0], xs))(many))
 
     value, slopes = jax.jit(jax.value_and_grad(cost, (0, 1, 2)))(0.7, xs, ARRAY)
-    found = [np.asarray(v, np.float64) for v in f(np.float64(0.7), ARRAY, xs)]
-    close(found, [value, *slopes])
+    for backend in BACKENDS:
+        f = graphc.function([w, first, many], outputs, backend=backend)
+        found = [np.asarray(v, np.float64) for v in f(np.float64(0.7), ARRAY, xs)]
+        close(found, [value, *slopes])
 
 
 def alignment(np, scan, w, xs, ys):
@@ -369,9 +368,7 @@ def test_nested_loops_that_fill_a_table():
     cost = alignment(gt, gt.scan, w, xs, gt.specify_shape(ys, (3,)))
     outputs = [cost, *graphc.grad(cost, wrt)]
     given = [np.float64(0.7), np.cos(np.arange(5.0)), np.sin(np.arange(3.0))]
-    by_jax = jax.value_and_grad(
-        lambda *v: alignment(jnp, jax.lax.scan, *v), (0, 1, 2)
-    )
+    by_jax = jax.value_and_grad(lambda *v: alignment(jnp, jax.lax.scan, *v), (0, 1, 2))
     value, slopes = jax.jit(by_jax)(*given)
     for backend in BACKENDS:
         f = graphc.function(wrt, outputs, backend=backend)
@@ -481,15 +478,15 @@ def copies_in_loops(program, n):
 
 
 def is_linear(programs, cost, order=1, in_place=True):
-    """Memory grows as the rows do, and no step copies an array of them."""
-    used = []
-    for n in (300, 600):
-        programs.clear()
-        run(cost, n, order)
-        used.append(sum(p.memory_analysis().temp_size_in_bytes for p in programs))
-        if in_place:
-            assert not any(copies_in_loops(program, n) for program in programs)
-    assert 0 < used[1] < 2.1 * used[0]
+    """Memory is that of few arrays of the rows, and no step copies one of them."""
+    n = 600
+    run(cost, n, order)
+    used = sum(p.memory_analysis().temp_size_in_bytes for p in programs)
+    if in_place:
+        assert not any(copies_in_loops(program, n) for program in programs)
+    assert (
+        0 < used < n * n / 4
+    )  # bytes: to keep flags of n elements per step takes n * n
 
 
 @pytest.mark.parametrize("case", FILLED)
@@ -548,7 +545,7 @@ def without_checkpoints(reverse):
 def test_checkpoints_change_no_value(checkpoint, reverse, backend):
     made = checkpointed(checkpoint, reverse)
     found = graphc.function(*made, backend=backend, dims="specialize")
-    for n in (0, 1, 2, 9) if backend == "numpy" else (0, 7):
+    for n in (0, 1, 2, 9) if backend == "numpy" else (7,):
         given = few_rows(n)
         close(found(*given), without_checkpoints(reverse)(*given))
 

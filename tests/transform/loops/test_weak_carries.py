@@ -46,29 +46,48 @@ LOOPS = {
 
 
 def of_jax(dtype, number):
-    """What JAX gives, by loop; of those that it refuses, nothing."""
-    x = jnp.asarray([1, 2, 3]).astype(dtype)
-    taken = {}
+    """The types of what JAX gives, by loop; of those that it refuses, nothing."""
+    x = jax.ShapeDtypeStruct((3,), dtype)
+    types = {}
     for name, loop in LOOPS.items():
         try:
-            jax.eval_shape(lambda x, loop=loop: loop(jax.lax, x, number), x)
+            types[name] = jax.eval_shape(
+                lambda x, loop=loop: loop(jax.lax, x, number), x
+            )
         except TypeError:
             continue
-        taken[name] = loop
-    return jax.jit(lambda x: {k: f(jax.lax, x, number) for k, f in taken.items()})(x)
+    return types
 
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_loops_have_the_dtypes_of_jax(dtype, number):
+    with jax.enable_x64(True), default_float("float64"):
+        types = of_jax(dtype, number)
+        assert len(types) >= (len(LOOPS) if number is not True else 3)
+        x = gt.tensor("x", dtype, ("n",))
+        for name, type in types.items():
+            pairs = zip(
+                *map(jax.tree.leaves, (LOOPS[name](gt, x, number), type)), strict=True
+            )
+            assert all(own.dtype == theirs.dtype for own, theirs in pairs), name
+
+
+# Each dtype with one of the numbers, and each number with several dtypes: values are
+# computed in the dtypes that all pairs are asked for above. JAX refuses most of True.
+VALUES = [(d, NUMBERS[i % 3]) for i, d in enumerate(DTYPES)]
+VALUES += [("int8", True), ("float32", True)]
+
+
+@pytest.mark.parametrize(("dtype", "number"), VALUES)
 def test_loops_start_as_those_of_jax(dtype, number):
     with jax.enable_x64(True), default_float("float64"):
-        wanted = of_jax(dtype, number)
+        names = of_jax(dtype, number)
         x = gt.tensor("x", dtype, ("n",))
-        graphs = {k: jax.tree.leaves(LOOPS[k](gt, x, number)) for k in wanted}
-        outputs = [v for values in graphs.values() for v in values]
-        array = np.asarray(jnp.asarray([1, 2, 3]).astype(dtype))
-        made = graphc.function([x], outputs, backend="numpy")(array)
-        assert len(wanted) >= (len(LOOPS) if number is not True else 3)
+        array = jnp.asarray([1, 2, 3]).astype(dtype)
+        wanted = jax.jit(lambda x: [LOOPS[k](jax.lax, x, number) for k in names])(array)
+        outputs = jax.tree.leaves([LOOPS[k](gt, x, number) for k in names])
+        made = graphc.function([x], outputs, backend="numpy")(np.asarray(array))
         for own, theirs in zip(made, jax.tree.leaves(wanted), strict=True):
             assert own.dtype == theirs.dtype
             wide = [np.asarray(v).astype("complex128") for v in (own, theirs)]

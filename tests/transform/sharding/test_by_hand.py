@@ -12,10 +12,6 @@ from tests.transform.sharding.test_sharding import refusal
 W = np.arange(6, dtype="float32").reshape(3, 2)
 
 
-def test_results_are_those_of_one_device():
-    on_devices(8, "-m", "tests.transform.sharding.laid_by_hand")
-
-
 def chosen(axes, shape=(3, 2)):
     w = gt.tensor("w", "float32", shape)
     return [w], gt.with_sharding(w, axes) * 2
@@ -40,7 +36,7 @@ def test_explain_tells_what_is_laid_by_hand():
         "    takes over model: w",
         "    gives as JAX decides: multiply",
         "    holds on each device: 48 bytes",
-        "    lays over model by hand: float32[3, 2] at test_by_hand.py:21",
+        "    lays over model by hand: float32[3, 2] at test_by_hand.py:17",
     ]
     assert "lays whole on each device by hand" in compiled((None, None)).explain()
 
@@ -49,7 +45,7 @@ def test_explain_tells_what_is_laid_by_hand():
 def test_without_a_mesh_it_is_nothing_and_said(backend):
     f = compiled((None, "model"), backend=backend, mesh=None)
     np.testing.assert_array_equal(f(W), W * 2)
-    told = "with_sharding at test_by_hand.py:21 does nothing: there is no mesh"
+    told = "with_sharding at test_by_hand.py:17 does nothing: there is no mesh"
     assert told in f.explain() and told in f.explain(full=True)
     if backend == "jax":
         np.testing.assert_array_equal(f.jax_callable(W), W * 2)
@@ -128,7 +124,11 @@ dims = {"n": graphc.Shard("data")}
 for axes in (("data", None), ("model", None)):
     assert compiled(axes, shape, mesh=mesh, dims=dims).source
 """
+RESULTS = """
+import runpy
+runpy.run_module("tests.transform.sharding.laid_by_hand", run_name="__main__")
+"""
 
 
-def test_sizes_that_devices_cannot_share():
-    on_devices(4, "-c", UNEVEN)
+def test_results_are_those_of_one_device_and_uneven_sizes_are_refused():
+    on_devices(8, "-c", RESULTS + UNEVEN)
