@@ -484,9 +484,8 @@ def is_linear(programs, cost, order=1, in_place=True):
     used = sum(p.memory_analysis().temp_size_in_bytes for p in programs)
     if in_place:
         assert not any(copies_in_loops(program, n) for program in programs)
-    assert (
-        0 < used < n * n / 4
-    )  # bytes: to keep flags of n elements per step takes n * n
+    flags = n * n  # bytes, of n elements for each step
+    assert 0 < used < flags / 4
 
 
 @pytest.mark.parametrize("case", FILLED)
