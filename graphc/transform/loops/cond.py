@@ -14,7 +14,7 @@ from graphc.control.carries import (
 )
 from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
-from graphc.control.switch import Branch, run_switch
+from graphc.control.switch import Branch, run_switch, values_of_branches
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, variable
@@ -104,9 +104,10 @@ def _choose(
         ]
         return _choose(index, closed, (), op)
     staying = set(ancestors(sizes))
-    taken = _taken(within, staying, {*variables, *sizes})
+    own = values_of_branches((v for row in agreed for v in row), start, shared)
+    taken = _taken(within, staying, {*variables, *sizes, *own})
     inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
-    chosen = run_switch(index, inners, [*values, *taken])
+    chosen = run_switch(index, inners, [*values, *taken], own)
     return unflatten(like, _as_made(chosen, result_parts))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphc.control.fitting_branches import is_numbered
 from graphc.errors import (
     GraphError,
     SourceLocation,
@@ -190,7 +191,7 @@ class _PaddingPass:
             tuple(self._cuts),
             tuple(self._prices),
             tuple([pair for pair in guards_of(self._nodes) if self._at_entry(*pair)]),
-            self._branches.all,
+            self._branches.all if is_numbered(new.nodes) else (),
             self._sizes.originals,
             self._sizes.stored_as,
         )
@@ -240,7 +241,8 @@ class _PaddingPass:
 
     def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         if node.primitive is SIZE_OP:
-            size = as_value(F.size_value(self._sizes.exact(node.params["size"])))
+            exact = self._sizes.exact(node.params["size"])
+            size = as_value(F.size_value(self._branches.computed(node, exact)))
             return [PaddedValue(size, node.outputs[0].type)]
         ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
         if not ragged and not runs_in_python(node):
