@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import ModuleType
 
 from graphc.control.carries import fresh
@@ -151,19 +152,20 @@ def run_switch(
     index: Value | Callable[[], Value],
     branches: Sequence[Branch],
     values: Sequence[Value],
-    own_values: Sequence[Value] = (),
+    local_nodes: Iterable[Node] = (),
 ) -> list[Value]:
     """The switch of functions of lists of values.
 
-    An `index` that the branches tell is asked for when they have been called. Values of
-    sizes alone stay in a branch where sizes may not fit them: those of `own_values`,
-    and those that the branches build.
+    An `index` that the branches tell is asked for when they have been called. Of
+    sizes and literals alone, nodes stay in a branch where they may be errors: those of
+    `local_nodes`, and those that the branches build.
     """
     variables = [fresh(v) for v in values]
     start = variable("start", TensorType(INT32, ())).node.serial
     with recording_shared() as shared:
         results = [branch(variables) for branch in branches]
-        taken = [taken_out(outputs, variables) for outputs in results]
+        roots = {*local_nodes, *nodes_of_branches(chain(*results), start, shared)}
+        taken = [taken_out(outputs, variables, roots) for outputs in results]
     checks = [check for _, branch_checks in taken for check in branch_checks]
     checked_outputs = [
         [*outputs, *_of_all(branch_checks, checks)] for outputs, branch_checks in taken
@@ -174,8 +176,7 @@ def run_switch(
     used = used_between(flat, variables)
     values = [v for v, x in zip(values, variables, strict=True) if x in used]
     variables = [x for x in variables if x in used]
-    own = dict.fromkeys([*own_values, *values_of_branches(flat, start, shared)])
-    together, captures, sizes = close(flat, variables, "switch", own_values=[*own])
+    together, captures, sizes = close(flat, variables, "switch", roots=roots)
     body_outputs = iter(together.outputs)
     body_inputs, size_params = together.inputs, together.size_params
     bodies = tuple(
@@ -191,12 +192,12 @@ def run_switch(
     return checked(outputs, node.outputs[len(outputs) :], checks)
 
 
-def values_of_branches(
+def nodes_of_branches(
     outputs: Iterable[Value], start: int, shared: Container[Node]
-) -> list[Value]:
-    """The values of sizes alone that sizes may not fit, of nodes that branches build.
+) -> list[Node]:
+    """The nodes that branches build of sizes and literals, and that may be errors.
 
-    These are newer than the serial number `start`, or `shared` with what was there.
+    They are newer than the serial number `start`, or `shared` with what was there.
     """
 
     def is_built(value: Value) -> bool:
@@ -205,13 +206,13 @@ def values_of_branches(
     nodes = ancestors(
         filter(is_built, outputs), lambda node: filter(is_built, operands(node))
     )
-    return [v for node in nodes if _is_of_sizes(node) for v in node.outputs]
+    return list(filter(_may_fail, nodes))
 
 
-def _is_of_sizes(node: Node) -> bool:
-    """Whether a node takes sizes alone, which may not fit it."""
+def _may_fail(node: Node) -> bool:
+    """Whether a node is a check, or one of sizes alone, which may not fit it."""
     if node.inputs:
-        return False
+        return node.primitive.checks
     return bool(divisors_of(node)) or not all(g.memory for g in node.guards)
 
 

@@ -1,0 +1,103 @@
+"""Sizes that divide are not 0: checks where neither the host nor a guard would notice.
+
+The host raises where it divides by a length that is 0, and padded programs have guards
+of that (see `guards_of`). A device computes on: by numbers that are read from data or
+from arguments, and in branches within loops, where it must not raise unless a branch is
+taken. There a check belongs to the quotient.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from graphc.control.scan import SCAN
+from graphc.control.switch import SWITCH
+from graphc.errors import standing_at
+from graphc.ir.graph.bodies import Body, BodyCall, within
+from graphc.ir.graph.build import SIZE_OP, as_value, cast, size_value, strong
+from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of
+from graphc.ir.graph.replay import exchange
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
+from graphc.ops.effects.assertions import asserted
+from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
+
+Sizes = Mapping[Symbol, Size]  # of the graph, by symbols of a body
+
+
+def with_checked_divisors(graph: Graph) -> Graph:
+    """The graph with checks of sizes that divide within numbers.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> f = graphc.function([x], gt.sum(x) * (9 // x[x > 2].shape[0]))
+    >>> try:
+    ...     f(np.ones(3, "float32"))
+    ... except graphc.CallError as error:
+    ...     print(str(error).splitlines()[0])
+    a size is divided by zero
+    """
+    if not any(_divides(node) for node in within(graph.nodes)):
+        return graph
+    outputs = _in_bodies(graph.outputs, {}, looped=None)
+    for node in filter(_divides, ancestors(outputs)):
+        for by in divisors_of(node):
+            if _of_numbers(by):
+                with standing_at(node.place.plain):
+                    outputs[0] = _checked(outputs[0], by)
+    return replace(graph, outputs=tuple(outputs))
+
+
+def _divides(node: Node) -> bool:
+    return node.primitive is SIZE_OP and bool(divisors_of(node))
+
+
+def _of_numbers(size: Size) -> bool:
+    """Whether it depends on numbers that are no lengths of axes."""
+    symbols = size.symbols if isinstance(size, Dim) else ()
+    return any(symbol.origin is not None for symbol in symbols)
+
+
+def _checked(value: Value, by: Size) -> Value:
+    is_nonzero = F.not_equal(as_value(size_value(by)), 0)
+    return asserted(value, is_nonzero, "a size is divided by zero", "zero")
+
+
+def _in_bodies(
+    outputs: Sequence[Value], sizes: Sizes, looped: bool | None
+) -> list[Value]:
+    """Values with checks in the bodies that they need.
+
+    `looped`: whether they are of a loop, or of a branch within; None outside of bodies.
+    """
+
+    def checked(node: Node, place: object) -> Sequence[Value]:
+        if node.primitive in (SCAN, SWITCH):
+            in_loop = node.primitive is SCAN or bool(looped)
+            with standing_at(node.place.plain):
+                return with_checked_bodies(
+                    node, lambda call: _body(call, sizes, in_loop)
+                )
+        if looped is None or not _divides(node):
+            return node.outputs
+        size = node.params["size"]
+        exact = [
+            by for by in divisors(size) if looped or _of_numbers(substitute(by, sizes))
+        ]
+        if not exact:
+            return node.outputs
+        with standing_at(node.place.plain):
+            value = strong(as_value(size_value(with_nonzero_divisors(size))))
+            for by in exact:
+                value = _checked(value, by)
+        return [cast(value, value.dtype, weak=True)]
+
+    replacements: dict[Value, Value] = {}
+    exchange(ancestors(outputs), replacements, checked)
+    return [replacements.get(v, v) for v in outputs]
+
+
+def _body(call: BodyCall, outer: Sizes, looped: bool) -> Body:
+    sizes = {s: substitute(n, outer) for s, n in call.sizes.items()}
+    return with_outputs(call.body, _in_bodies(call.body.outputs, sizes, looped))
