@@ -105,7 +105,8 @@ def _choose(
         ]
         return _choose(index, closed, (), op)
     staying = set(ancestors(sizes))
-    local_nodes = nodes_of_branches(chain(*agreed), start, shared)
+    built = nodes_of_branches(chain(*agreed), start, shared)
+    local_nodes = [node for node in built if node not in staying]
     taken = _taken(within, staying, {*variables, *sizes}, local_nodes)
     inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
     chosen = run_switch(index, inners, [*values, *taken], local_nodes)

@@ -241,9 +241,8 @@ class _PaddingPass:
 
     def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         if node.primitive is SIZE_OP:
-            exact = self._sizes.exact(node.params["size"])
-            size = as_value(F.size_value(self._branches.computed(node, exact)))
-            return [PaddedValue(size, node.outputs[0].type)]
+            size = F.size_value(self._branches.exact(node.params["size"]))
+            return [PaddedValue(as_value(size), node.outputs[0].type)]
         ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
         if not ragged and not runs_in_python(node):
             fresh = self._exactly(node, [r.value for r in inputs])
@@ -311,7 +310,7 @@ class _PaddingPass:
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         checked = [g for g in node.guards if self._needs_check(g, node)]
-        known = self._sizes.stored, self._sizes.exact, self._range_of
+        known = self._sizes.stored, self._branches.exact, self._range_of
         pad = Padding(node, *known, self._body, self._branches.branch)
         params = resized(node.params, self._sizes.stored)
         try:

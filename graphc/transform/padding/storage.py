@@ -1,6 +1,6 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -413,16 +413,15 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     for node in nodes:
         inside = [(node, {})] if node.primitive is SWITCH else within_sized([node])
         for inner, sizes in inside:
-            for guard in (*inner.guards, *_of_divisors(inner)):
+            for guard in (*inner.guards, *map(guard_of_divisor, divisors_of(inner))):
                 first_needs.setdefault(guard_of_sizes(guard, sizes), inner)
     return list(first_needs.items())
 
 
-def _of_divisors(node: Node) -> Iterator[Guard]:
-    """Guards of the sizes by which those in the params of a node are divided."""
-    for by in divisors_of(node):
-        size = by if dims.less_equal(0, by) else dims.maximum(by, -by)
-        yield Guard("<=", 1, size, "a size is divided by zero", kind="zero")
+def guard_of_divisor(size: Size) -> Guard:
+    """The guard that a size which divides is not 0."""
+    size = size if dims.less_equal(0, size) else dims.maximum(size, -size)
+    return Guard("<=", 1, size, "a size is divided by zero", kind="zero")
 
 
 def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:
