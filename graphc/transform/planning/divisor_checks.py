@@ -23,8 +23,6 @@ from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ops.effects.assertions import asserted
 from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
 
-Sizes = Mapping[Symbol, Size]  # of the graph, by symbols of a body
-
 
 def with_checked_divisors(graph: Graph) -> Graph:
     """The graph with checks of sizes that divide within numbers.
@@ -65,7 +63,7 @@ def _checked(value: Value, by: Size) -> Value:
 
 
 def _in_bodies(
-    outputs: Sequence[Value], sizes: Sizes, looped: bool | None
+    outputs: Sequence[Value], sizes: Mapping[Symbol, Size], looped: bool | None
 ) -> list[Value]:
     """Values with checks in the bodies that they need.
 
@@ -98,6 +96,6 @@ def _in_bodies(
     return [replacements.get(v, v) for v in outputs]
 
 
-def _body(call: BodyCall, outer: Sizes, looped: bool) -> Body:
+def _body(call: BodyCall, outer: Mapping[Symbol, Size], looped: bool) -> Body:
     sizes = {s: substitute(n, outer) for s, n in call.sizes.items()}
     return with_outputs(call.body, _in_bodies(call.body.outputs, sizes, looped))
