@@ -6,7 +6,7 @@ Others give new arrays, or numbers where there are no axes.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,11 +19,30 @@ from graphc.ir.types import DType
 READ_ONLY = "NumPy gives a view here that cannot be written"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
-        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
-        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
-        "array_split", "hsplit", "vsplit", "dsplit", "matrix_transpose",
-        "permute_dims", "unstack", "sliding_window_view",
+        "transpose",
+        "swapaxes",
+        "moveaxis",
+        "rollaxis",
+        "squeeze",
+        "expand_dims",
+        "flip",
+        "fliplr",
+        "flipud",
+        "rot90",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "diagonal",
+        "broadcast_to",
+        "split",
+        "array_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "matrix_transpose",
+        "permute_dims",
+        "unstack",
+        "sliding_window_view",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
@@ -31,17 +50,41 @@ KEEPING = {  # functions that may give the array itself
     *("array", "astype", "asarray", "asanyarray", "ascontiguousarray"),
     *("asfortranarray", "copy"),
 }
+CastingRule = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 WRITING = frozenset(  # functions that write into their first array
     ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 )
 PARTS = frozenset(["real", "imag"])
 OF_NO_AXES = frozenset(  # functions that give arrays where most give numbers
     [
-        "apply_along_axis", "array", "asanyarray", "asarray", "astype", "block",
-        "broadcast_to", "copy", "cov", "empty_like", "expand_dims", "full",
-        "full_like", "i0", "ones_like", "pad", "piecewise", "real_if_close", "resize",
-        "roll", "select", "tensordot", "tile", "unique", "unique_all",
-        "unique_inverse", "where", "zeros_like",
+        "apply_along_axis",
+        "array",
+        "asanyarray",
+        "asarray",
+        "astype",
+        "block",
+        "broadcast_to",
+        "copy",
+        "cov",
+        "empty_like",
+        "expand_dims",
+        "full",
+        "full_like",
+        "i0",
+        "ones_like",
+        "pad",
+        "piecewise",
+        "real_if_close",
+        "resize",
+        "roll",
+        "select",
+        "tensordot",
+        "tile",
+        "unique",
+        "unique_all",
+        "unique_inverse",
+        "where",
+        "zeros_like",
     ]
 )
 FIXED = dict.fromkeys(["diagonal", "broadcast_to", "sliding_window_view"], READ_ONLY)
@@ -113,6 +156,11 @@ def place_of_out(function: Callable[..., object]) -> int:
         return 2 if function.__name__ == "dot" else -1
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     return names.index("out") if "out" in names else -1
+
+
+def rule_of_out(name: str) -> CastingRule:
+    """By which rule a result is cast into `out=`; products by `dot` are not."""
+    return "no" if name == "dot" else "same_kind"
 
 
 def taken_out(
