@@ -89,10 +89,13 @@ def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
         return graph_error(problem, op=name, hint=OF_MEMORY[name])
     if name.startswith("__"):
         return absent
-    of_array = not is_number(content)
-    if by_user and not hasattr(np.ndarray if of_array else number_class(content), name):
+    kind = number_class(content) if is_number(content) else np.ndarray
+    of_numpy, of_content = hasattr(kind, name), hasattr(content, name)
+    if by_user and of_content and not of_numpy:
         return absent
-    if hasattr(content, name) and not (name in OF_NUMBERS and is_symbolic(content)):
+    if not (name in OF_NUMBERS and is_symbolic(content)) and (
+        of_content or not (of_numpy and is_number(content))
+    ):
         return None
     if not by_user:
         return absent

@@ -25,7 +25,13 @@ from graphc.importers.numpy import (  # noqa: F401  (arrays have what these defi
     in_place,
     operators,
 )
-from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
+from graphc.importers.numpy.arrays import (
+    NUMBER,
+    TracedArray,
+    called,
+    content_of,
+    holds_arrays,
+)
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.memory import Memory, is_symbolic
@@ -106,6 +112,7 @@ def _enter(token: object) -> None:
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             _replaced["nditer"] = _nditer
+            _replaced["isscalar"] = _isscalar
         # Modules have it, which pyright does not know.
         np.__class__ = _WatchedModule  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -220,7 +227,15 @@ def _ndenumerate(array: object) -> object:
     return _PLAIN_NDENUMERATE(array)
 
 
+def _isscalar(element: object) -> bool:
+    """`np.isscalar`, also of numbers that are traced."""
+    if type(element) is TracedArray:
+        return element.memory.fixed == NUMBER
+    return _PLAIN_ISSCALAR(element)
+
+
 _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
+_PLAIN_ISSCALAR = np.isscalar
 
 
 _replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace

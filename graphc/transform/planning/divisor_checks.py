@@ -6,7 +6,7 @@ from arguments, and in branches within loops, where it must not raise unless a b
 taken. There a check belongs to the quotient.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from graphc.control.scan import SCAN
@@ -19,13 +19,13 @@ from graphc.ir.graph.replay import exchange
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
-from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
+from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ops.effects.assertions import asserted
 from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
 
 
 def with_checked_divisors(graph: Graph) -> Graph:
-    """The graph with checks of sizes that divide within numbers.
+    """The graph with checks of sizes that divide, and that a device may compute.
 
     >>> import numpy as np, graphc, graphc.tensor as gt
     >>> x = gt.vector("x")
@@ -40,15 +40,13 @@ def with_checked_divisors(graph: Graph) -> Graph:
         return graph
     outputs = _in_bodies(graph.outputs, {}, looped=None)
     for node in filter(_divides, ancestors(outputs)):
-        for by in divisors_of(node):
-            if _of_numbers(by):
-                with standing_at(node.place.plain):
-                    outputs[0] = _checked(outputs[0], by)
+        with standing_at(node.place.plain):
+            outputs[0] = _checked(outputs[0], filter(_of_numbers, divisors_of(node)))
     return replace(graph, outputs=tuple(outputs))
 
 
 def _divides(node: Node) -> bool:
-    return node.primitive is SIZE_OP and bool(divisors_of(node))
+    return bool(node.params) and bool(divisors_of(node))
 
 
 def _of_numbers(size: Size) -> bool:
@@ -57,9 +55,18 @@ def _of_numbers(size: Size) -> bool:
     return any(symbol.origin is not None for symbol in symbols)
 
 
-def _checked(value: Value, by: Size) -> Value:
-    is_nonzero = F.not_equal(as_value(size_value(by)), 0)
-    return asserted(value, is_nonzero, "a size is divided by zero", "zero")
+def _number(node: Node) -> Value:
+    """A size as a number that is computed whatever divides."""
+    return as_value(size_value(with_nonzero_divisors(node.params["size"])))
+
+
+def _checked(value: Value, sizes: Iterable[Size]) -> Value:
+    """A value, provided that sizes which divide are not 0."""
+    result = strong(value)
+    for size in sizes:
+        is_nonzero = F.not_equal(as_value(size_value(size)), 0)
+        result = asserted(result, is_nonzero, "a size is divided by zero", "zero")
+    return cast(result, value.dtype, value.type.weak)
 
 
 def _in_bodies(
@@ -79,17 +86,17 @@ def _in_bodies(
                 )
         if looped is None or not _divides(node):
             return node.outputs
-        size = node.params["size"]
-        exact = [
-            by for by in divisors(size) if looped or _of_numbers(substitute(by, sizes))
+        number = node.primitive is SIZE_OP
+        checks = [
+            by
+            for by in divisors_of(node)
+            if (looped and number) or _of_numbers(substitute(by, sizes))
         ]
-        if not exact:
+        if not checks:
             return node.outputs
         with standing_at(node.place.plain):
-            value = strong(as_value(size_value(with_nonzero_divisors(size))))
-            for by in exact:
-                value = _checked(value, by)
-        return [cast(value, value.dtype, weak=True)]
+            outputs = [_number(node)] if number else node.outputs
+            return [_checked(v, checks) for v in outputs]
 
     replacements: dict[Value, Value] = {}
     exchange(ancestors(outputs), replacements, checked)
