@@ -74,7 +74,8 @@ class _WatchedModule(ModuleType):
         if not _TRACING.depth or name not in _replaced:
             return plain
         asking = sys._getframe(1)
-        if isinstance(plain, np.ufunc) and not is_in_file_of_user(asking):
+        of_user = name == "isscalar" or isinstance(plain, np.ufunc)
+        if of_user and not is_in_file_of_user(asking):
             return plain
         return _replaced[name] if looks_up(asking, name) else plain
 

@@ -55,16 +55,16 @@ def _of_numbers(size: Size) -> bool:
     return any(symbol.origin is not None for symbol in symbols)
 
 
-def _number(node: Node) -> Value:
+def _number(size: Size) -> Value:
     """A size as a number that is computed whatever divides."""
-    return as_value(size_value(with_nonzero_divisors(node.params["size"])))
+    return as_value(size_value(with_nonzero_divisors(size)))
 
 
 def _checked(value: Value, sizes: Iterable[Size]) -> Value:
     """A value, provided that sizes which divide are not 0."""
     result = strong(value)
     for size in sizes:
-        is_nonzero = F.not_equal(as_value(size_value(size)), 0)
+        is_nonzero = F.not_equal(_number(size), 0)
         result = asserted(result, is_nonzero, "a size is divided by zero", "zero")
     return cast(result, value.dtype, value.type.weak)
 
@@ -95,7 +95,7 @@ def _in_bodies(
         if not checks:
             return node.outputs
         with standing_at(node.place.plain):
-            outputs = [_number(node)] if number else node.outputs
+            outputs = [_number(node.params["size"])] if number else node.outputs
             return [_checked(v, checks) for v in outputs]
 
     replacements: dict[Value, Value] = {}
