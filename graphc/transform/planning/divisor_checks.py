@@ -9,12 +9,13 @@ taken. There a check belongs to the quotient.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from graphc.analysis.binding_time import is_known_on_host
 from graphc.control.scan import SCAN
 from graphc.control.switch import SWITCH
 from graphc.errors import standing_at
 from graphc.ir.graph.bodies import Body, BodyCall, within
 from graphc.ir.graph.build import SIZE_OP, as_value, cast, size_value, strong
-from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of
+from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of, origins
 from graphc.ir.graph.replay import exchange
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
@@ -41,12 +42,20 @@ def with_checked_divisors(graph: Graph) -> Graph:
     outputs = _in_bodies(graph.outputs, {}, looped=None)
     for node in filter(_divides, ancestors(outputs)):
         with standing_at(node.place.plain):
-            outputs[0] = _checked(outputs[0], filter(_of_numbers, divisors_of(node)))
+            outputs[0] = _checked(outputs[0], _unnoticed(node))
     return replace(graph, outputs=tuple(outputs))
 
 
 def _divides(node: Node) -> bool:
     return bool(node.params) and bool(divisors_of(node))
+
+
+def _unnoticed(node: Node) -> list[Size]:
+    """The sizes that divide outside of bodies, and that the host does not compute."""
+    sizes = list(filter(_of_numbers, divisors_of(node)))
+    if node.primitive is SIZE_OP:
+        return sizes
+    return [n for n in sizes if not all(map(is_known_on_host, origins(n)))]
 
 
 def _of_numbers(size: Size) -> bool:
