@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.nodes import Params, Value
+from graphc.ir.graph.nodes import Node, Params, Value
 from graphc.ir.graph.replay import follow, region_between
 from graphc.ops.common.conditions import both_hold, never_failed
 from graphc.ops.effects.assertions import ASSERT
@@ -19,10 +19,13 @@ class BodyCheck(NamedTuple):
 
 
 def taken_out(
-    outputs: Sequence[Value], inputs: Sequence[Value]
+    outputs: Sequence[Value], inputs: Sequence[Value], roots: Iterable[Node] = ()
 ) -> tuple[list[Value], list[BodyCheck]]:
-    """The outputs without the checks that they depend on, and these checks."""
-    region = region_between(outputs, inputs)
+    """The outputs without the checks that they depend on, and these checks.
+
+    They are those between the inputs or `roots` and the outputs.
+    """
+    region = region_between(outputs, inputs, roots)
     if not any(node.primitive is ASSERT for node in region):
         return list(outputs), []
     replacements: dict[Value, Value] = {}

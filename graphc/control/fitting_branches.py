@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphc.ir.graph.bodies import bodies_of, within
-from graphc.ir.graph.nodes import Node
+from graphc.ir.graph.nodes import Node, divisors_of
 from graphc.ir.graph.op import Array, op
 from graphc.ir.types import JaxArray, NDArray, TensorType
 
@@ -49,7 +49,7 @@ def may_misfit(node: Node) -> bool:
     """Whether a branch of a switch needs a relation of sizes that is not proved."""
     inside = (n for body in bodies_of(node) for n in within(body.nodes))
     return any(numbers_of(node)) or any(
-        n.guards or n.primitive is NUMBERED for n in inside
+        n.guards or divisors_of(n) or n.primitive is NUMBERED for n in inside
     )
 
 

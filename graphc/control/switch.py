@@ -3,8 +3,9 @@
 `run_switch` makes its node; `gt.cond` and `gt.switch` are in `transform.loops.cond`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from types import ModuleType
 
 from graphc.control.carries import fresh
@@ -18,8 +19,11 @@ from graphc.control.fitting_branches import (
 )
 from graphc.control.scan import used_between
 from graphc.ir.graph.bodies import Body, BodyCall, close
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.build import variable
+from graphc.ir.graph.interning import recording_shared
+from graphc.ir.graph.nodes import Node, Value, divisors_of
 from graphc.ir.graph.op import Array, Opaque, Printing, op, type_error
+from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import INT32, JaxArray, NDArray, TensorType
@@ -148,13 +152,20 @@ def run_switch(
     index: Value | Callable[[], Value],
     branches: Sequence[Branch],
     values: Sequence[Value],
+    local_nodes: Iterable[Node] = (),
 ) -> list[Value]:
     """The switch of functions of lists of values.
 
-    An `index` that the branches tell is asked for when they have been called.
+    An `index` that the branches tell is asked for when they have been called. Of
+    sizes and literals alone, nodes stay in a branch where they may be errors: those of
+    `local_nodes`, and those that the branches build.
     """
     variables = [fresh(v) for v in values]
-    taken = [taken_out(branch(variables), variables) for branch in branches]
+    start = variable("start", TensorType(INT32, ())).node.serial
+    with recording_shared() as shared:
+        results = [branch(variables) for branch in branches]
+        roots = {*local_nodes, *nodes_of_branches(chain(*results), start, shared)}
+        taken = [taken_out(outputs, variables, roots) for outputs in results]
     checks = [check for _, branch_checks in taken for check in branch_checks]
     checked_outputs = [
         [*outputs, *_of_all(branch_checks, checks)] for outputs, branch_checks in taken
@@ -165,7 +176,7 @@ def run_switch(
     used = used_between(flat, variables)
     values = [v for v, x in zip(values, variables, strict=True) if x in used]
     variables = [x for x in variables if x in used]
-    together, captures, sizes = close(flat, variables, "switch")
+    together, captures, sizes = close(flat, variables, "switch", roots=roots)
     body_outputs = iter(together.outputs)
     body_inputs, size_params = together.inputs, together.size_params
     bodies = tuple(
@@ -177,8 +188,32 @@ def run_switch(
         (number, *values, *captures),
         {"branches": Opaque("branches", bodies), "sizes": tuple(sizes)},
     )
-    results = node.outputs[: len(taken[0][0])]
-    return checked(results, node.outputs[len(results) :], checks)
+    outputs = node.outputs[: len(taken[0][0])]
+    return checked(outputs, node.outputs[len(outputs) :], checks)
+
+
+def nodes_of_branches(
+    outputs: Iterable[Value], start: int, shared: Container[Node]
+) -> list[Node]:
+    """The nodes that branches build of sizes and literals, and that may be errors.
+
+    They are newer than the serial number `start`, or `shared` with what was there.
+    """
+
+    def is_built(value: Value) -> bool:
+        return value.node.serial > start or value.node in shared
+
+    nodes = ancestors(
+        filter(is_built, outputs), lambda node: filter(is_built, operands(node))
+    )
+    return list(filter(_may_fail, nodes))
+
+
+def _may_fail(node: Node) -> bool:
+    """Whether a node is a check, or one of sizes alone, which may not fit it."""
+    if node.inputs:
+        return node.primitive.checks
+    return bool(divisors_of(node)) or not all(g.memory for g in node.guards)
 
 
 def _of_all(branch_checks: list[BodyCheck], checks: list[BodyCheck]) -> list[Value]:

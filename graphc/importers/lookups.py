@@ -17,9 +17,15 @@ def looks_up(frame: FrameType, name: str) -> bool:
 
 
 def may_ask(frame: FrameType, name: str) -> bool:
-    """Whether the code of a frame asks for names as texts, this one among them."""
+    """Whether the code of a frame asks for names as texts, this one among them.
+
+    The text is written there, or a variable of the frame is it.
+    """
     code = frame.f_code
-    return name in code.co_consts and not _ASKING.isdisjoint(code.co_names)
+    if _ASKING.isdisjoint(code.co_names):
+        return False
+    texts = [text for text in frame.f_locals.values() if type(text) is str]
+    return name in code.co_consts or name in texts
 
 
 @lru_cache(maxsize=512)

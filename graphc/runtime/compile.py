@@ -36,6 +36,7 @@ from graphc.transform.derivatives.rolled_gradients import as_compiled
 from graphc.transform.padding.stretching import Resolved, axes_maybe_one, dims_of
 from graphc.transform.planning.bounds_checks import watched
 from graphc.transform.planning.budget import check_dims
+from graphc.transform.planning.divisor_checks import with_checked_divisors
 
 TIERS = ("auto", "jax", "numpy", None)
 
@@ -177,6 +178,7 @@ def _compiled(
     """A compiled function of the graph as it is written."""
     with young_garbage():
         written = watched(written, how.check) if how.check else written
+        written = with_checked_divisors(written)
         return make(Pipeline(written, structure, how), defaults)
 
 

@@ -65,6 +65,36 @@ def test_sizes_of_0_divide_nothing(dims, backend):
         assert caught.value.kind == "zero"
 
 
+@both
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+def test_numbers_of_0_divide_no_sizes(dims, backend):
+    """Counts of data and arguments, as numbers and as counts of steps."""
+    x, k = gt.vector("x"), gt.scalar("k", "int64")
+    count, n = x[x > 2].shape[0], x.shape[0]
+
+    def steps(number):
+        return gt.fori_loop(0, number, lambda i, c: c + 1, 0)
+
+    outputs = [
+        n // count,
+        -(-n // count),
+        steps(n % count),
+        steps(n // k),
+        steps(9 % k),
+    ]
+    outputs += [gt.sum(gt.map(lambda v: v * (n // x[x > v].shape[0]), x[: n - 2]))]
+    for i, y in enumerate(outputs):
+        inputs = [x, k] if i in (3, 4) else [x]
+        how = {"dims": dims, "backend": backend, "unused": "ignore"}
+        f = graphc.function(inputs, y, **how)
+        rows = np.array([3, 3, 1, 1, 5], "float32")
+        assert f(*[rows, 2][: len(inputs)]) == [1, 2, 2, 2, 1, 31][i]
+        with pytest.raises(graphc.CallError, match="divided by zero") as caught:
+            f(*[0 * rows, 0][: len(inputs)])
+        assert caught.value.kind == "zero"
+        assert "gt.maximum(m, 1)" in str(caught.value)
+
+
 MISFITS = {  # the sizes of axes, and what the call has instead
     ("n", "n + m"): [(3, 2), (1, 0)],
     ("n + m", "n"): [(0, 1)],

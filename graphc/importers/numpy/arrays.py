@@ -7,7 +7,7 @@ is symbolic and by NumPy elsewhere, and give new arrays.
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,8 @@ from graphc.importers.numpy.memory import (
     indexed,
     is_symbolic,
     lack_of,
-    lacks,
     overlap,
+    require_real,
     require_room,
     takes_view,
 )
@@ -41,9 +41,11 @@ from graphc.importers.numpy.sharing import (
     REARRANGING,
     RESHAPING,
     WRITING,
+    CastingRule,
     as_taken,
     gives_arguments,
     may_give_itself,
+    rule_of_out,
     taken_out,
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
@@ -56,7 +58,6 @@ Callee = Callable[..., object]  # of NumPy
 Args = tuple[object, ...]
 Kwargs = dict[str, object]
 Wrapped = Any  # what `wrapped` gives: traced arrays, or anything else NumPy has
-CastingRule = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 NUMBER = "a number is never written"
 INTO_OUTSIDE = "cannot write a symbolic value into an array from outside"
 OWN_ARRAY = "make an array of the function's own first: y = np.array(y)"
@@ -176,10 +177,9 @@ class TracedArray:
     conj, __copy__ = conjugate, copy
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"a TracedArray has no attribute {name!r}")
-        if lacks(name, self.content):
-            raise lack_of(name, sys._getframe(1))
+        lack = lack_of(name, self.content, sys._getframe(1))
+        if lack is not None:
+            raise lack
         attribute = getattr(self.content, name)
         if not callable(attribute):
             return wrapped(attribute)
@@ -350,6 +350,8 @@ def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     """The results of a function of NumPy."""
     first: Wrapped = args[0] if args else None
     name = function.__name__
+    if isinstance(first, TracedArray) and (name in WRITING or name == "insert"):
+        require_real(f"numpy.{name}", first.dtype, [*args[1:], *options.values()])
     if name in WRITING:
         _require_written(name, first)
         if not is_symbolic(content_of([*args, *options.values()])):
@@ -405,7 +407,7 @@ def results_of(function: Callee, args: Args, options: Kwargs) -> object:
     taken, named = as_taken(name, content_of(args), content_of(options))
     results = wrapped(computed(function, taken, named))
     if out is not None:
-        return written_to((out,), results, stretched=name == "clip")
+        return written_to((out,), results, rule_of_out(name), name == "clip")
     note_sharing(results, args, gives_arguments(name, args, options))
     arrays = as_arrays(results) if name in OF_NO_AXES else results
     if name in FIXED and arrays.ndim:
@@ -461,7 +463,7 @@ def _method(self: TracedArray, name: str, *args: object, **options: object) -> W
         content = as_value(content)
     results = wrapped(apply_method(getattr(content, name), name, args, options))
     if out is not None:
-        return written_to((out,), results)
+        return written_to((out,), results, rule_of_out(name))
     note_sharing(results, (self,), False)
     return results
 

@@ -16,7 +16,7 @@ from graphc.importers.numpy.arrays import (
     content_of,
     wrapped,
 )
-from graphc.importers.numpy.memory import Content, indexed, is_symbolic
+from graphc.importers.numpy.memory import Content, indexed, is_symbolic, require_real
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -32,6 +32,7 @@ class FlatElements(TracedArray):
 
     def __setitem__(self, index: object, new: object) -> None:
         index = content_of(index)
+        require_real("flat", self.dtype, new)
         replaced = indexed(self.content, index)
         self.memory.write(index, repeated(content_of(new), replaced))
 

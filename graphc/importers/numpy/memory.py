@@ -22,7 +22,7 @@ from graphc.ir.graph.build import as_value, cast, shape_text
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal
-from graphc.ir.types import NDArray, is_integer
+from graphc.ir.types import DType, NDArray, is_integer
 
 Shape = tuple[Size, ...]
 Content = Any  # a Value, or an array of NumPy
@@ -31,14 +31,18 @@ COPY = "write to a copy: y = x.copy()"
 BORROWED = "an array of NumPy has these elements too, and would not be written"
 UNCLEAR = "whether arrays share memory depends on its layout here: neither is written"
 
+_INTERFACES = "__array_interface__", "__array_struct__"
 OF_MEMORY = {  # attributes that arrays in memory have, and what to do in their place
     **dict.fromkeys(["getfield", "setfield", "data", "ctypes", "byteswap"], ""),
     **dict.fromkeys(["flags", "strides", "base"], ""),
+    **dict.fromkeys(_INTERFACES, ""),
     **dict.fromkeys(["tobytes", "tofile", "dump", "dumps"], "call it of a result"),
     "setflags": "leave it out, and do not write what is to stay as it is",
     "resize": "write y = np.resize(y, shape), or y = np.zeros(shape)",
 }
-OF_C = frozenset(["flags", "strides", "data", "ctypes", "base"])  # asked for there too
+OF_C = frozenset(  # asked for there too
+    ["flags", "strides", "data", "ctypes", "base", *_INTERFACES]
+)
 OF_NUMBERS = frozenset(["item", "tolist"])
 
 
@@ -69,28 +73,35 @@ def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
     _kept(F._assert(holds, holds, message, kind))
 
 
-def lacks(name: str, content: Content) -> bool:
-    """Whether arrays in memory have an attribute, and a traced one has it not."""
-    if name in OF_MEMORY or (name in OF_NUMBERS and is_symbolic(content)):
-        return True
-    of_class = is_number(content) and hasattr(number_class(content), name)
-    return of_class and not hasattr(content, name)
+def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
+    """The error of an attribute that a traced array has not; None where it has it.
 
-
-def lack_of(name: str, asking: FrameType) -> Exception:
-    """The error of an attribute that arrays have in memory alone.
-
-    To the user it is no AttributeError: `hasattr` would say that NumPy has it not.
+    Those that only values of graphc have are none of NumPy's. Where arrays and numbers
+    of NumPy have it, it is no AttributeError to the user: `hasattr` would say no.
     """
-    of_c = name in OF_C and not (looks_up(asking, name) or may_ask(asking, name))
-    if of_c or not is_in_file_of_user(asking):
-        return AttributeError(f"a TracedArray has no attribute {name!r}")
-    if name not in OF_MEMORY:
-        problem = f"a symbolic value has no {name} while a function is traced"
-        hint = f"y[0] is a number; call .{name}() of what the function returns"
-        return graph_error(problem, op=name, hint=hint)
-    problem = f"an array that is traced has no {name}: it is not in memory"
-    return graph_error(problem, op=name, hint=OF_MEMORY[name])
+    absent = AttributeError(f"a TracedArray has no attribute {name!r}")
+    by_user = is_in_file_of_user(asking)
+    if name in OF_MEMORY:
+        of_c = name in OF_C and not (looks_up(asking, name) or may_ask(asking, name))
+        if of_c or not by_user:
+            return absent
+        problem = f"an array that is traced has no {name}: it is not in memory"
+        return graph_error(problem, op=name, hint=OF_MEMORY[name])
+    if name.startswith("__"):
+        return absent
+    kind = number_class(content) if is_number(content) else np.ndarray
+    of_numpy, of_content = hasattr(kind, name), hasattr(content, name)
+    if by_user and of_content and not of_numpy:
+        return absent
+    if not (name in OF_NUMBERS and is_symbolic(content)) and (
+        of_content or not (of_numpy and is_number(content))
+    ):
+        return None
+    if not by_user:
+        return absent
+    problem = f"a symbolic value has no {name} while a function is traced"
+    hint = f"y[0] is a number; call .{name}() of what the function returns"
+    return graph_error(problem, op=name, hint=hint)
 
 
 class Memory:
@@ -132,6 +143,7 @@ class Memory:
 
     def write(self, index: object, new: Content) -> None:
         """Write the elements at an index, cast to the dtype there is."""
+        require_real("index", self.content.dtype, new)
         self.replace(_written(self.content, index, new))
 
     def part(self, index: object) -> "Memory":
@@ -262,6 +274,21 @@ def _written(content: Content, index: Any, new: object) -> Content:
         return changed
     old = as_value(content)
     return old.at[index].set(cast(as_value(new), old.dtype))
+
+
+def require_real(op: str, dtype: DType, new: object) -> None:
+    """Raise GraphError for a complex of Python where elements are real, as NumPy does.
+
+    Arrays of complex numbers and their elements are cast: NumPy warns.
+    """
+    if isinstance(new, (list, tuple)):
+        for item in new:
+            require_real(op, dtype, item)
+    elif type(new) is complex and dtype.kind in "biuf":
+        problem = "a complex number is no element of an array of real ones"
+        hint = "write its real part, or make the array complex first"
+        got = f"{new} into {dtype}"
+        raise graph_error(problem, op=op, got=got, hint=hint)
 
 
 def _moved_back(old: Content, read: Rearrangement, new: Content) -> Content:

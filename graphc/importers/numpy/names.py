@@ -26,7 +26,13 @@ from graphc.importers.numpy import (  # noqa: F401  (arrays have what these defi
     in_place,
     operators,
 )
-from graphc.importers.numpy.arrays import TracedArray, called, content_of, holds_arrays
+from graphc.importers.numpy.arrays import (
+    NUMBER,
+    TracedArray,
+    called,
+    content_of,
+    holds_arrays,
+)
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.memory import Memory, is_symbolic
@@ -70,7 +76,8 @@ class _WatchedModule(ModuleType):
         if not _TRACING.depth or name not in _replaced:
             return plain
         asking = sys._getframe(1)
-        if isinstance(plain, np.ufunc) and not is_in_file_of_user(asking):
+        of_user = name == "isscalar" or isinstance(plain, np.ufunc)
+        if of_user and not is_in_file_of_user(asking):
             return plain
         return _replaced[name] if looks_up(asking, name) else plain
 
@@ -108,6 +115,7 @@ def _enter(token: object) -> None:
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             _replaced["nditer"] = _nditer
+            _replaced["isscalar"] = _isscalar
         # Modules have it, which pyright does not know.
         np.__class__ = _WatchedModule  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -269,7 +277,15 @@ def _ndenumerate(array: object) -> object:
     return _PLAIN_NDENUMERATE(array)
 
 
+def _isscalar(element: object) -> bool:
+    """`np.isscalar`, also of numbers that are traced."""
+    if type(element) is TracedArray:
+        return element.memory.fixed == NUMBER
+    return _PLAIN_ISSCALAR(element)
+
+
 _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
+_PLAIN_ISSCALAR = np.isscalar
 
 
 _uses_of_len = Counter[int]()  # of globals, by the traces that need them

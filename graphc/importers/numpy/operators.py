@@ -1,12 +1,15 @@
 """The operators of arrays of functions of NumPy: they compute on the contents."""
 
 import operator
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.importers.lookups import may_ask
 from graphc.importers.numpy.arrays import (
     NUMBER,
     TracedArray,
@@ -48,9 +51,27 @@ def _define_operators() -> None:
     setattr(TracedArray, "__reduce_ex__", _unpicklable)  # noqa: B010
     setattr(TracedArray, "__repr__", _text)  # noqa: B010
     setattr(TracedArray, "__format__", _formatted)  # noqa: B010
+    for name in ["len", "iter", "contains", "setitem"]:
+        method = _OfArrays(getattr(TracedArray, f"__{name}__"))
+        setattr(TracedArray, f"__{name}__", method)
     setattr(TracedArray, "__bool__", lambda self: truth(self.content))  # noqa: B010
     for computes in (int, float, complex, operator.index):
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
+
+
+class _OfArrays:
+    """A method of arrays, which numbers have not: `hasattr` tells the user so."""
+
+    def __init__(self, method: Callable[..., object]) -> None:
+        self._method = method
+
+    def __get__(self, array: TracedArray | None, kind: type) -> Callable[..., object]:
+        name = self._method.__name__
+        if array is None:
+            return self._method
+        if array.memory.fixed == NUMBER and may_ask(sys._getframe(1), name):
+            raise AttributeError(f"a number has no attribute {name!r}")
+        return partial(self._method, array)
 
 
 def _repeating(computes: Callable[..., object]) -> Callable[..., object]:
@@ -73,9 +94,11 @@ def _power(self: TracedArray, other: object, *modulo: object) -> object:
 
 
 def __round__(self: TracedArray, digits: object = None) -> object:
-    """`round` of an array; that of a number is an int of Python without digits."""
+    """`round` of a number, which is an int of Python without digits."""
+    if self.memory.fixed != NUMBER:
+        raise TypeError("type numpy.ndarray doesn't define __round__ method")
     of_python = self.content.type.weak and is_integer(self.dtype)
-    if digits is None and self.memory.fixed == NUMBER and not of_python:
+    if digits is None and not of_python:
         refuse_number(self.content, "round")
     return _binary(round)(self, *([] if digits is None else [digits]))
 

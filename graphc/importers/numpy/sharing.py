@@ -6,7 +6,7 @@ Others give new arrays, or numbers where there are no axes.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,6 +31,7 @@ KEEPING = {  # functions that may give the array itself
     *("array", "astype", "asarray", "asanyarray", "ascontiguousarray"),
     *("asfortranarray", "copy"),
 }
+CastingRule = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 WRITING = frozenset(  # functions that write into their first array
     ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 )
@@ -113,6 +114,11 @@ def place_of_out(function: Callable[..., object]) -> int:
         return 2 if function.__name__ == "dot" else -1
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     return names.index("out") if "out" in names else -1
+
+
+def rule_of_out(name: str) -> CastingRule:
+    """By which rule a result is cast into `out=`; products by `dot` are not."""
+    return "no" if name == "dot" else "same_kind"
 
 
 def taken_out(

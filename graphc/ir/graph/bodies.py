@@ -131,17 +131,19 @@ def close(
     inputs: Sequence[Value],
     op: str,
     own_size: Symbol | None = None,
+    roots: Iterable[Node] = (),
 ) -> tuple[Body, list[Value], list[Size]]:
     """Close the graph between values: the body, its captures, and its size arguments.
 
     The first inputs of the body replace `inputs`, the others the captures. Sizes
     from outside become new ones without an origin, with the same bounds.
 
-    Values that do not depend on `inputs`, nor have the size that is their own, stay
-    outside: they are computed once. Raises GraphError if a size of the outputs depends
-    on `inputs`; and if one within does, unless it is of a scan: that may run in Python.
+    Values that do not depend on `inputs` or `roots`, nor have the size that is their
+    own, stay outside: they are computed once. Raises GraphError if a size of the
+    outputs depends on `inputs`; and if one within does, unless it is of a scan: that
+    may run in Python.
     """
-    region = region_between(outputs, inputs)
+    region = region_between(outputs, inputs, roots)
     if own_size is not None:
         region = _with_sized(region, outputs, inputs, own_size)
         region = _with_transposes(region)

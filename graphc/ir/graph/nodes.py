@@ -39,6 +39,7 @@ from graphc.ir.namespace import (
 from graphc.ir.params.concrete import foreign, no_items, no_number, shown
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, symbol_dim
+from graphc.ir.sizes.divisors import divisors
 from graphc.ir.types import DType, NDArray, TensorType, is_integer
 
 if TYPE_CHECKING:
@@ -138,6 +139,11 @@ def entries_of(params: Params) -> Iterator[object]:
             yield from param
         else:
             yield param
+
+
+def divisors_of(node: Node) -> list[Size]:
+    """The sizes that may be 0 by which those in the params of a node are divided."""
+    return [by for size in entries_of(node.params) for by in divisors(size)]
 
 
 def _demands(params: Params) -> "tuple[Value, ...]":

@@ -18,16 +18,19 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
 SETTLING: RuleTable[Callable[[Node], Node]] = RuleTable("settling")
 
 
-def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[Node]:
+def region_between(
+    outputs: Iterable[Value], inputs: Iterable[Value], roots: Iterable[Node] = ()
+) -> list[Node]:
     """The nodes through which `outputs` depend on `inputs`, in topological order.
 
     Neither inputs are walked through, nor nodes that are older than all of them: none,
-    where there are no inputs.
+    where there are no inputs. Nodes of `roots` are as nodes that take an input.
     """
-    first = set(inputs)
-    if not first:
+    first, inside = set(inputs), set(roots)
+    if not (first or inside):
         return []
-    oldest = min(v.node.serial for v in first)
+    serials = [v.node.serial for v in first] + [n.serial - 1 for n in inside]
+    oldest = min(serials)
     nodes: dict[Node, None] = {}
     stack = [v.node for v in outputs if v not in first]
     while stack:
@@ -35,11 +38,10 @@ def region_between(outputs: Iterable[Value], inputs: Iterable[Value]) -> list[No
         if node.serial > oldest and node not in nodes:
             nodes[node] = None
             stack += [v.node for v in operands(node) if v not in first]
-    inside: set[Node] = set()
     for node in sorted(nodes, key=lambda n: n.serial):
         if any(v in first or v.node in inside for v in operands(node)):
             inside.add(node)
-    return sorted(inside, key=lambda n: n.serial)
+    return sorted(inside & nodes.keys(), key=lambda n: n.serial)
 
 
 def replayed(

@@ -455,20 +455,20 @@ def substitute(d: Size, sizes: Mapping[Symbol, Size]) -> Size:
     if not isinstance(d, Dim) or sizes.keys().isdisjoint(d.symbols):
         return d
     values: dict[Atom, Size] = dict(sizes.items())
-
-    def rebuild(size: Size) -> Size:
-        total = Poly()
-        for monomial, c in polynomial(size).items():
-            total.add(polynomial(math.prod(map(value, monomial))).items(), c)
-        return _size(total)
-
-    def value(atom: Atom) -> Size:
-        return values[atom] if atom in values else symbol_dim(atom)
-
     for call in calls_in(d):
         if not call.symbols.isdisjoint(values):
-            values[call] = FUNCTIONS[call.op](*map(rebuild, call.args))
-    return rebuild(d)
+            args = [with_atoms(n, values) for n in call.args]
+            values[call] = FUNCTIONS[call.op](*args)
+    return with_atoms(d, values)
+
+
+def with_atoms(d: Size, values: Mapping[Atom, Size]) -> Size:
+    """`d` with symbols and calls replaced; the other atoms stay."""
+    total = Poly()
+    for monomial, c in polynomial(d).items():
+        factors = [values[a] if a in values else symbol_dim(a) for a in monomial]
+        total.add(polynomial(math.prod(factors)).items(), c)
+    return _size(total)
 
 
 def expression(

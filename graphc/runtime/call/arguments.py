@@ -14,7 +14,7 @@ from graphc.errors import CallError, ErrorKind, describe, shortened, user_place
 from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import INT64, DType
-from graphc.runtime.driver.failure import DIVIDED_BY_ZERO
+from graphc.runtime.driver.failure import DIVIDED_BY_ZERO, ZERO_HINT
 from graphc_serving.arguments import Refusal, admitted, copy
 
 Backend = Literal["jax", "numpy"]
@@ -266,7 +266,9 @@ class Signature:
     def misfit(self, error: CallError, args: ArgumentValues) -> CallError:
         """The error of a program, with the arguments and the user's line."""
         text = self.text(args)
-        message = describe(error.args[0], arguments=text, where=user_place())
+        hint = ZERO_HINT if error.kind == "zero" else ""
+        place = user_place()
+        message = describe(error.args[0], arguments=text, hint=hint, where=place)
         return CallError(message, error.kind)
 
     def _refusal(self, i: int, problem: str, kind: ErrorKind, hint: str) -> CallError:

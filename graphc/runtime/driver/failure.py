@@ -43,6 +43,7 @@ class ProgramCallError(CallError):
 
 
 DIVIDED_BY_ZERO = "a size is divided by zero"
+ZERO_HINT = "a size of 0 cannot divide: n // gt.maximum(m, 1) divides by at least 1"
 _TRACED = "Tracer", "Concretization", "NonConcrete"
 _NO_BUCKET = "no bucket has room"  # as programs raise it, see `listed`
 _LONGEST = 600  # characters of a foreign message
@@ -113,7 +114,7 @@ def _explained(error: Exception) -> tuple[str, str, ErrorKind, bool]:
     """The problem, a hint, its kind, and whether the exception itself adds anything."""
     name = type(error).__name__
     if isinstance(error, ZeroDivisionError):
-        return DIVIDED_BY_ZERO, "a size of 0 cannot divide", "zero", False
+        return DIVIDED_BY_ZERO, ZERO_HINT, "zero", False
     if isinstance(error, ValueError) and str(error).startswith(_NO_BUCKET):
         hint = "list a larger one in buckets, or say Pad(..., open_ended=True)"
         return str(error), hint, "shape", False

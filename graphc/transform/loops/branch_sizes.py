@@ -14,6 +14,7 @@ from graphc.ir.graph.op import Array, Printing, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ir.types import INT32, JaxArray, NDArray, TensorType
 from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -52,6 +53,8 @@ def size_of_branch(index: Value, sizes: Sequence[Size]) -> Size:
     """The size with the number `index`; the common size if all are equal."""
     if all(dims.equal(size, sizes[0]) for size in sizes):
         return sizes[0]
+    # Where one that divides is 0, the branch is an error if it is taken.
+    sizes = [with_nonzero_divisors(size) for size in sizes]
     largest = dims.maximum(*sizes)
     most = None if origins(largest) else largest  # no more known than the size itself
     numbers = [cast(as_value(size_value(size)), SIZE) for size in sizes]

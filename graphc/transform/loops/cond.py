@@ -1,7 +1,8 @@
 """`gt.cond` and `gt.switch`: one of several functions, chosen when the program runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from graphc.control.carries import (
@@ -14,7 +15,7 @@ from graphc.control.carries import (
 )
 from graphc.control.pytree import flatten, unflatten
 from graphc.control.scan import used_between
-from graphc.control.switch import Branch, run_switch
+from graphc.control.switch import Branch, nodes_of_branches, run_switch
 from graphc.errors import graph_error, shortened
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, cast, variable
@@ -104,14 +105,19 @@ def _choose(
         ]
         return _choose(index, closed, (), op)
     staying = set(ancestors(sizes))
-    taken = _taken(within, staying, {*variables, *sizes})
+    built = nodes_of_branches(chain(*agreed), start, shared)
+    local_nodes = [node for node in built if node not in staying]
+    taken = _taken(within, staying, {*variables, *sizes}, local_nodes)
     inners = [_of(outputs, [*variables, *taken], staying) for outputs in agreed]
-    chosen = run_switch(index, inners, [*values, *taken])
+    chosen = run_switch(index, inners, [*values, *taken], local_nodes)
     return unflatten(like, _as_made(chosen, result_parts))
 
 
 def _taken(
-    within: list[Node], staying: set[Node], variables: set[Value]
+    within: list[Node],
+    staying: set[Node],
+    variables: set[Value],
+    local_nodes: Iterable[Node],
 ) -> list[Value]:
     """The captures of branches, chosen so that values computed from them stay inside.
 
@@ -119,6 +125,7 @@ def _taken(
     function of the user may raise an error: it stays inside, of literals only as well.
     """
     inside = {n for n in within if n not in staying and n.inputs}
+    inside.update(local_nodes)
     used = [v for n in within if n in inside for v in n.inputs]
     outer_values = [v for v in used if v.node not in inside and v not in variables]
     literal = {v for v in outer_values if v.node.primitive.inline and not v.node.inputs}

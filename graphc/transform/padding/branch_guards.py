@@ -11,12 +11,14 @@ from typing import NamedTuple
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.nodes import Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.divisors import divisors, with_nonzero_divisors
 from graphc.ir.types import TensorType, same_size
 from graphc.ops.common.padding import Bodies, PaddedValue, Padding, zeros_along
 from graphc.transform.loops.branch_sizes import fit
 from graphc.transform.padding.storage import (
     Storage,
     axis_symbol,
+    guard_of_divisor,
     guard_of_sizes,
     guards_of,
     symbols_in,
@@ -97,6 +99,17 @@ class BranchGuards:
         finally:
             self._outer = before
             self._branches -= 1
+
+    def exact(self, size: Size) -> Size:
+        """A true size in terms of known ones, as it is computed.
+
+        Where a numbered guard tells that one that divides is 0, 1 does in its place.
+        """
+        exact = self._sizes.exact(size)
+        guards = map(guard_of_divisor, divisors(size) if self._branches else ())
+        outer = [guard_of_sizes(guard, self._outer) for guard in guards]
+        numbered = outer and all(guard in self._numbers for guard in outer)
+        return with_nonzero_divisors(exact) if numbered else exact
 
     def _numbered(self, guards: Iterable[tuple[Guard, Node]]) -> Iterator[int]:
         for inner, node in guards:

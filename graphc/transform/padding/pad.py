@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphc.control.fitting_branches import is_numbered
 from graphc.errors import (
     GraphError,
     SourceLocation,
@@ -190,7 +191,7 @@ class _PaddingPass:
             tuple(self._cuts),
             tuple(self._prices),
             tuple([pair for pair in guards_of(self._nodes) if self._at_entry(*pair)]),
-            self._branches.all,
+            self._branches.all if is_numbered(new.nodes) else (),
             self._sizes.originals,
             self._sizes.stored_as,
         )
@@ -240,8 +241,8 @@ class _PaddingPass:
 
     def _results(self, node: Node, inputs: list[PaddedValue]) -> list[PaddedValue]:
         if node.primitive is SIZE_OP:
-            size = as_value(F.size_value(self._sizes.exact(node.params["size"])))
-            return [PaddedValue(size, node.outputs[0].type)]
+            size = F.size_value(self._branches.exact(node.params["size"]))
+            return [PaddedValue(as_value(size), node.outputs[0].type)]
         ragged = any(r.axes for r in inputs) or self._has_ragged_sizes(node)
         if not ragged and not runs_in_python(node):
             fresh = self._exactly(node, [r.value for r in inputs])
@@ -309,7 +310,7 @@ class _PaddingPass:
         if rule is None and not primitive.elementwise:
             raise NotPadded(PADDING.reason(primitive, "it has no mask rule"))
         checked = [g for g in node.guards if self._needs_check(g, node)]
-        known = self._sizes.stored, self._sizes.exact, self._range_of
+        known = self._sizes.stored, self._branches.exact, self._range_of
         pad = Padding(node, *known, self._body, self._branches.branch)
         params = resized(node.params, self._sizes.stored)
         try:

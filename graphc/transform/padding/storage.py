@@ -1,6 +1,6 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -9,13 +9,13 @@ from graphc.control.switch import SWITCH
 from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
 from graphc.ir.graph.bodies import bodies, within_sized
 from graphc.ir.graph.build import as_size, as_value, size_value, variable
-from graphc.ir.graph.nodes import Guard, Node, Params, Value, entries_of
+from graphc.ir.graph.nodes import Guard, Node, Params, Value, divisors_of
 from graphc.ir.graph.op import infer_types
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute, symbol_dim
+from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ir.sizes.growth import grows
 from graphc.ir.sizes.names import CAPACITY, shown_name
-from graphc.ir.sizes.polynomials import calls_in
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
@@ -354,7 +354,8 @@ class Storage:
         exact = self.exact(size)
         if narrow is None or not self.is_known(exact):
             return None
-        bucket = as_size(bucketed(as_value(size_value(exact)), narrow.capacities))
+        safe = with_nonzero_divisors(exact)  # a guard tells if one is 0
+        bucket = as_size(bucketed(as_value(size_value(safe)), narrow.capacities))
         self.storage_symbols.update(symbols_in(bucket))
         return dims.minimum(bucket, high)
 
@@ -364,6 +365,7 @@ class Storage:
         # One capacity where the axes have one: sizes of both kinds would multiply.
         pairs = self.lengths.items()
         stored = {v.symbol: symbol_dim(self.capacities[s]) for s, v in pairs}
+        size = with_nonzero_divisors(size)  # a guard tells if one is 0
         size = dims.maximum(size, substitute(size, stored))
         bucket = as_size(bucketed(as_value(size_value(size)), capacities))
         self.storage_symbols.update(symbols_in(bucket))
@@ -411,21 +413,15 @@ def guards_of(nodes: Iterable[Node]) -> list[tuple[Guard, Node]]:
     for node in nodes:
         inside = [(node, {})] if node.primitive is SWITCH else within_sized([node])
         for inner, sizes in inside:
-            for guard in (*inner.guards, *_of_divisors(inner)):
+            for guard in (*inner.guards, *map(guard_of_divisor, divisors_of(inner))):
                 first_needs.setdefault(guard_of_sizes(guard, sizes), inner)
     return list(first_needs.items())
 
 
-def _of_divisors(node: Node) -> Iterator[Guard]:
-    """Guards of the sizes by which those in the params of a node are divided."""
-    sizes = [n for n in entries_of(node.params) if isinstance(n, Dim)]
-    for call in (call for size in sizes for call in calls_in(size)):
-        by = call.args[-1]
-        if call.op != "//" or dims.less_equal(1, by):
-            continue
-        if not dims.less_equal(0, by):
-            by = dims.maximum(by, -by)
-        yield Guard("<=", 1, by, "a size is divided by zero", kind="zero")
+def guard_of_divisor(size: Size) -> Guard:
+    """The guard that a size which divides is not 0."""
+    size = size if dims.less_equal(0, size) else dims.maximum(size, -size)
+    return Guard("<=", 1, size, "a size is divided by zero", kind="zero")
 
 
 def guard_of_sizes(guard: Guard, sizes: Mapping[Symbol, Size]) -> Guard:

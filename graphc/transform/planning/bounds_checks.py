@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
-from graphc.control.switch import SWITCH, Branch, run_switch
+from graphc.control.scan import SCAN
+from graphc.control.switch import SWITCH
 from graphc.errors import SourceLocation, standing_at
-from graphc.ir.graph.bodies import Body, StepResult, within
+from graphc.ir.graph.bodies import Body, BodyCall, within
 from graphc.ir.graph.build import INPUT, as_value, literal_of
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.replay import exchange
@@ -27,6 +27,7 @@ from graphc.ir.types import INT64, is_integer
 from graphc.ops.common.conditions import BoundsRule, Checking, checks_of, telling
 from graphc.ops.effects.assertions import ASSERT, asserted
 from graphc.transform.padding.value_ranges import ValueRanges
+from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
 
 
 def watched(graph: Graph, check: Checking = True) -> Graph:
@@ -162,10 +163,8 @@ def _watched(outputs: Sequence[Value], check: Checking, inside: bool) -> list[Va
 
 def _with_checks(node: Node, check: Checking, inside: bool) -> Sequence[Value]:
     """The outputs of a node, with the checks that it needs in a body."""
-    if node.primitive is SCAN:
-        return _loop(node, check)
-    if node.primitive is SWITCH:
-        return _switch(node, check)
+    if node.primitive in (SCAN, SWITCH):
+        return with_checked_bodies(node, lambda call: _body(call, check))
     rule = checks_of(node, check)
     if not inside or rule is None:
         return node.outputs
@@ -179,44 +178,6 @@ def _checked(node: Node, value: Value, rule: BoundsRule) -> Value:
     return value
 
 
-def _body(body: Body, check: Checking) -> Body | None:
-    """A body with its checks; None where there are none."""
-    outputs = tuple(_watched(body.outputs, check, inside=True))
-    same = all(a is b for a, b in zip(outputs, body.outputs, strict=True))
-    return None if same else Body(body.inputs, body.size_params, outputs)
-
-
-def _loop(node: Node, check: Checking) -> Sequence[Value]:
-    params = node.params
-    body = _body(params["body"].content, check)
-    if body is None:
-        return node.outputs
-    parts = parts_of(node.inputs, params)
-
-    def step(carry: list[Value], row: list[Value]) -> StepResult:
-        outputs = body.call([*carry, *row, *parts.rest], params["sizes"])
-        return outputs[: len(carry)], outputs[len(carry) :]
-
-    ends, stacked = run_scan(
-        step,
-        parts.first,
-        parts.rows,
-        params["length"],
-        params["reverse"],
-        count=parts.limit,
-        going=parts.going,
-        **{name: params[name] for name in OPTIONS},
-    )
-    return [*ends, *stacked]
-
-
-def _switch(node: Node, check: Checking) -> Sequence[Value]:
-    bodies = [(_body(old, check), old) for old in node.params["branches"].content]
-    if not any(new for new, _ in bodies):
-        return node.outputs
-    index, *values = node.inputs
-
-    def branch(body: Body) -> Branch:
-        return lambda taken: body.call(taken, node.params["sizes"])
-
-    return run_switch(index, [branch(new or old) for new, old in bodies], values)
+def _body(call: BodyCall, check: Checking) -> Body:
+    """A body with its checks."""
+    return with_outputs(call.body, _watched(call.body.outputs, check, inside=True))

@@ -438,6 +438,14 @@ hasattr(x, "flags") * x
 round(x[0]), round(x.size), round(x.size / 3) * x.astype("float32")
 round(x[0].astype("float32"), 1)
 hasattr(x.size, "bit_length") * x, hasattr(x[0], "is_integer") * x
+hasattr(x[0], "__len__") * x, hasattr(x, "node") * x, np.isscalar(x[0]) * x
+[hasattr(x, name) for name in ["flags"]][0] * x
+getattr(x, "symbol", 2.0) * x, getattr(x, "__setitem__", None) is None
+round(x, 1)
+np.insert(x, 0, [2 + 1j]), np.insert(x, 0, np.array([1j]))
+(lambda y: (np.put(y, 0, 1j), y)[1])(x * 1)
+(lambda y: (y.fill(1j), y)[1])(i * 1)
+np.dot(x, x, out=np.zeros((), "float16"))
 """
 
 

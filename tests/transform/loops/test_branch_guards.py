@@ -151,3 +151,42 @@ def test_a_count_of_data_is_checked_in_a_padded_branch():
     assert f(x, 0.0) == 2
     with pytest.raises(graphc.CallError, match="needs 5 <= count"):
         f(x, 2.0)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("dims", ["specialize", "pad"])
+def test_sizes_of_0_divide_nothing_where_no_branch_is_taken(dims, backend):
+    """Neither as numbers nor as sizes, nor in loops; where one is taken, they do."""
+    n, m = X.shape[0], Z.shape[0]
+
+    def step(carry, v):
+        return carry + gt.cond(v > 2, lambda: v * (n // m), lambda: v), None
+
+    branches = [
+        lambda: X.sum() * (n // m),
+        lambda: X[: n // m].sum() + gt.sum(gt.arange(n % m, dtype="float32")),
+        lambda: gt.fori_loop(0, n // m, lambda i, c: c + i, X[0]),
+        lambda: gt.scan(step, 0.0, X)[0],
+        lambda: X.sum(),
+    ]
+    y = gt.switch(J, branches)
+    rows = gt.cond(J > 3, lambda: X, lambda: X[: n // m])
+    f = graphc.function([X, Z, J], [y, rows], dims=dims, backend=backend)
+    x, none, two = np.ones(5, "float32"), np.ones(0, "float32"), np.ones(2, "float32")
+    assert [int(f(x, two, np.int32(i))[0]) for i in range(5)] == [10, 2, 2, 5, 5]
+    assert [f(x, z, np.int32(4))[0] for z in (none, two)] == [5, 5]
+    for i in range(4):
+        with pytest.raises(graphc.CallError, match="is divided by zero"):
+            f(x, none, np.int32(i))
+    f = graphc.function([X, Z], branches[3](), dims=dims, backend=backend)
+    assert f(x, none) == 5
+    with pytest.raises(graphc.CallError, match="is divided by zero"):
+        f(3 * x, none)
+
+
+def test_a_check_of_sizes_belongs_to_its_branch():
+    y = gt.cond(J > 0, lambda: gt.assert_(X.shape[0] > 2, "short", 1.0), lambda: 2.0)
+    f = graphc.function([X, J], y)
+    assert f(np.ones(2, "float32"), np.int32(0)) == 2
+    with pytest.raises(graphc.CallError, match="short"):
+        f(np.ones(2, "float32"), np.int32(1))

@@ -1,0 +1,62 @@
+"""Checks within loops and branches: these carry along whether they held.
+
+They raise when they are done, see `control.checks`.
+"""
+
+from collections.abc import Callable, Sequence
+
+from graphc.control.scan import OPTIONS, SCAN, parts_of, run_scan
+from graphc.control.switch import SWITCH, Branch, run_switch
+from graphc.ir.graph.bodies import Body, BodyCall, StepResult
+from graphc.ir.graph.nodes import Node, Value
+
+CheckedBody = Callable[[BodyCall], Body]
+
+
+def with_checked_bodies(node: Node, checked: CheckedBody) -> Sequence[Value]:
+    """The outputs of a loop or branch of `checked` bodies; of other nodes, as they are.
+
+    A body without checks is to stay the object that it is.
+    """
+    if node.primitive not in (SCAN, SWITCH):
+        return node.outputs
+    calls = node.primitive.body_calls(node)
+    bodies = [checked(call) for call in calls]
+    if all(new is call.body for new, call in zip(bodies, calls, strict=True)):
+        return node.outputs
+    if node.primitive is SCAN:
+        return _loop(node, bodies[0])
+    index, *values = node.inputs
+
+    def branch(body: Body) -> Branch:
+        return lambda taken: body.call(taken, node.params["sizes"])
+
+    return run_switch(index, [branch(body) for body in bodies], values)
+
+
+def with_outputs(body: Body, outputs: Sequence[Value]) -> Body:
+    """A body with other outputs, of the same inputs; itself where these are its own."""
+    if all(a is b for a, b in zip(outputs, body.outputs, strict=True)):
+        return body
+    return Body(body.inputs, body.size_params, tuple(outputs))
+
+
+def _loop(node: Node, body: Body) -> Sequence[Value]:
+    params = node.params
+    parts = parts_of(node.inputs, params)
+
+    def step(carry: list[Value], row: list[Value]) -> StepResult:
+        outputs = body.call([*carry, *row, *parts.rest], params["sizes"])
+        return outputs[: len(carry)], outputs[len(carry) :]
+
+    ends, stacked = run_scan(
+        step,
+        parts.first,
+        parts.rows,
+        params["length"],
+        params["reverse"],
+        count=parts.limit,
+        going=parts.going,
+        **{name: params[name] for name in OPTIONS},
+    )
+    return [*ends, *stacked]

@@ -1,0 +1,117 @@
+"""Sizes that divide are not 0: checks where neither the host nor a guard would notice.
+
+The host raises where it divides by a length that is 0, and padded programs have guards
+of that (see `guards_of`). A device computes on: by numbers that are read from data or
+from arguments, and in branches within loops, where it must not raise unless a branch is
+taken. There a check belongs to the quotient.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from graphc.analysis.binding_time import is_known_on_host
+from graphc.control.scan import SCAN
+from graphc.control.switch import SWITCH
+from graphc.errors import standing_at
+from graphc.ir.graph.bodies import Body, BodyCall, within
+from graphc.ir.graph.build import SIZE_OP, as_value, cast, size_value, strong
+from graphc.ir.graph.nodes import Graph, Node, Value, divisors_of, origins
+from graphc.ir.graph.replay import exchange
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.divisors import with_nonzero_divisors
+from graphc.ops.effects.assertions import asserted
+from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
+
+
+def with_checked_divisors(graph: Graph) -> Graph:
+    """The graph with checks of sizes that divide, and that a device may compute.
+
+    >>> import numpy as np, graphc, graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> f = graphc.function([x], gt.sum(x) * (9 // x[x > 2].shape[0]))
+    >>> try:
+    ...     f(np.ones(3, "float32"))
+    ... except graphc.CallError as error:
+    ...     print(str(error).splitlines()[0])
+    a size is divided by zero
+    """
+    if not any(_divides(node) for node in within(graph.nodes)):
+        return graph
+    outputs = _in_bodies(graph.outputs, {}, looped=None)
+    for node in filter(_divides, ancestors(outputs)):
+        with standing_at(node.place.plain):
+            outputs[0] = _checked(outputs[0], _unnoticed(node))
+    return replace(graph, outputs=tuple(outputs))
+
+
+def _divides(node: Node) -> bool:
+    return bool(node.params) and bool(divisors_of(node))
+
+
+def _unnoticed(node: Node) -> list[Size]:
+    """The sizes that divide outside of bodies, and that the host does not compute."""
+    sizes = list(filter(_of_numbers, divisors_of(node)))
+    if node.primitive is SIZE_OP:
+        return sizes
+    return [n for n in sizes if not all(map(is_known_on_host, origins(n)))]
+
+
+def _of_numbers(size: Size) -> bool:
+    """Whether it depends on numbers that are no lengths of axes."""
+    symbols = size.symbols if isinstance(size, Dim) else ()
+    return any(symbol.origin is not None for symbol in symbols)
+
+
+def _number(size: Size) -> Value:
+    """A size as a number that is computed whatever divides."""
+    return as_value(size_value(with_nonzero_divisors(size)))
+
+
+def _checked(value: Value, sizes: Iterable[Size]) -> Value:
+    """A value, provided that sizes which divide are not 0."""
+    result = strong(value)
+    for size in sizes:
+        is_nonzero = F.not_equal(_number(size), 0)
+        result = asserted(result, is_nonzero, "a size is divided by zero", "zero")
+    return cast(result, value.dtype, value.type.weak)
+
+
+def _in_bodies(
+    outputs: Sequence[Value], sizes: Mapping[Symbol, Size], looped: bool | None
+) -> list[Value]:
+    """Values with checks in the bodies that they need.
+
+    `looped`: whether they are of a loop, or of a branch within; None outside of bodies.
+    """
+
+    def checked(node: Node, place: object) -> Sequence[Value]:
+        if node.primitive in (SCAN, SWITCH):
+            in_loop = node.primitive is SCAN or bool(looped)
+            with standing_at(node.place.plain):
+                return with_checked_bodies(
+                    node, lambda call: _body(call, sizes, in_loop)
+                )
+        if looped is None or not _divides(node):
+            return node.outputs
+        number = node.primitive is SIZE_OP
+        checks = [
+            by
+            for by in divisors_of(node)
+            if (looped and number) or _of_numbers(substitute(by, sizes))
+        ]
+        if not checks:
+            return node.outputs
+        with standing_at(node.place.plain):
+            outputs = [_number(node.params["size"])] if number else node.outputs
+            return [_checked(v, checks) for v in outputs]
+
+    replacements: dict[Value, Value] = {}
+    exchange(ancestors(outputs), replacements, checked)
+    return [replacements.get(v, v) for v in outputs]
+
+
+def _body(call: BodyCall, outer: Mapping[Symbol, Size], looped: bool) -> Body:
+    sizes = {s: substitute(n, outer) for s, n in call.sizes.items()}
+    return with_outputs(call.body, _in_bodies(call.body.outputs, sizes, looped))
