@@ -5,10 +5,12 @@ from collections.abc import Iterable, Mapping
 from graphc.analysis.cost import DeviceCosts
 from graphc.control.scan import SCAN
 from graphc.ir.graph.nodes import Graph, Node
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.rewriting.loops.find.work import HEAVY, REDUCTIONS, TYPICAL
 
 _Sizes = Mapping[Symbol, int]
+_IN_ONE_PASS = (OP.cumsum, OP.cumprod, OP.slice_update, OP.segment, OP.bincount)
 
 
 def call_seconds(graph: Graph, sizes: _Sizes, costs: DeviceCosts) -> float:
@@ -27,8 +29,9 @@ def _of_node(node: Node, sizes: _Sizes, costs: DeviceCosts) -> float:
     and columns were decomposed in 0.2 s, 4096 elements sorted in 0.2 ms, on a CPU.
     """
     primitive = node.primitive
-    steps = _at(node.params["length"] or TYPICAL, sizes) if primitive is SCAN else 1
     if primitive.nests:
+        length = node.params["length"] if primitive is SCAN else 1
+        steps = TYPICAL if length is None else _at(length, sizes)
         calls = [*primitive.body_calls(node)]
         inner = [{s: _at(n, sizes) for s, n in call.sizes.items()} for call in calls]
         bodies = zip(calls, inner, strict=True)
@@ -44,7 +47,7 @@ def _of_node(node: Node, sizes: _Sizes, costs: DeviceCosts) -> float:
         return seconds + 2 * product**0.5 / costs.products
     if primitive.elementwise or primitive.passes_on or primitive in REDUCTIONS:
         return seconds
-    if primitive.rounding == "none" or not node.inputs:
+    if primitive.rounding == "none" or not node.inputs or primitive in _IN_ONE_PASS:
         return seconds
     return seconds + max(elements, default=0) ** 1.5 / (costs.bandwidth / 4)
 

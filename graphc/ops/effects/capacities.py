@@ -91,9 +91,7 @@ def multiple_of(size: int, multiple: int) -> int:
     return max(-(-size // multiple), 1) * multiple
 
 
-def together(
-    sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int
-) -> list[int]:
+def together(sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int) -> list[int]:
     """Printed into programs: capacities that double, of sizes that vary together.
 
     All are as many capacities on, but for so many that some are `ahead`. One that would
@@ -119,7 +117,7 @@ def among(
     rooms = tuple(needed)
     if rooms in known:
         return rooms
-    little, times = most ** (1 + power), 1.6 ** len(known)
+    little, times = most ** (1 + power), 1.75 ** len(known)
     fitting = [r for r in known if serves(r, rooms, little, power)]
     enough = [r for r in fitting if work(r, power) <= times * work(rooms, power)]
     if enough:

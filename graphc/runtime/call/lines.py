@@ -1,21 +1,21 @@
 """A call plan as straight lines of Python, compiled once for each form of plan.
 
-    def run(a0, a1):
-        if nans.value or infs.value or config.jax_disable_jit:
-            return otherwise(a0, a1)
-        if programs.newest is not program:
-            return otherwise(a0, a1)
-        b0 = zeros(s0, d0)
-        b0[i0] = a0
-        start = EVENTS.count
-        try:
-            [r0] = jitted(b0, a1.copy(), n0)
-        except Exception as error:
-            failure = fail(error, (a0, a1))
-            raise failure from failure.__cause__
-        if pending or EVENTS.count != start:
-            settle((a0, a1), start)
-        return place(asarray(r0)[t0], r0)
+def run(a0, a1):
+    if nans.value or infs.value or config.jax_disable_jit:
+        return otherwise(a0, a1)
+    if programs.newest is not program:
+        return otherwise(a0, a1)
+    b0 = zeros(s0, d0)
+    b0[i0] = a0
+    start = EVENTS.count
+    try:
+        [r0] = jitted(b0, a1.copy(), n0)
+    except Exception as error:
+        failure = fail(error, (a0, a1))
+        raise failure from failure.__cause__
+    if pending or EVENTS.count != start:
+        settle((a0, a1), start)
+    return place(asarray(r0)[t0], r0)
 """
 
 from collections.abc import Callable, Sized

@@ -117,4 +117,3 @@ def _name(symbol: Symbol, names: dict[str, Symbol]) -> str:
     name = f"{symbol.name} {symbol.serial}"
     names[name] = symbol
     return name
-
