@@ -62,6 +62,7 @@ from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
+from graphc.transform.planning.sharing import sharing
 from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
 from graphc.transform.policies import (
     Pad,
@@ -74,7 +75,6 @@ from graphc.transform.policies import (
 )
 from graphc.transform.sharding.by_hand import check_choices
 from graphc.transform.sharding.layout import check_shards, spread_capacities
-from graphc.transform.tied import sharing
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]

@@ -34,7 +34,7 @@ from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.device_copies import DeviceCopy
 from graphc.runtime.call.plan import CallPlan, KnownShape
 from graphc.runtime.driver.xla import EVENTS
-from graphc.transform.tied import Rooms
+from graphc.transform.tied import KnownRooms
 from graphc_serving.arguments import SMALL, copy
 
 _LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies
@@ -84,7 +84,7 @@ class CallSite:
     programs: InUse
     program: Counting
     fail: Callable[[Exception, tuple[Any, ...]], Exception]
-    rooms: Rooms | None
+    rooms: KnownRooms | None
     pending: Sized
     settle: Callable[[tuple[Any, ...], int], None]
 

@@ -15,7 +15,7 @@ from graphc.ir.sizes.lines import line_of
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import of_integers
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import Rooms, chosen_capacities
+from graphc.transform.tied import KnownRooms, chosen_capacities
 
 KnownShape = tuple[int, ...]
 
@@ -36,7 +36,7 @@ class CallPlan:
 
 
 def call_plan(
-    plan: Plan, shapes: Sequence[KnownShape], known: Rooms | None
+    plan: Plan, shapes: Sequence[KnownShape], known: KnownRooms | None
 ) -> CallPlan | None:
     """The plan of calls whose arguments have these shapes.
 

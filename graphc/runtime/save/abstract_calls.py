@@ -28,7 +28,7 @@ from graphc.transform.planning.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import Rooms
+from graphc.transform.tied import KnownRooms
 from graphc_serving.loops import Loop, given_to
 from graphc_serving.steps import Row, Step, StepError, Walk, follow
 
@@ -43,7 +43,7 @@ class Stages(ABC):
     those that calls of the program had, if it chooses among them.
     """
 
-    rooms: Rooms | None = None
+    rooms: KnownRooms | None = None
 
     def __init__(
         self,

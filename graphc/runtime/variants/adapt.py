@@ -18,8 +18,9 @@ from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment
+from graphc.transform.planning.sharing import sharing
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
-from graphc.transform.tied import Tied, sharing
+from graphc.transform.tied import Tied
 
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
 

@@ -11,7 +11,7 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Adapter
 from graphc.transform.planning.forecast import Forecast, SizesGiven
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import Rooms
+from graphc.transform.tied import KnownRooms
 
 SizesOfSegment = tuple[int, ...]
 SECONDS = 1.0  # a compilation is taken to last: more than padding costs in any call
@@ -26,7 +26,7 @@ class _Program:
         self.compiled: list[dict[SizesOfSegment, None]] = [{} for _ in self.sizes.keys]
         self.called: set[tuple[SizesOfSegment, ...]] = set()
         self.unknown: dict[str, None] = {}
-        self.rooms: Rooms = []  # the capacities that calls had
+        self.rooms: KnownRooms = []  # the capacities that calls had
 
     def keys(self, call: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
         """The sizes that each segment would be compiled for."""

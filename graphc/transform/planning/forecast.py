@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.policies import Pad
-from graphc.transform.tied import Rooms, chosen_capacities
+from graphc.transform.tied import KnownRooms, chosen_capacities
 
 SizeValues = Mapping[Symbol, int]
 SizesGiven = Sequence[int] | Mapping[int, int] | int
@@ -62,7 +62,7 @@ class PlannedSizes:
         """The sizes of each call. See `Plan.forecast`."""
         return _calls(self.called, sizes, "forecast")
 
-    def known(self, call: SizeValues, rooms: Rooms) -> dict[Symbol, int]:
+    def known(self, call: SizeValues, rooms: KnownRooms) -> dict[Symbol, int]:
         """The sizes of a call, with capacities, true sizes, and trip counts.
 
         `rooms` are the capacities that calls before had; those of the call are added.
@@ -90,7 +90,7 @@ def forecast(
 ) -> Forecast:
     """Forecast calls of a plan with these sizes, with nothing compiled before."""
     calls = plan.calls(sizes)
-    rooms: Rooms = []
+    rooms: KnownRooms = []
     known = [plan.known(call, rooms) for call in calls]
     unknown: dict[str, None] = {}
     counts = []
@@ -208,7 +208,7 @@ def _calls_of(
 
 
 def _with_capacities(
-    padded: PaddedGraph | None, call: SizeValues, known_rooms: Rooms
+    padded: PaddedGraph | None, call: SizeValues, known_rooms: KnownRooms
 ) -> dict[Symbol, int]:
     """The sizes that segments may be keyed by: also capacities and true sizes."""
     known = dict(call)

@@ -9,20 +9,20 @@ from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.rewriting.loops.find.work import HEAVY, REDUCTIONS, TYPICAL
 
-_Sizes = Mapping[Symbol, int]
+_NumberOf = Mapping[Symbol, int]
 _IN_ONE_PASS = (OP.cumsum, OP.cumprod, OP.slice_update, OP.segment, OP.bincount)
 
 
-def call_seconds(graph: Graph, sizes: _Sizes, costs: DeviceCosts) -> float:
+def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
     """Seconds that the ops of a graph take at these sizes; others are typical ones."""
     return _seconds(graph.nodes, sizes, costs)
 
 
-def _seconds(nodes: Iterable[Node], sizes: _Sizes, costs: DeviceCosts) -> float:
+def _seconds(nodes: Iterable[Node], sizes: _NumberOf, costs: DeviceCosts) -> float:
     return sum(_of_node(node, sizes, costs) for node in nodes)
 
 
-def _of_node(node: Node, sizes: _Sizes, costs: DeviceCosts) -> float:
+def _of_node(node: Node, sizes: _NumberOf, costs: DeviceCosts) -> float:
     """Results of most ops are written; products, and what is no loop, take longer.
 
     A sort or a decomposition of so many elements takes the power 1.5 of them: 512 rows
@@ -52,7 +52,7 @@ def _of_node(node: Node, sizes: _Sizes, costs: DeviceCosts) -> float:
     return seconds + max(elements, default=0) ** 1.5 / (costs.bandwidth / 4)
 
 
-def _at(size: Size, sizes: _Sizes) -> int:
+def _at(size: Size, sizes: _NumberOf) -> int:
     """The number of a size, of which others than these are typical."""
     if not isinstance(size, Dim):
         return size
