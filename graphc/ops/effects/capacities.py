@@ -105,30 +105,39 @@ def together(sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int) -> li
 
 
 def among(
-    known: list[tuple[int, ...]], needed: list[int], most: int, power: int
+    known: list[tuple[int, ...]],
+    needed: list[int],
+    most: int,
+    power: int,
+    ahead: tuple[int, ...] = (),
 ) -> tuple[int, ...]:
     """Printed into programs: capacities that calls had, where they serve this call too.
 
     The work on an axis grows with this power of the longest other one; where both are
     `most` it takes little time, and an axis may be longer than needed for as much. The
-    more capacities there are, the more of the work may be on nothing. From the fifth
-    on, new ones are as long as that allows, so that they serve others.
+    more capacities there are, the more of the work may be on nothing. New ones are as
+    long as that allows, so that they serve others. Sizes that vary together, some so
+    many capacities `ahead`, have those needed: until there are many, which serve them.
     """
     rooms = tuple(needed)
     if rooms in known:
+        return rooms
+    pairs = zip(rooms, ahead or (0,) * len(rooms))  # noqa: B905
+    if len(known) < 7 and len({n >> a for n, a in pairs}) == 1:
+        known.append(rooms)
         return rooms
     little, times = most ** (1 + power), 1.75 ** len(known)
     fitting = [r for r in known if serves(r, rooms, little, power)]
     enough = [r for r in fitting if work(r, power) <= times * work(rooms, power)]
     if enough:
         return min(enough, key=lambda r: work(r, power))
-    if len(known) >= 4:
-        longest = max(rooms)
-        least = min(longest, little // longest**power)
-        long = tuple([max(n, least) for n in rooms])
-        if work(long, power) <= times * work(rooms, power):
-            rooms = long
-    known.append(rooms)
+    longest = max(rooms)
+    least = min(longest, little // longest**power)
+    long = tuple([max(n, least) for n in rooms])
+    if work(long, power) <= times * work(rooms, power):
+        rooms = long
+    if rooms not in known:
+        known.append(rooms)
     return rooms
 
 
@@ -190,7 +199,7 @@ def rounded_up(
             numbers = tuple(sizes[i] for i in tied)
             shared = together(numbers, aheads, chosen[0].minimum)
         if options and known is not None:
-            shared = [*among(known, shared, *options)]
+            shared = [*among(known, shared, *options, aheads)]
         for i, room in zip(tied, shared, strict=True):
             rooms[i] = room
     return rooms
