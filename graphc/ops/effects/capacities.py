@@ -193,13 +193,14 @@ def rounded_up(
     tied = tied_places(capacities)
     if tied:
         chosen = [capacities[i] for i in tied]
-        aheads, options = ahead_of(chosen), among_options(chosen)
+        aheads, shares = ahead_of(chosen), among_options(chosen)
         shared = [rooms[i] for i in tied]
         if aheads:
             numbers = tuple(sizes[i] for i in tied)
             shared = together(numbers, aheads, chosen[0].minimum)
-        if options and known is not None:
-            shared = [*among(known, shared, *options, aheads)]
+        if shares and known is not None:
+            most, power = shares
+            shared = [*among(known, shared, most, power, aheads)]
         for i, room in zip(tied, shared, strict=True):
             rooms[i] = room
     return rooms
@@ -219,10 +220,10 @@ def ahead_of(capacities: Sequence[Capacities]) -> tuple[int, ...]:
     return aheads if len(aheads) == len(tied) else ()
 
 
-def among_options(capacities: Sequence[Capacities]) -> tuple[int, ...]:
-    """The last arguments of `among`, where tied capacities are those that calls had."""
+def among_options(capacities: Sequence[Capacities]) -> tuple[int, int] | None:
+    """`most` and `power` of `among`; None where capacities are not those of calls."""
     first = next(one for one in capacities if isinstance(one, TiedCapacities))
-    return (first.most, first.power) if first.most else ()
+    return (first.most, first.power) if first.most else None
 
 
 @op()
