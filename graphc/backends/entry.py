@@ -35,7 +35,15 @@ from graphc.errors import label
 from graphc.ir.graph.nodes import Value
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.types import JaxArray, NDArray
-from graphc.ops.effects.capacities import capacity_call, tied_call, tied_places
+from graphc.ops.effects.capacities import (
+    Capacities,
+    ahead_of,
+    among,
+    among_options,
+    capacity_call,
+    tied_places,
+    together,
+)
 from graphc.transform.planning.driver import (
     ChooseCapacities,
     CutResult,
@@ -144,9 +152,10 @@ def emit_entry(
     pairs = zip(driver.results, body.results, strict=True)
     results = [_cut(body, result, name) for result, name in pairs]
     body.line(f"return {outputs.text(results)}")
-    head = ["CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
+    rooms = ["ROOMS = []  # capacities that calls had"] * (among in module.helpers)
+    head = [*rooms, "CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
     if not body.in_jax:
-        head.insert(3, '@np.errstate(all="ignore")')
+        head.insert(-1, '@np.errstate(all="ignore")')
     return head + indent(processes + checked_once(driver.graph, names) + body.lines)
 
 
@@ -165,26 +174,45 @@ def _(step: ChooseCapacities, body: PrintedBody) -> None:
     tied = tied_places(step.capacities)
     if tied:
         sizes = tuple_text([body.size(step.sizes[i]) for i in tied])
-        choice = tied_call([step.capacities[i] for i in tied])
-        _choose(body, [step.symbols[i] for i in tied], sizes, choice)
+        choice = _tied(body, sizes, [step.capacities[i] for i in tied])
+        _bind(body, [step.symbols[i] for i in tied], choice)
     triples = zip(step.sizes, step.symbols, step.capacities, strict=True)
     for true_size, symbol, capacities in triples:
         size = body.size(true_size)
         if not body.knows(symbol):
-            _choose(body, [symbol], size, capacity_call(capacities))
+            _bind(body, [symbol], _calling(body, size, *capacity_call(capacities)))
 
 
-def _choose(
+def _tied(body: PrintedBody, sizes: str, capacities: Sequence[Capacities]) -> str:
+    """The expression of the capacities of sizes that are chosen for together."""
+    aheads, options = ahead_of(capacities), among_options(capacities)
+    minimum = capacities[0].minimum
+    if aheads:
+        needed = _calling(body, sizes, together, (aheads, minimum))
+    else:
+        each = _calling(body, "n", *capacity_call(capacities[0]))
+        needed = f"[{each} for n in {sizes}]"
+    if not options:
+        return needed
+    arguments = (*options, *([aheads] if any(aheads) else []))
+    return _calling(body, f"ROOMS, {needed}", among, arguments)
+
+
+def _calling(
     body: PrintedBody,
-    symbols: Sequence[Symbol],
     sizes: str,
-    choice: tuple[Callable[..., object], tuple[object, ...]],
-) -> None:
-    """The line by which a function chooses capacities for sizes."""
-    function, options = choice
+    function: Callable[..., object],
+    options: tuple[object, ...],
+) -> str:
+    """A call of a function, which is printed too."""
+    arguments = ", ".join([sizes, *map(repr, options)])
+    return f"{body.module.helper(function)}({arguments})"
+
+
+def _bind(body: PrintedBody, symbols: Sequence[Symbol], capacities: str) -> None:
+    """The line by which symbols stand for capacities."""
     names = list(map(body.module.size_name, symbols))
-    call = ", ".join([sizes, *map(repr, options)])
-    body.line(f"{', '.join(names)} = {body.module.helper(function)}({call})")
+    body.line(f"{', '.join(names)} = {capacities}")
     for symbol, name in zip(symbols, names, strict=True):
         body.bind_size(symbol, name)
 

@@ -21,6 +21,7 @@ RESERVED = {
     *dir(builtins),
     *("jax", "jnp", "np", "program", "check_inputs", "expect", "agree", "integer"),
     *("scipy", "ProgramError", "require", "compiling", "CHECKED", "NEEDS_X64", "sizes"),
+    "ROOMS",
     *("kind", "fits", "key", "segment", "on_padded", "on_device", "misfits"),
     *("MESH", "PROGRAM", "functools", "on_mesh"),
     *("described", "misfit", "remedy", "castable", "converted"),

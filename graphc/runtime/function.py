@@ -134,6 +134,7 @@ class Function(Pictured, AheadOfCalls):
             programs,
             newest,
             self._fail,
+            getattr(loaded.module, "ROOMS", None),
             loaded.announced.pending,
             self._settle,
         )

@@ -62,6 +62,7 @@ from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
+from graphc.transform.planning.sharing import sharing
 from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
 from graphc.transform.policies import (
     Pad,
@@ -74,7 +75,6 @@ from graphc.transform.policies import (
 )
 from graphc.transform.sharding.by_hand import check_choices
 from graphc.transform.sharding.layout import check_shards, spread_capacities
-from graphc.transform.tied import sharing_if_small
 
 Jit = Literal["auto", "fewest", True, False]
 Tier = Literal["auto", "jax", "numpy"]
@@ -178,6 +178,8 @@ class Pipeline:
             policies = {**self._decided(), **policies}
             return _Start(policies, self._adapter(graph, policies, self._compiled))
         policies |= self._schedules(policies)
+        if self.dims == "pad":
+            policies = sharing(policies, graph, self.how.costs)
         return _Start(policies, Advisor(graph, names, self.planned))
 
     def _adapter(self, graph: Graph, policies: Policies, compile: Compile) -> Adapter:
@@ -221,8 +223,6 @@ class Pipeline:
         if isinstance(dims, Budget):
             dims = "pad"
         policies = policies_of(self.simplified.graph, dims, self.written)
-        if dims == "pad" and not isinstance(self.dims, Budget):
-            policies = sharing_if_small(policies)
         if policies and self.emit is emit_unjitted:
             if self.how.dims is None:
                 return {}

@@ -11,7 +11,7 @@ from graphc.ir.sizes.dims import Symbol
 from graphc.ops.effects.capacities import Capacities, TiedCapacities, rounded_up
 from graphc.transform.policies import Pad, Policy
 
-SMALL = 64  # the most elements of axes that share a capacity whether they vary or not
+KnownRooms = list[tuple[int, ...]]  # the capacities that calls had
 
 
 @dataclass(frozen=True)
@@ -19,39 +19,32 @@ class Tied(Pad):
     """The policy of a size that was seen to vary together with others.
 
     Sizes of a program that are tied go from one capacity to the next at once, each at
-    most one too far; `ahead` says how many capacities this one is before the others. Or
-    they do so up to a capacity of `most` alone.
+    most one too far; `ahead` says how many capacities this one is before the others,
+    None where they do not vary together. The capacities of one call serve others, of
+    axes up to `most`, about, of which the work grows with a `power` of the others.
     """
 
-    ahead: int = 0
+    ahead: int | None = 0
     most: int = 0
+    power: int = 0
 
     def __str__(self) -> str:
-        if self.most:
-            return f"{super().__str__()}, shared by axes up to {self.most}"
-        return f"{super().__str__()}, tied to the sizes that vary with it"
+        text = super().__str__()
+        if self.ahead is not None:
+            text += ", tied to the sizes that vary with it"
+        return f"{text}, shared by axes up to {self.most}" if self.most else text
 
     @property
     def capacities(self) -> TiedCapacities:
         """The same as what rounds up."""
-        return TiedCapacities(minimum=self.minimum, ahead=self.ahead, most=self.most)
+        return TiedCapacities(
+            minimum=self.minimum, ahead=self.ahead, most=self.most, power=self.power
+        )
 
     @property
     def of_computed(self) -> Pad:
         """The policy of a size computed from one of this, which has its own."""
         return Pad(minimum=self.minimum)
-
-
-def sharing_if_small(policies: dict[Symbol, Policy]) -> dict[Symbol, Policy]:
-    """The policies, where axes that are padded alike share their first capacities.
-
-    A program for each pair of small capacities costs more than to work on a few
-    elements that are not there.
-    """
-    axes = [s for s, p in policies.items() if s.origin is None and p == Pad()]
-    if len(axes) < 2:
-        return policies
-    return policies | dict.fromkeys(axes, Tied(most=SMALL))
 
 
 def capacities_of(
@@ -68,11 +61,13 @@ def chosen_capacities(
     policies: Mapping[Symbol, Policy],
     symbols: Iterable[Symbol],
     sizes: Mapping[Symbol, int],
+    known: KnownRooms | None = None,
 ) -> dict[Symbol, int]:
     """The capacity of each padded axis in a call of these sizes.
 
-    Raises ValueError where there is none.
+    It is one of those that are `known`, where these are given and serve the call; new
+    ones are added. Raises ValueError where there is none.
     """
     axes = list(symbols)
-    rooms = rounded_up(capacities_of(policies, axes), [sizes[s] for s in axes])
+    rooms = rounded_up(capacities_of(policies, axes), [sizes[s] for s in axes], known)
     return dict(zip(axes, rooms, strict=True))

@@ -168,7 +168,8 @@ def test_a_program_that_is_new_tells_since_when():
     assert [c.reason for c in f.stats().compilations] == [
         "first call",
         "first call since n took 2 sizes: padded to 16, 32, 64 ...",
-        "first call since m took 2 sizes: padded to 16, 32, 64 ...",
+        "first call since m took 2 sizes: padded to 16, 32, 64 ..., "
+        "shared by axes up to 524288",
     ]
 
 

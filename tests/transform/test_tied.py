@@ -11,7 +11,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.analysis.cost import DeviceCosts
 from graphc.ir.graph.nodes import Graph
-from graphc.ops.effects.capacities import doubled, together, together_if_small
+from graphc.ops.effects.capacities import among, doubled, serves, together
 from graphc.runtime.variants.decisions import SavedDecisions
 from graphc.transform.policies import symbols_of
 from graphc.transform.tied import Tied
@@ -108,38 +108,61 @@ def test_results_at_all_sizes(backend):
         same(f(floats(n), floats(m)), EXACT(floats(n), floats(m)))
 
 
-@pytest.mark.parametrize("minimum", [1, 16])
-def test_small_capacities_that_are_shared_are_fewer_and_at_most_twice(minimum):
-    sizes = list(itertools.product((0, 1, 2, 15, 16, 17, 33, 64, 65, 129), repeat=3))
-    pairs = [
-        (tuple([doubled(n, minimum) for n in s]), together_if_small(s, minimum, 64))
-        for s in sizes
-    ]
-    for needed, rooms in pairs:
-        for room, least in zip(rooms, needed, strict=True):
-            assert room in (least, 2 * least) and (room == least or room <= 64)
-    chosen = {needed: tuple(rooms) for needed, rooms in pairs}
-    assert set(chosen.values()) < set(chosen)  # none is compiled that was not before
+@pytest.mark.parametrize("power", [0, 1, 2])
+@pytest.mark.parametrize("axes", [2, 3])
+def test_capacities_that_calls_had_serve_others(power, axes):
+    """Each call has room, on what serves again; it takes little longer than its own."""
+    rng, most = np.random.default_rng(axes), 128
+    sizes = np.exp(rng.uniform(0, np.log(512), (200, axes))).astype(int).tolist()
+    known, served = [], {}
+    for call in [*sizes, *sizes]:
+        needed = [doubled(n, 16) for n in call]
+        before = [*known]
+        rooms = among(known, needed, most, power)
+        assert serves(rooms, tuple(needed), most ** (1 + power), power)
+        assert before == known or known == [*before, rooms]
+        assert before == known or tuple(call) not in served  # none that comes again
+        assert rooms in known
+        served[tuple(call)] = rooms
+    assert len(known) < len({tuple(doubled(n, 16) for n in call) for call in sizes})
 
 
-def test_one_policy_for_all_sizes_shares_what_is_small():
+def test_what_would_take_long_is_stored_at_what_it_needs():
+    known = [(512, 512), (256, 16)]
+    assert among(known, [16, 256], 64, 1) == (16, 256)
+    assert among(known, [256, 16], 64, 1) == (256, 16)
+    assert not serves((512, 512), (16, 512), 64**2, 1)
+    assert serves((64, 64), (16, 16), 64**2, 1)
+    assert not serves((64, 64), (16, 128), 64**2, 1)
+
+
+def test_one_policy_for_all_sizes_shares_what_is_cheap():
     f = graphc.function([x, y], products(), dims="pad")
     g = graphc.function([x, y], products(), dims="pad", backend="numpy")
-    for n, m in [(14, 21), (16, 24), (25, 37), (60, 90), (100, 20), (3, 0)]:
+    apart = [(500, 20), (14, 480), (250, 37), (60, 90), (20, 200), (3, 0), (1, 512)]
+    for n, m in [*apart, (100, 130), (31, 510), (512, 1), (30, 33), *apart]:
         expected = EXACT(floats(n), floats(m))
         same(f(floats(n), floats(m)), expected)
         same(g(floats(n), floats(m)), expected)
-    stored = [tuple(sorted(c.sizes.items())) for c in f.stats().compilations]
-    named = [("m_capacity", "n_capacity"), ("m_capacity", "n_capacity")]
-    assert [tuple(n for n, _ in s) for s in stored[:2]] == named
-    rooms = [(dict(s)["n_capacity"], dict(s)["m_capacity"]) for s in stored]
-    assert rooms == [(32, 32), (64, 64), (64, 128), (128, 32), (16, 16)]
-    assert "shared by axes up to 64" in f.explain()
-    sizes = {"n": [14, 16, 25, 60, 100, 3], "m": [21, 24, 37, 90, 20, 0]}
+    sizes = {"n": [n for n, _ in apart], "m": [m for _, m in apart]}
+    compiled = f.stats().compilations
+    rooms = [(c.sizes["n_capacity"], c.sizes["m_capacity"]) for c in compiled]
+    assert rooms[:3] == [(512, 32), (16, 512), (256, 64)]
+    assert len(rooms) <= 7 and (128, 128) in rooms  # which serves (64, 128) too
+    assert "shared by axes up to 2048" in f.explain()
     fresh = graphc.function([x, y], products(), dims="pad")
-    assert fresh.plan.forecast(sizes).compilations == len(rooms)
+    assert fresh.plan.forecast(sizes).compilations == 6
     own = graphc.function([x, y], products(), dims={"n": "pad", "m": "pad"})
     assert "shared" not in own.explain()
+
+
+def test_sizes_in_ranges_are_compiled_for_ahead_at_few_capacities():
+    f = graphc.function([x, y], products(), dims="pad")
+    f.compile({"n": range(1, 200), "m": range(1, 301)})
+    assert len(f.stats().compilations) < 5 * 6 / 2  # the capacities of each
+    with graphc.stance("no_compile"):
+        for n, m in [(1, 300), (199, 1), (17, 129), (64, 64), (130, 65), (16, 16)]:
+            same(f(floats(n), floats(m)), EXACT(floats(n), floats(m)))
 
 
 def test_forecasts_and_compilations_ahead_know_it():

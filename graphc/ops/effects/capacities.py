@@ -1,5 +1,6 @@
 """Capacities: a size rounded up, so that few sizes are compiled for."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -29,14 +30,16 @@ class Capacities:
 
 @dataclass(frozen=True)
 class TiedCapacities(Capacities):
-    """Capacities that double, of a size that varies together with others.
+    """Capacities that double, of a size that is chosen for together with others.
 
-    It is so many capacities `ahead` of them. Above `most`, if that is not 0, it has the
-    capacity that it needs.
+    Where it varies together with them, it is so many capacities `ahead`. Those that
+    calls had serve others too while an axis is at most `most`, if that is not 0, of
+    which the work grows with this `power` of the other axes.
     """
 
-    ahead: int = 0
+    ahead: int | None = 0
     most: int = 0
+    power: int = 0
 
 
 def geometric(size: int, growth: float, minimum: int) -> int:
@@ -88,9 +91,7 @@ def multiple_of(size: int, multiple: int) -> int:
     return max(-(-size // multiple), 1) * multiple
 
 
-def together(
-    sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int
-) -> list[int]:
+def together(sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int) -> list[int]:
     """Printed into programs: capacities that double, of sizes that vary together.
 
     All are as many capacities on, but for so many that some are `ahead`. One that would
@@ -103,15 +104,58 @@ def together(
     return [n if n <= 2 * a else a for a, n in zip(needed, shared)]  # noqa: B905
 
 
-def together_if_small(sizes: tuple[int, ...], minimum: int, most: int) -> list[int]:
-    """Printed into programs: capacities that double, one for sizes that need less.
+def among(
+    known: list[tuple[int, ...]],
+    needed: list[int],
+    most: int,
+    power: int,
+    ahead: tuple[int, ...] = (),
+) -> tuple[int, ...]:
+    """Printed into programs: capacities that calls had, where they serve this call too.
 
-    It is the largest capacity needed that is at most `most`; a size has its own if the
-    shared one is more than twice what it needs, or less.
+    The work on an axis grows with this power of the longest other one; where both are
+    `most` it takes little time, and an axis may be longer than needed for as much. The
+    more capacities there are, the more of the work may be on nothing. New ones are as
+    long as that allows, so that they serve others. Sizes that vary together, some so
+    many capacities `ahead`, have those needed: until there are many, which serve them.
     """
-    needed = [doubled(n, minimum) for n in sizes]
-    shared = max([n for n in needed if n <= most], default=0)
-    return [shared if a < shared <= 2 * a else a for a in needed]
+    rooms = tuple(needed)
+    if rooms in known:
+        return rooms
+    pairs = zip(rooms, ahead or (0,) * len(rooms))  # noqa: B905
+    if len(known) < 7 and len({n >> a for n, a in pairs}) == 1:
+        known.append(rooms)
+        return rooms
+    little, times = most ** (1 + power), 1.75 ** len(known)
+    fitting = [r for r in known if serves(r, rooms, little, power)]
+    enough = [r for r in fitting if work(r, power) <= times * work(rooms, power)]
+    if enough:
+        return min(enough, key=lambda r: work(r, power))
+    longest = max(rooms)
+    least = min(longest, little // longest**power)
+    long = tuple([max(n, least) for n in rooms])
+    if work(long, power) <= times * work(rooms, power):
+        rooms = long
+    if rooms not in known:
+        known.append(rooms)
+    return rooms
+
+
+def serves(
+    rooms: tuple[int, ...], needed: tuple[int, ...], little: int, power: int
+) -> bool:
+    """Whether capacities are enough, and take little more time than those needed."""
+    if any([room < n for room, n in zip(rooms, needed)]):  # noqa: B905
+        return False
+    second, first = sorted(rooms)[-2:]
+    others = [second if room == first else first for room in rooms]
+    triples = zip(rooms, needed, others)  # noqa: B905
+    return all([r == n or r * other**power <= little for r, n, other in triples])
+
+
+def work(rooms: tuple[int, ...], power: int) -> int:
+    """About how the work grows: with the longest axis, or with all of them."""
+    return math.prod(rooms) if power else max(rooms)
 
 
 def capacity_call(
@@ -132,10 +176,15 @@ def capacity_call(
     return (geometric_in_steps if in_steps else geometric), numbers
 
 
-def rounded_up(capacities: Sequence[Capacities], sizes: Sequence[int]) -> list[int]:
+def rounded_up(
+    capacities: Sequence[Capacities],
+    sizes: Sequence[int],
+    known: list[tuple[int, ...]] | None = None,
+) -> list[int]:
     """The capacity of each size; those of sizes that are tied are chosen together.
 
-    Raises ValueError where there is none.
+    They are chosen among those that are `known`, if any are. Raises ValueError where
+    there is none.
     """
     rooms = []
     for one, size in zip(capacities, sizes, strict=True):
@@ -143,8 +192,15 @@ def rounded_up(capacities: Sequence[Capacities], sizes: Sequence[int]) -> list[i
         rooms.append(function(size, *options))
     tied = tied_places(capacities)
     if tied:
-        choose, options = tied_call([capacities[i] for i in tied])
-        shared = choose(tuple(sizes[i] for i in tied), *options)
+        chosen = [capacities[i] for i in tied]
+        aheads, shares = ahead_of(chosen), among_options(chosen)
+        shared = [rooms[i] for i in tied]
+        if aheads:
+            numbers = tuple(sizes[i] for i in tied)
+            shared = together(numbers, aheads, chosen[0].minimum)
+        if shares and known is not None:
+            most, power = shares
+            shared = [*among(known, shared, most, power, aheads)]
         for i, room in zip(tied, shared, strict=True):
             rooms[i] = room
     return rooms
@@ -157,14 +213,17 @@ def tied_places(capacities: Sequence[Capacities]) -> list[int]:
     return places if len(places) > 1 else []
 
 
-def tied_call(
-    capacities: Sequence[Capacities],
-) -> tuple[Callable[..., list[int]], tuple[object, ...]]:
-    """The function that chooses tied capacities, and its arguments after the sizes."""
+def ahead_of(capacities: Sequence[Capacities]) -> tuple[int, ...]:
+    """How far sizes that vary together are ahead of one another; () if they do not."""
     tied = [one for one in capacities if isinstance(one, TiedCapacities)]
-    if tied[0].most:
-        return together_if_small, (tied[0].minimum, tied[0].most)
-    return together, (tuple(one.ahead for one in tied), tied[0].minimum)
+    aheads = tuple([one.ahead for one in tied if one.ahead is not None])
+    return aheads if len(aheads) == len(tied) else ()
+
+
+def among_options(capacities: Sequence[Capacities]) -> tuple[int, int] | None:
+    """`most` and `power` of `among`; None where capacities are not those of calls."""
+    first = next(one for one in capacities if isinstance(one, TiedCapacities))
+    return (first.most, first.power) if first.most else None
 
 
 @op()

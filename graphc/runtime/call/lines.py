@@ -34,6 +34,7 @@ from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.device_copies import DeviceCopy
 from graphc.runtime.call.plan import CallPlan, KnownShape
 from graphc.runtime.driver.xla import EVENTS
+from graphc.transform.tied import KnownRooms
 from graphc_serving.arguments import SMALL, copy
 
 _LARGE = 2**16  # bytes of a buffer from which XLA reads it where it lies
@@ -69,7 +70,8 @@ class CallSite:
     `launches` what it does, arrays of JAX are copied there, and `owner` compiles this.
     `otherwise` runs calls while JAX looks for NaN or does not compile, and where the
     program of `jitted` is not the newest of `programs`. `fail` gives the error of a
-    failed call; `settle` records what one has compiled, `pending` or by JAX's events.
+    failed call; `rooms` are the capacities that calls of the program had, if it chooses
+    among them; `settle` records what one has compiled, `pending` or by JAX's events.
     """
 
     jax: Any
@@ -82,6 +84,7 @@ class CallSite:
     programs: InUse
     program: Counting
     fail: Callable[[Exception, tuple[Any, ...]], Exception]
+    rooms: KnownRooms | None
     pending: Sized
     settle: Callable[[tuple[Any, ...], int], None]
 

@@ -15,7 +15,7 @@ from graphc.ir.sizes.lines import line_of
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import of_integers
 from graphc.transform.planning.plan import Plan
-from graphc.transform.tied import chosen_capacities
+from graphc.transform.tied import KnownRooms, chosen_capacities
 
 KnownShape = tuple[int, ...]
 
@@ -35,9 +35,12 @@ class CallPlan:
     cuts: tuple[KnownShape | None, ...]
 
 
-def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
+def call_plan(
+    plan: Plan, shapes: Sequence[KnownShape], known: KnownRooms | None
+) -> CallPlan | None:
     """The plan of calls whose arguments have these shapes.
 
+    The capacities are `known` to the program, where it chooses among those.
     None where more than shapes decides what the driver does: integers of arguments, or
     counts of what the data select.
     """
@@ -47,7 +50,7 @@ def call_plan(plan: Plan, shapes: Sequence[KnownShape]) -> CallPlan | None:
     sizes = _axes(padded, shapes)
     if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
         return None
-    chosen = chosen_capacities(padded.policies, padded.capacities, sizes)
+    chosen = chosen_capacities(padded.policies, padded.capacities, sizes, known)
     sizes |= {padded.capacities[s]: n for s, n in chosen.items()}
     arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
     results = zip(padded.original.outputs, plan.graph.outputs, strict=False)

@@ -98,7 +98,7 @@ class PlannedCalls:
     ) -> Run | None:
         shapes = [np.shape(a) for a in args]
         try:
-            plan = call_plan(self._prepared.plan, shapes)
+            plan = call_plan(self._prepared.plan, shapes, site.rooms)
         except ValueError:  # a size does not follow from shapes, or has no capacity
             return None
         if plan is None:

@@ -28,6 +28,7 @@ from graphc.transform.planning.forecast import SizesGiven, asked, named_sizes
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
+from graphc.transform.tied import KnownRooms
 from graphc_serving.loops import Loop, given_to
 from graphc_serving.steps import Row, Step, StepError, Walk, follow
 
@@ -38,8 +39,11 @@ StageKey = tuple[int, Row, tuple[tuple[int, ...], ...]]
 class Stages(ABC):
     """The stages of a driver, which are made for the types that a call gives them.
 
-    `rows` are the capacities that were met, for each choice of the driver.
+    `rows` are the capacities that were met, for each choice of the driver. `rooms` are
+    those that calls of the program had, if it chooses among them.
     """
+
+    rooms: KnownRooms | None = None
 
     def __init__(
         self,
@@ -235,7 +239,7 @@ class AbstractCall:
         """The capacities that the policies choose; they are kept."""
         number = step.parts[2]
         policies = self._stages.driver.policies[number]
-        capacities = tuple(rounded_up(policies, sizes))
+        capacities = tuple(rounded_up(policies, sizes, self._stages.rooms))
         self._stages.rows[number].add((*fixed, *capacities))
         for formula, room in zip(step.parts[1], capacities, strict=True):
             if len(formula) == 1 and formula[0][0] == len(formula[0][1]) == 1:

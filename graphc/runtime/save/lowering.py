@@ -56,6 +56,7 @@ class Lowering(Stages):
         """Arguments of rank 0 are numbers of Python, where `kinds` has their kind."""
         super().__init__(jax, plan, unchecked(plan, op), module, target)
         self.wide = wide
+        self.rooms = getattr(module, "ROOMS", None)
         self.lowered: dict[StageKey, Any] = {}
         self.unknown: dict[str, None] = {}  # sizes that the rest depends on
         inputs = plan.graph.inputs

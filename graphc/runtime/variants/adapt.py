@@ -18,7 +18,9 @@ from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment
+from graphc.transform.planning.sharing import sharing
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
+from graphc.transform.tied import Tied
 
 MANY_IN_SEGMENTS = 4  # where segments that do not depend on it are made anew
 
@@ -275,6 +277,8 @@ class Adapter:
             chosen |= self._seen.tied(axes)
         if not any(s.origin is None for s in (*self._policies, *chosen)):
             return chosen | {s: self._narrow(s, chosen[s]) for s in chosen}
+        before = {s: p for s, p in self._policies.items() if type(p) in (Pad, Tied)}
+        chosen = sharing(before | chosen, self._graph, self._costs)
         # Programs for each pair of capacities, of an array and of its part, are many.
         taken = {s: p for s, p in self._policies.items() if isinstance(p, Narrow)}
         return {s: p.of_whole for s, p in taken.items()} | chosen

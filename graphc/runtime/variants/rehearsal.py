@@ -11,6 +11,7 @@ from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.adapt import Adapter
 from graphc.transform.planning.forecast import Forecast, SizesGiven
 from graphc.transform.planning.plan import Plan
+from graphc.transform.tied import KnownRooms
 
 SizesOfSegment = tuple[int, ...]
 SECONDS = 1.0  # a compilation is taken to last: more than padding costs in any call
@@ -25,10 +26,17 @@ class _Program:
         self.compiled: list[dict[SizesOfSegment, None]] = [{} for _ in self.sizes.keys]
         self.called: set[tuple[SizesOfSegment, ...]] = set()
         self.unknown: dict[str, None] = {}
+        self.rooms: KnownRooms = []  # the capacities that calls had
 
     def keys(self, call: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
         """The sizes that each segment would be compiled for."""
-        known = self.sizes.known(call)
+        return self._keys(self.known(call))
+
+    def known(self, call: Mapping[Symbol, int]) -> dict[Symbol, int]:
+        """The sizes of a call, which is not done."""
+        return self.sizes.known(call, [*self.rooms])
+
+    def _keys(self, known: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
         for s in (s for symbols in self.sizes.keys for s in symbols if s not in known):
             self.unknown[s.name] = None
         return tuple(
@@ -38,7 +46,8 @@ class _Program:
 
     def run(self, call: Mapping[Symbol, int]) -> list[dict[Symbol, int]]:
         """The sizes of each compilation of this call."""
-        keys, known = self.keys(call), self.sizes.known(call)
+        known = self.sizes.known(call, self.rooms)
+        keys = self._keys(known)
         self.called.add(keys)
         new = []
         for key, before, symbols in zip(
@@ -72,7 +81,7 @@ def rehearsed(
                 used = _Program(foreseen[0])
                 programs.append(used)
         true += used.sizes.true_elements(call)
-        stored += used.sizes.elements(used.sizes.known(call))
+        stored += used.sizes.elements(used.known(call))
         change = _noticed(adapter, used, call, number)
         if change is not None:
             programs.append(_Program(change))
@@ -80,8 +89,7 @@ def rehearsed(
     unknown = dict.fromkeys(name for p in programs for name in p.unknown)
     waste = stored / true if true else 1.0
     reads = programs[-1].plan.reads
-    planned = [p.sizes for p in programs]
-    memory = [n for p in planned for n in p.memory([p.known(call) for call in calls])]
+    memory = [n for p in programs for n in p.sizes.memory([*map(p.known, calls)])]
     totals = sum(counts), tuple(counts), waste, reads, tuple(unknown)
     return Forecast(*totals, tuple(memory))
 
@@ -109,4 +117,3 @@ def _name(symbol: Symbol, names: dict[str, Symbol]) -> str:
     name = f"{symbol.name} {symbol.serial}"
     names[name] = symbol
     return name
-

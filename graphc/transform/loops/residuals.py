@@ -18,14 +18,10 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
-from graphc.rewriting.loops.find.work import HEAVY, typical, work_of
+from graphc.rewriting.loops.find.work import HEAVY, REDUCTIONS, typical, work_of
 from graphc.transform.loops.inverse_writes import varies
 
 _EXTREMES = (OP.max, OP.min, OP.max_from, OP.min_from, OP.peak)
-_REDUCTIONS = frozenset({
-    *(*_EXTREMES, OP.sum, OP.prod, OP.all, OP.any, OP.count_nonzero),
-    *(OP.sum_of_squares, OP.argmax, OP.argmin),
-})  # fmt: skip
 _SCANS = (OP.cummax, OP.cummin)
 _MOVES = (OP.slice_update, OP.iota, OP.repeat_counts)
 _TRANSCENDENTAL = frozenset({
@@ -137,7 +133,7 @@ def _is_worth_keeping(node: Node) -> bool:
 
 def _operations(node: Node) -> float:
     """About how many operations an op takes; those that are no products many."""
-    if node.primitive in HEAVY or node.primitive in _REDUCTIONS:
+    if node.primitive in HEAVY or node.primitive in REDUCTIONS:
         return work_of(node)
     return inf
 

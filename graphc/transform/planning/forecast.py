@@ -14,7 +14,7 @@ from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.transform.padding.pad import PaddedGraph
 from graphc.transform.policies import Pad
-from graphc.transform.tied import chosen_capacities
+from graphc.transform.tied import KnownRooms, chosen_capacities
 
 SizeValues = Mapping[Symbol, int]
 SizesGiven = Sequence[int] | Mapping[int, int] | int
@@ -62,9 +62,12 @@ class PlannedSizes:
         """The sizes of each call. See `Plan.forecast`."""
         return _calls(self.called, sizes, "forecast")
 
-    def known(self, call: SizeValues) -> dict[Symbol, int]:
-        """The sizes of a call, with capacities, true sizes, and trip counts."""
-        sizes = _with_capacities(self.padded, call)
+    def known(self, call: SizeValues, rooms: KnownRooms) -> dict[Symbol, int]:
+        """The sizes of a call, with capacities, true sizes, and trip counts.
+
+        `rooms` are the capacities that calls before had; those of the call are added.
+        """
+        sizes = _with_capacities(self.padded, call, rooms)
         _add_steps(sizes, {s for symbols in self.keys for s in symbols})
         return sizes
 
@@ -87,7 +90,8 @@ def forecast(
 ) -> Forecast:
     """Forecast calls of a plan with these sizes, with nothing compiled before."""
     calls = plan.calls(sizes)
-    known = [plan.known(call) for call in calls]
+    rooms: KnownRooms = []
+    known = [plan.known(call, rooms) for call in calls]
     unknown: dict[str, None] = {}
     counts = []
     for symbols in plan.keys:
@@ -203,12 +207,14 @@ def _calls_of(
     ]
 
 
-def _with_capacities(padded: PaddedGraph | None, call: SizeValues) -> dict[Symbol, int]:
+def _with_capacities(
+    padded: PaddedGraph | None, call: SizeValues, known_rooms: KnownRooms
+) -> dict[Symbol, int]:
     """The sizes that segments may be keyed by: also capacities and true sizes."""
     known = dict(call)
     if padded is None:
         return known
-    rooms = chosen_capacities(padded.policies, padded.capacities, call)
+    rooms = chosen_capacities(padded.policies, padded.capacities, call, known_rooms)
     known |= {padded.capacities[s]: n for s, n in rooms.items()}
     for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
         known[value.symbol] = call[symbol]

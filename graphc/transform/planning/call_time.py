@@ -1,0 +1,61 @@
+"""The time of a call at some sizes, about: whether it matters that axes are longer."""
+
+from collections.abc import Iterable, Mapping
+
+from graphc.analysis.cost import DeviceCosts
+from graphc.control.scan import SCAN
+from graphc.ir.graph.nodes import Graph, Node
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.rewriting.loops.find.work import HEAVY, REDUCTIONS, TYPICAL
+
+_NumberOf = Mapping[Symbol, int]
+_IN_ONE_PASS = (OP.cumsum, OP.cumprod, OP.slice_update, OP.segment, OP.bincount)
+
+
+def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
+    """Seconds that the ops of a graph take at these sizes; others are typical ones."""
+    return _seconds(graph.nodes, sizes, costs)
+
+
+def _seconds(nodes: Iterable[Node], sizes: _NumberOf, costs: DeviceCosts) -> float:
+    return sum(_of_node(node, sizes, costs) for node in nodes)
+
+
+def _of_node(node: Node, sizes: _NumberOf, costs: DeviceCosts) -> float:
+    """Results of most ops are written; products, and what is no loop, take longer.
+
+    A sort or a decomposition of so many elements takes the power 1.5 of them: 512 rows
+    and columns were decomposed in 0.2 s, 4096 elements sorted in 0.2 ms, on a CPU.
+    """
+    primitive = node.primitive
+    if primitive.nests:
+        length = node.params["length"] if primitive is SCAN else 1
+        steps = TYPICAL if length is None else _at(length, sizes)
+        calls = [*primitive.body_calls(node)]
+        inner = [{s: _at(n, sizes) for s, n in call.sizes.items()} for call in calls]
+        bodies = zip(calls, inner, strict=True)
+        work = sum(_seconds(call.body.nodes, known, costs) for call, known in bodies)
+        return steps * (costs.step + work)
+    written = [_at(v.type.size, sizes) * v.dtype.itemsize for v in node.outputs]
+    seconds = sum(written) / costs.bandwidth
+    elements = [_at(v.type.size, sizes) for v in (*node.inputs, *node.outputs)]
+    if primitive in HEAVY:
+        product = 1.0
+        for n in elements:
+            product *= n
+        return seconds + 2 * product**0.5 / costs.products
+    if primitive.elementwise or primitive.passes_on or primitive in REDUCTIONS:
+        return seconds
+    if primitive.rounding == "none" or not node.inputs or primitive in _IN_ONE_PASS:
+        return seconds
+    return seconds + max(elements, default=0) ** 1.5 / (costs.bandwidth / 4)
+
+
+def _at(size: Size, sizes: _NumberOf) -> int:
+    """The number of a size, of which others than these are typical."""
+    if not isinstance(size, Dim):
+        return size
+    known = {s: sizes.get(s, TYPICAL) for s in size.symbols}
+    number = substitute(size, known)
+    return number if isinstance(number, int) else TYPICAL
