@@ -171,7 +171,8 @@ def test_masks():
         return lambda x, mask: getattr(space, name)(x, axis=axis, where=mask)
 
     cases = {
-        f"{name} {axis}": (masked(gt.nn, name, axis), OfJax(masked(jax.nn, name, axis)))
+        f"{name} {axis}": (masked(gt.nn, name, axis),
+                           OfJax(masked(jax.nn, name, axis)))
         for name in ("softmax", "log_softmax", "logsumexp", "logmeanexp")
         for axis in (-1, (0, 2))
     }

@@ -270,14 +270,10 @@ def test_broadcasting():
     third = np.array(0.3)
     names = ["gammainc", "xlogy", "betaln"]
     cases = table(names) | {
-        "betainc": (
-            lambda a, b: gt.special.betainc(a, b, 0.3),
-            lambda a, b: sp.betainc(a, b, third),
-        ),
-        "zeta": (
-            lambda a, b: gt.special.zeta(a + 1, b),
-            lambda a, b: sp.zeta(a + 1, b),
-        ),
+        "betainc": (lambda a, b: gt.special.betainc(a, b, 0.3),
+                    lambda a, b: sp.betainc(a, b, third)),
+        "zeta": (lambda a, b: gt.special.zeta(a + 1, b),
+                 lambda a, b: sp.zeta(a + 1, b)),
     }
     agree(cases, row, column, rounding=LOOSE, symbolic=(True,))
 
