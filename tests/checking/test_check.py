@@ -24,13 +24,13 @@ RULES = [*(ALL - ACCELERATORS), *ACCELERATORS.on(GPU)]
 
 
 def stages_of(rule):
-    """At CI size, every sixth rule runs on JAX, which compiles each op.
+    """At CI size, every twelfth rule runs on JAX, which compiles each op.
 
     Values and gradients take turns there.
     """
     if "GRAPHC_EXAMPLES" in os.environ:
         return checking.STAGES
-    turn, left_out = divmod(RULES.index(rule), 6)
+    turn, left_out = divmod(RULES.index(rule), 12)
     return [
         stage
         for stage in checking.STAGES
@@ -116,7 +116,7 @@ def test_broadcasting():
     def times_wide_one(x):
         return x
 
-    for examples in (10, 20, 100):
+    for examples in (10, 100):
         text = refused(times_wide_one, examples, dtypes=["float64"])
         assert "the rule times_wide_one changes the shape" in text
         assert "got: x0: float64[]" in text
@@ -198,7 +198,9 @@ def test_a_rule_with_a_mistake_in_its_code():
     assert "the rule broken raises KeyError\n  got: 'missing'" in text
 
 
-def test_a_pattern_that_leads_nowhere_asks_for_help():
+def test_a_pattern_that_leads_nowhere_asks_for_help(monkeypatch):
+    monkeypatch.setattr(checking, "MOST_GRAPHS", 60)
+
     @graphc.rewrite(v.y(p.multiply(v.x, 12345)), exact=True)
     def never(x, y):
         return None

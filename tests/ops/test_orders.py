@@ -306,22 +306,27 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("name", SLOPES)
-def test_infinity_meets_no_padding_in_gradients(name):
+def test_infinity_meets_no_padding_in_gradients():
     """JAX takes products in parts: behind the elements a 0 would meet infinity."""
     x = gt.vector("x", "float64")
-    y = SLOPES[name](x)
-    weights = gt.arange(1.0, gt.size(y) + 1.0) if y.ndim else 1.0
-    slope = graphc.grad(gt.sum(y * weights), x)
+    slopes = {}
+    for name, function in SLOPES.items():
+        y = function(x)
+        weights = gt.arange(1.0, gt.size(y) + 1.0) if y.ndim else 1.0
+        slopes[name] = graphc.grad(gt.sum(y * weights), x)
     ways = [("jax", "specialize"), ("jax", PAD), ("numpy", PAD)]
     exact, *others = [
-        graphc.function([x], slope, backend=backend, dims=dims)
+        graphc.function([x], slopes, backend=backend, dims=dims)
         for backend, dims in ways
     ]
     for numbers in NUMBERS:
         a = np.array(numbers)
+        expected = exact(a)
         for f in others:
-            np.testing.assert_allclose(f(a), exact(a), err_msg=str(a))
+            found = f(a)
+            for name in SLOPES:
+                text = f"{name} of {a}"
+                np.testing.assert_allclose(found[name], expected[name], err_msg=text)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "jax"])

@@ -1,17 +1,18 @@
 """Every sample, on both backends and with sizes that are numbers and that are symbols:
 values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
 
-NumPy's backend is tried with every call and dtype; at CI size samples take turns with
-sizes that are numbers and that are symbols, but for the usual dtypes, whose symbols are
-all tried. Compiling all of them for JAX would take long: it is tried with the most
-telling call for float32, and for every fourth sample for one dtype of each kind;
-at length, with every call and dtype.
+NumPy's backend is tried with every call and dtype. At CI size this is so for the usual
+dtype of a sample; with the others its most telling call is tried and the rest take
+turns, as do sizes that are numbers and that are symbols. Compiling all of them for JAX
+would take long: it is tried with the most telling call for float32, and for every
+fourth sample for one dtype of each kind; at length, with every call and dtype.
 """
 
 import importlib
 import os
 import pathlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -52,8 +53,19 @@ def telling(given: Sample) -> Sample:
         special = any(s.values in ("special", "holes", "ties") for s in specs)
         return special, sum(int(np.prod(s.shape)) for s in specs)
 
-    options = {k: getattr(given, k) for k in given.__dataclass_fields__}
-    return Sample(**options | {"calls": (max(given.calls, key=weight),)})
+    return replace(given, calls=(max(given.calls, key=weight),))
+
+
+def usual(given: Sample) -> str:
+    """The dtype with which all calls of a sample are tried."""
+    return "float32" if "float32" in given.dtypes else given.dtypes[0]
+
+
+def in_turn(given: Sample, turn: int) -> Sample:
+    """The sample with its most telling call and a quarter of the others."""
+    (first,) = telling(given).calls
+    others = [c for c in given.calls if c is not first]
+    return replace(given, calls=(first, *others[turn % 4 :: 4]))
 
 
 def share(items: Iterable[T], turn: int) -> list[T]:
@@ -70,9 +82,13 @@ CASES = [(f, d) for f, samples in FAMILIES.items() for d in tried(samples)]
 @pytest.mark.parametrize(("family", "dtype"), CASES)
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
 def test_numpy_backend(family, dtype, symbolic):
-    samples = FAMILIES[family]
-    if not symbolic or family == "random" or dtype not in WHOLE:
-        samples = share(samples, CASES.index((family, dtype)) + symbolic)
+    samples, turn = FAMILIES[family], CASES.index((family, dtype))
+    if family == "random":  # each draw once: what it is compared with is compiled
+        samples = share(share(samples, turn), symbolic)
+    elif not AT_LENGTH:
+        others = share([s for s in samples if usual(s) != dtype], turn + symbolic)
+        samples = [s for s in samples if usual(s) == dtype]
+        samples += [in_turn(s, turn) for s in others]
     found = problems(samples, dtype, "numpy", symbolic)
     assert not found, "\n".join(found)
 
@@ -81,9 +97,11 @@ def test_numpy_backend(family, dtype, symbolic):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_jax_backend(family, dtype):
     samples = FAMILIES[family]
-    if not AT_LENGTH:  # draws are compiled twice: what they are compared with, too
+    if not AT_LENGTH:
         samples = share(samples, 0)
-        samples = share(samples, 1) if family == "random" else samples
+        # Draws are compiled twice: what they are compared with, too. Special functions
+        # are compared with SciPy's in `special/test_special.py`.
+        samples = share(samples, 1) if family in ("random", "special") else samples
         samples = list(map(telling, samples))
     found = problems(samples, dtype, "jax", symbolic=True)
     assert not found, "\n".join(found)
@@ -169,14 +187,16 @@ def test_every_primitive_is_reached_by_a_sample():
         if primitive.infer.__module__.startswith("graphc.ops.")
     }
     missing -= OF_GRADIENTS | OF_PLANS | OF_OTHERS | OF_RULES
-    most = max(len(one.dtypes) for one in EVERY)
-    turns = [(0, False), (0, True), *((i, False) for i in range(1, most))]
-    for i, symbolic in turns:
-        for one in EVERY:
-            if i > 1 and one.name not in missing:
-                continue  # the few that are left have samples of their names
-            if missing and i < len(one.dtypes) and not (symbolic and one.static):
-                _, found = built(one, one.dtypes[-i], symbolic)  # the first, the last
+    several = [one for one in EVERY if len(one.dtypes) > 1]
+    for samples, which, symbolic in (
+        (map(telling, EVERY), 0, False),
+        (map(telling, several), -1, True),
+        (several, -1, True),
+        (map(telling, several), 1, False),
+    ):
+        for one in samples:
+            if missing and not (symbolic and one.static):
+                _, found = built(one, one.dtypes[which], symbolic)
                 missing -= {primitive.name for primitive in found}
     assert not missing, f"no sample reaches {', '.join(sorted(missing))}"
 

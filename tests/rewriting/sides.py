@@ -67,18 +67,26 @@ def agree(
 ) -> None:
     """The values with rules, on both backends, are those without on NumPy up to `rtol`.
 
-    NaN and infinities are where they were, or there is the same error.
+    NaN and infinities are where they were, or there is the same error. JAX, which
+    compiles for each, is given arrays of the first shapes and of the last ones.
     """
     dtypes = {k: a.dtype.name for k, a in zip(shapes, arrays[0], strict=True)}
     inputs = variables(shapes, dtypes)
     y = build(*inputs)
-    expected = _outcomes(inputs, y, arrays, "numpy", none)
     for backend in ("numpy", "jax"):
+        if backend == "jax":
+            ends = _shapes(arrays[0]), _shapes(arrays[-1])
+            arrays = [given for given in arrays if _shapes(given) in ends]
+        expected = _outcomes(inputs, y, arrays, "numpy", none)
         if backend == "jax" and any(value is None for value in expected):
             expected = _outcomes(inputs, y, arrays, "jax", none)  # other errors
         values = _outcomes(inputs, y, arrays, backend, rules)
         for new, old in zip(values, expected, strict=True):
             _same(new, old, rtol)
+
+
+def _shapes(arrays: list[np.ndarray]) -> list[tuple[int, ...]]:
+    return [array.shape for array in arrays]
 
 
 def _outcomes(

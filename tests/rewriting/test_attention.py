@@ -262,7 +262,7 @@ def test_half_precision_has_lengths_and_order_where_keys_are_hidden_by_them(
         text = re.escape(written).replace(r"\{n\}", count).replace("_1,", r"\w*,")
         assert re.search(rf"hiding_attention_jax\(jax, .*, {text}\)", f.source)
     exact = made(CPU, inputs, output, backend="numpy", dims="specialize")
-    for n in (5, 1, 20, 0):
+    for n in (5, 1, 20, 0) if dims == "pad" else (5, 0):  # each is compiled
         arrays = [RNG.normal(size=(3, 2, n, 8)).astype(q.dtype) for _ in "qkv"]
         arrays += [np.array([n, n // 2, 0], "int32")] * way.startswith("lengths")
         if way == "lengths" and n == 5:

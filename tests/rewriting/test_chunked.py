@@ -80,10 +80,11 @@ def test_values_are_those_without_checkpoints(loop, reverse):
     inputs = [X, W, PLACES]
     plain = LOOPS[loop](reverse=reverse)
     plain = graphc.function(inputs, plain, backend="numpy", rewrites=NONE)
-    for checkpoint, dims in (("sqrt", "exact"), ("sqrt", "padded"), (4, "padded")):
+    ways = (4, "exact"), ("sqrt", "padded")
+    for checkpoint, dims in ways if reverse else (("sqrt", "exact"), (4, "padded")):
         outputs = LOOPS[loop](reverse=reverse, checkpoint=checkpoint)
         f = graphc.function(inputs, outputs, backend="numpy", dims=SIZES[dims])
-        for n in (0, 1, 2, 5, 9, 11):
+        for n in (0, 1, 5, 11):
             alike(f(*given(n)), plain(*given(n)))
 
 

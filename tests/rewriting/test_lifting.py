@@ -140,8 +140,14 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("backend", ["numpy", "jax"])
-@pytest.mark.parametrize("name", [*PROGRAMS, *READING])
+NAMES = [*PROGRAMS, *READING]
+
+
+# Rules are the same on JAX, which compiles each program.
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [*((name, "numpy") for name in NAMES), *((name, "jax") for name in NAMES[::2])],
+)
 def test_values_are_the_same_and_so_is_what_raises(name, backend):
     output = (PROGRAMS | READING)[name]()
     plain = compiled(output, backend="numpy", rewrites=none)

@@ -18,6 +18,8 @@ from tests.ops.refusing import refused
 DTYPES = ("float32", "complex128")  # the samples have the others
 ROUNDING = {"float64": 1e-9, "complex128": 1e-9, "float32": 2e-3, "complex64": 2e-3}
 L, N = gt.linalg, newest.numpy.linalg
+# XLA takes longest for these: float32 is compiled for JAX by the samples.
+COMPILED = {"float32": ("numpy",), "complex128": BACKENDS}
 TALL, WIDE, SQUARE = (2, 3, 4, 2), (3, 5), (4, 4)
 
 
@@ -112,7 +114,7 @@ DECOMPOSED = {
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_any_matrices_are_decomposed(dtype):
     for shape in (TALL, WIDE):
-        close(DECOMPOSED, array(*shape, dtype=dtype))
+        close(DECOMPOSED, array(*shape, dtype=dtype), backends=COMPILED[dtype])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,8 @@ def scipy_lu(x):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lu_is_that_of_scipy(dtype):
     for shape in (TALL, WIDE, SQUARE, (1, 1)):
-        close({"lu": (lambda x: lu(gt, x), scipy_lu)}, array(*shape, dtype=dtype))
+        cases = {"lu": (lambda x: lu(gt, x), scipy_lu)}
+        close(cases, array(*shape, dtype=dtype), backends=COMPILED[dtype])
 
 
 HERMITIAN = {
@@ -187,8 +190,9 @@ def roots(x):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_functions_of_square_matrices(dtype):
-    close(HERMITIAN, definite(2, 1, 3, 3, dtype=dtype))
-    close(OF_SQUARES | CONDITION, regular(2, 1, 3, 3, dtype=dtype))
+    on = COMPILED[dtype]
+    close(HERMITIAN, definite(2, 1, 3, 3, dtype=dtype), backends=on)
+    close(OF_SQUARES | CONDITION, regular(2, 1, 3, 3, dtype=dtype), backends=on)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (0, 0), (0, 2, 2), (2, 0, 0)])
@@ -263,14 +267,15 @@ def test_equations_are_solved(dtype):
     n = 3
     for batch in ((), (2, 3)):
         a, b = regular(*batch, n, n, dtype=dtype), array(*batch, n, 2, dtype=dtype)
-        close(SOLVED, a, b, array(n, dtype=dtype))
+        close(SOLVED, a, b, array(n, dtype=dtype), backends=COMPILED[dtype])
 
 
 @pytest.mark.parametrize("n", [0, 1])
 def test_equations_without_unknowns_and_with_one(n):
     for batch in ((), (0,), (2,)):
         a, b = regular(*batch, n, n), array(*batch, n, 2)
-        close(SOLVED, a, b, array(n), static=False)
+        on = BACKENDS if batch == (2,) else ("numpy",)
+        close(SOLVED, a, b, array(n), static=False, backends=on)
 
 
 LEAST_SQUARES = {
@@ -346,7 +351,8 @@ def test_least_squares(dtype):
         for i, name in enumerate(("matrix", "vector"))
     }
     for m, n in ((5, 3), (3, 5), (3, 3)):
-        close(both, *(array(*s, dtype=dtype) for s in ((m, n), (m, 2), (m,))))
+        arrays = [array(*s, dtype=dtype) for s in ((m, n), (m, 2), (m,))]
+        close(both, *arrays, backends=COMPILED[dtype])
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (0, 2), (2, 0), (0, 0)])
@@ -508,15 +514,14 @@ MATRIX_ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
 
 def norm_cases(shape):
-    """Every order, axis and `keepdims` that NumPy takes for this shape."""
+    """Every order with every axis that NumPy takes for this shape, by turns kept."""
     axes = [None, 0, -1, (0,), (0, 1), (-1, 0), (-1, -2)]
-    for o in (*VECTOR_ORDERS, "fro", "nuc"):
-        for kept in (False, True):
-            for axis in axes:
-                how = {"ord": o, "axis": axis, "keepdims": kept}
-                yield f"norm {how}", "norm", how
-                if o is not None:
-                    yield f"vector {how}", "vector_norm", how
+    for i, o in enumerate((*VECTOR_ORDERS, "fro", "nuc")):
+        for j, axis in enumerate(axes):
+            how = {"ord": o, "axis": axis, "keepdims": (i + j) % 2 == 1}
+            yield f"norm {how}", "norm", how
+            if o is not None:
+                yield f"vector {how}", "vector_norm", how
     for o in MATRIX_ORDERS[1:]:
         yield f"matrix {o}", "matrix_norm", {"ord": o, "keepdims": o == 1}
 

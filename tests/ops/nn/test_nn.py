@@ -1,6 +1,5 @@
 """`gt.nn`: both backends against `jax.nn` and SciPy, at extreme values too."""
 
-
 import jax
 import numpy as np
 import pytest
@@ -93,17 +92,19 @@ def test_log1mexp_and_glu():
     agree(cases, x)
 
 
-@pytest.mark.parametrize("name", [*ACTIVATIONS, "squareplus"])
-def test_gradients_are_those_of_jax(name):
+def test_gradients_are_those_of_jax():
     """At kinks, far out, and where a branch that is not taken overflows."""
     data = np.array([0, 1, -1, 3, -3, 6, -6, 0.5, 2, 100, -100, 1e3, -1e3, 1e30, -1e30])
-    x = gt.vector("x", "float64")
-    slope = graphc.grad(getattr(gt.nn, name)(x).sum(), x)
-    expected = OfJax(jax.grad(lambda x: getattr(jax.nn, name)(x).sum()))(data)
-    for backend in BACKENDS:
-        with np.errstate(all="ignore"):
-            got = graphc.function([x], slope, backend=backend)(data)
-        np.testing.assert_allclose(got, expected, 1e-9, 1e-12)
+
+    def slopes(name):
+        ours, theirs = getattr(gt.nn, name), getattr(jax.nn, name)
+        return (
+            lambda x: graphc.grad(ours(x).sum(), x),
+            OfJax(jax.grad(lambda x: theirs(x).sum())),
+        )
+
+    cases = {name: slopes(name) for name in (*ACTIVATIONS, "squareplus")}
+    agree(cases, data, symbolic=(True,), rounding={"float64": 1e-9})
 
 
 def test_gradient_of_dropout_of_all():
@@ -141,9 +142,10 @@ AXES = [-1, 0, (0, 2), (-1, 1), None, ()]
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "logmeanexp"])
 def test_along_axes(name):
+    cases = {str(a): same(name, axis=a) for a in AXES}
     with np.errstate(all="ignore"):
-        agree({str(a): same(name, axis=a) for a in AXES}, ROWS, symbolic=(True,))
-        agree({str(a): same(name, axis=a) for a in AXES}, RNG.normal(size=(2, 3, 2)))
+        agree(cases, ROWS, symbolic=(True,))
+        agree(cases, RNG.normal(size=(2, 3, 2)), symbolic=(False,))
 
 
 def test_halves_are_computed_in_single_precision():
@@ -376,7 +378,9 @@ def test_attention(heads):
     mask = RNG.random((2, 1, 5, 6)) < 0.6
     mask[0, 0, 0] = False  # a row that attends to nothing
     lengths = np.array([3, 5], "int32")
-    agree(ATTENTION, q, k, v, bias, mask, lengths, rounding={"float32": 1e-5})
+    named = heads == (4, 2)  # XLA compiles each for long
+    arrays = q, k, v, bias, mask, lengths
+    agree(ATTENTION, *arrays, symbolic=(named,), rounding={"float32": 1e-5})
 
 
 def test_attention_without_batch_and_in_double_precision():
