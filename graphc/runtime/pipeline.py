@@ -49,6 +49,7 @@ from graphc.runtime.variants.watching import Watcher, Watching
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding.pad import PaddedGraph, padded
+from graphc.transform.padding.sharing import sharing
 from graphc.transform.planning.budget import (
     Budget,
     PlanOf,
@@ -62,7 +63,6 @@ from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
-from graphc.transform.planning.sharing import sharing
 from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
 from graphc.transform.policies import (
     Pad,

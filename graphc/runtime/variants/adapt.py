@@ -16,9 +16,9 @@ from graphc.ops.effects.capacities import BUCKET
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.sharing import sharing
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment
-from graphc.transform.planning.sharing import sharing
 from graphc.transform.policies import Bound, Narrow, Pad, Policy
 from graphc.transform.tied import Tied
 

@@ -11,17 +11,18 @@ from typing import cast
 from graphc.errors import GraphError, user_place
 from graphc.importers.jax.trace.decisions import Decision, Decisions, Relation
 from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, evaluate, less_equal
 from graphc.ir.sizes.polynomials import Symbol
 
 # The relation of a comparison, whether its sides are swapped, and if it is denied.
-_COMPARISONS: dict[str, tuple[Relation, bool, bool]] = {
-    "equal": ("==", False, False),
-    "not_equal": ("==", False, True),
-    "greater_equal": (">=", False, False),
-    "less_equal": (">=", True, False),
-    "less": (">=", False, True),
-    "greater": (">=", True, True),
+_COMPARISONS: dict[object, tuple[Relation, bool, bool]] = {
+    OP.equal: ("==", False, False),
+    OP.not_equal: ("==", False, True),
+    OP.greater_equal: (">=", False, False),
+    OP.less_equal: (">=", True, False),
+    OP.less: (">=", False, True),
+    OP.greater: (">=", True, True),
 }
 _SizeQuestion = tuple[Size, Relation, Size]
 
@@ -74,7 +75,7 @@ def _question(condition: Value) -> tuple[_SizeQuestion, bool] | None:
     A number is asked whether it is 0, and denies it. None where data are compared.
     """
     node = condition.node
-    comparison = _COMPARISONS.get(node.primitive.name)
+    comparison = _COMPARISONS.get(node.primitive)
     if comparison is not None:
         relation, is_swapped, is_denied = comparison
         left, right = map(_size, node.inputs[::-1] if is_swapped else node.inputs)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from graphc.analysis.cost import DeviceCosts
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Symbol
-from graphc.transform.planning.call_time import call_seconds
+from graphc.transform.padding.call_time import call_seconds
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import Tied
 
-LITTLE = 1 / 16  # of a compilation, the time that calls may take longer
+LITTLE = 1 / 64  # of a compilation, the time that calls may take longer
 LONGEST = 2**24  # elements of axes for which it is asked whether calls take longer
 
 
