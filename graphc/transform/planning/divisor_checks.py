@@ -22,6 +22,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.ir.sizes.divisors import with_nonzero_divisors
 from graphc.ops.effects.assertions import asserted
+from graphc.transform.padding.storage import guard_of_divisor
 from graphc.transform.planning.checked_bodies import with_checked_bodies, with_outputs
 
 
@@ -40,9 +41,12 @@ def with_checked_divisors(graph: Graph) -> Graph:
     if not any(_divides(node) for node in within(graph.nodes)):
         return graph
     outputs = _in_bodies(graph.outputs, {}, looped=None)
+    guards = (g for n in graph.nodes for g in n.guards if isinstance(g.left, int))
+    guarded = {g.right for g in guards if g.left == 1}
     for node in filter(_divides, ancestors(outputs)):
+        by = [n for n in _unnoticed(node) if guard_of_divisor(n).right not in guarded]
         with standing_at(node.place.plain):
-            outputs[0] = _checked(outputs[0], _unnoticed(node))
+            outputs[0] = _checked(outputs[0], by)
     return replace(graph, outputs=tuple(outputs))
 
 
