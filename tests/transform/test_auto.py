@@ -169,7 +169,7 @@ def test_a_program_that_is_new_tells_since_when():
         "first call",
         "first call since n took 2 sizes: padded to 16, 32, 64 ...",
         "first call since m took 2 sizes: padded to 16, 32, 64 ..., "
-        "shared by axes up to 131072",
+        "shared by axes up to 32768",
     ]
 
 

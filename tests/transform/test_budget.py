@@ -140,6 +140,7 @@ def test_a_budget_is_no_policy_of_one_size():
 
 
 def test_going_over_it_warns_once_with_a_remedy_that_works():
+    x = gt.tensor("x", "float32", ("n",))  # its sum is in no mean of other tests
     f = graphc.function([x], gt.sum(x), dims=graphc.Budget(2, largest=64))
     for n in (3, 60):
         f(np.ones(n, "float32"))

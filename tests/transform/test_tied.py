@@ -149,7 +149,7 @@ def test_one_policy_for_all_sizes_shares_what_is_cheap():
     rooms = [(c.sizes["n_capacity"], c.sizes["m_capacity"]) for c in compiled]
     assert rooms[:3] == [(512, 32), (16, 512), (256, 64)]
     assert len(rooms) <= 7 and (128, 128) in rooms  # which serves (64, 128) too
-    assert "shared by axes up to 1024" in f.explain()
+    assert "shared by axes up to 512" in f.explain()
     fresh = graphc.function([x, y], products(), dims="pad")
     assert fresh.plan.forecast(sizes).compilations == 6
     own = graphc.function([x, y], products(), dims={"n": "pad", "m": "pad"})

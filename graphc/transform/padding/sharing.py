@@ -9,7 +9,7 @@ from graphc.transform.padding.call_time import call_seconds
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import Tied
 
-LITTLE = 1 / 64  # of a compilation, the time that calls may take longer
+LITTLE = 1 / 256  # of a compilation, the time that a call may take longer
 LONGEST = 2**24  # elements of axes for which it is asked whether calls take longer
 
 
