@@ -114,13 +114,9 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         self, pattern: SizePattern, sizes: ShapesOfCall | None = None
     ) -> NumpyTrace:
         """The trace for a pattern, with the decisions by these sizes."""
-        names, words = self.names(), {}
-        if self.shapes is None:
-            words = pattern.axes(names)
+        subject = self.function, self.call, pattern, self.specs, self.names()
         named = None if sizes is None else pattern.sizes(sizes)
-        return traced(
-            self.function, self.call, pattern, self.specs, names, named, words
-        )
+        return traced(*subject, named, self.names_of_axes(pattern.shapes))
 
     def _program(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram:
         how = self.options_for(pattern)

@@ -11,7 +11,7 @@ array that is traced has none.
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from functools import wraps
 from types import FunctionType, ModuleType
@@ -164,7 +164,7 @@ def _globals_of(item: object) -> dict[str, object] | None:
     return vars(module) if module is not None and is_users else None
 
 
-def _len(items: Any, /) -> object:
+def _len(items: Sized, /) -> object:
     """Python's `len`; of an array that is traced, the size of its first axis."""
     if type(items) is TracedArray and items.ndim:
         return items.shape[0]

@@ -265,7 +265,7 @@ def _clash(x: Value, y: Value, rank: int, only_x: Axes, only_y: Axes) -> Value:
     """Whether x + y is NaN for some pair, though neither is NaN."""
 
     def holds(z: Value, infinity: float, axes: Axes) -> Value:
-        return reduced(lambda w, own: F.any(w == infinity, axis=own), z, rank, axes)
+        return reduced(lambda w, axis: F.any(w == infinity, axis=axis), z, rank, axes)
 
     inf = float("inf")
     up = F.logical_and(holds(x, inf, only_x), holds(y, -inf, only_y))

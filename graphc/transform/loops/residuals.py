@@ -18,10 +18,15 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
-from graphc.rewriting.loops.find.work import HEAVY, REDUCTIONS, typical, work_of
+from graphc.rewriting.loops.find.work import (
+    EXTREMES,
+    HEAVY,
+    REDUCTIONS,
+    typical,
+    work_of,
+)
 from graphc.transform.loops.inverse_writes import varies
 
-_EXTREMES = (OP.max, OP.min, OP.max_from, OP.min_from, OP.peak)
 _SCANS = (OP.cummax, OP.cummin)
 _MOVES = (OP.slice_update, OP.iota, OP.repeat_counts)
 _TRANSCENDENTAL = frozenset({
@@ -120,7 +125,7 @@ def _is_cheap(node: Node) -> bool:
         return primitive not in _SERIES
     if primitive in _MOVES or primitive.passes_on:
         return True
-    moves = primitive.rounding == "none" and primitive not in (*_EXTREMES, *_SCANS)
+    moves = primitive.rounding == "none" and primitive not in (*EXTREMES, *_SCANS)
     return moves and not primitive.several
 
 

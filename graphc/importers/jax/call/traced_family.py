@@ -279,7 +279,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _recorder(
         self, pattern: SizePattern, sizes: ShapesOfCall, answers_jax: bool
     ) -> Recorder:
-        words = {} if self.shapes is not None else pattern.axes(self.names())
+        words = self.names_of_axes(pattern.shapes)
         recorder = Recorder(pattern.sizes(sizes) or {}, words, answers_jax)
         place = identity_asked(self.function)
         if place is not None:

@@ -8,9 +8,9 @@ from graphc.ir.sizes.dims import Dim, Size, substitute
 from graphc.rewriting.loops.find.contractions import PRODUCTS
 
 HEAVY = (*PRODUCTS, OP.conv)
+EXTREMES = (OP.max, OP.min, OP.max_from, OP.min_from, OP.peak)
 REDUCTIONS = frozenset({
-    *(OP.max, OP.min, OP.max_from, OP.min_from, OP.peak),
-    *(OP.sum, OP.prod, OP.all, OP.any, OP.count_nonzero),
+    *(*EXTREMES, OP.sum, OP.prod, OP.all, OP.any, OP.count_nonzero),
     *(OP.sum_of_squares, OP.argmax, OP.argmin),
 })  # fmt: skip
 TYPICAL = 64  # the size taken for one that is not known
