@@ -16,10 +16,10 @@ def watched(rule: Rule) -> Rule:
 
 class _Watched(Rule):
     def apply(
-        self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
+        self, value: Value, uses: CountUses, is_kept: IsKept = lambda value: False
     ) -> Value | None:
         """The replacement of a value, of the same type."""
-        replacement = super().apply(value, uses, kept)
+        replacement = super().apply(value, uses, is_kept)
         changed = replacement is not None and _changed(value, replacement)
         if replacement is None or not changed:
             return replacement

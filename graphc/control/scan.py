@@ -108,7 +108,7 @@ class Parts(NamedTuple):
 
     first: tuple[Value, ...]
     rows: tuple[Value, ...]
-    rest: tuple[Value, ...]
+    captures: tuple[Value, ...]
     limit: Value | None
     going: Value | None
 
@@ -170,7 +170,9 @@ def _body_calls(node: Node) -> tuple[BodyCall]:
     """A step is given the carries, a row of each sequence, and the captures."""
     params, parts = node.params, parts_of(node.inputs, node.params)
     rows = [v.type.like(v.type.shape[1:]) for v in parts.rows]
-    first, captures = ([v.type for v in values] for values in (parts.first, parts.rest))
+    first, captures = (
+        [v.type for v in values] for values in (parts.first, parts.captures)
+    )
     types = [*first, *rows, *captures]
     return (BodyCall(params["body"].content, types, params["sizes"]),)
 

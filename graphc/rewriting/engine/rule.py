@@ -83,22 +83,22 @@ class Rule:
         return may_fit(self.pattern, op, inputs)
 
     def apply(
-        self, value: Value, uses: CountUses, kept: IsKept = lambda value: False
+        self, value: Value, uses: CountUses, is_kept: IsKept = lambda value: False
     ) -> Value | None:
         """The replacement of a value; None where the rule does not apply.
 
-        It stands at the user's line of the value. `kept` tells whether a value is an
+        It stands at the user's line of the value. `is_kept` tells whether a value is an
         output of the graph.
         """
         if isinstance(self.pattern, Traced):  # which builds graphs
             with standing_at(value.node.place.plain):
                 all_bindings = self.pattern.matches(value, uses)
-                return self._first(all_bindings, value, {USES: uses, KEPT: kept})
+                return self._first(all_bindings, value, {USES: uses, KEPT: is_kept})
         bindings = matches(self.pattern, value, uses)
         if not bindings:
             return None
         with standing_at(value.node.place.plain):
-            return self._first(bindings, value, {USES: uses, KEPT: kept})
+            return self._first(bindings, value, {USES: uses, KEPT: is_kept})
 
     def _first(
         self, all_bindings: Iterable[Bindings], value: Value, of_graph: Bindings

@@ -64,7 +64,11 @@ def _read_by(
         slice_of = dict(zip(sequences, slices, strict=True))
         if known:
             pairs = zip(loop.sequences, loop.rows, strict=True)
-            have = [*carry[:count], *(slice_of.get(v, x) for v, x in pairs), *loop.rest]
+            have = [
+                *carry[:count],
+                *(slice_of.get(v, x) for v, x in pairs),
+                *loop.captures,
+            ]
             new = dict(zip(body.inputs, have, strict=True))
             slice_of |= zip(known, substituted(inside, new, loop.sizes), strict=True)
         row_of = rows(slice_of, number)

@@ -25,7 +25,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
     together = parts.going is None and not mapped.limit
     carried = [True] * len(mapped.first)
     if together:
-        carried = _carried(body, list(mapped.first), [*mapped.rows, *mapped.rest])
+        carried = _carried(body, list(mapped.first), [*mapped.rows, *mapped.captures])
     first = [
         v if not many else spread(n, b, v)
         for v, b, many in zip(parts.first, mapped.first, carried, strict=True)
@@ -34,12 +34,12 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         F.swapaxes(v, 0, 1) if b else v
         for v, b in zip(parts.rows, mapped.rows, strict=True)
     ]
-    flags = [*carried, *mapped.rows, *mapped.rest]
+    flags = [*carried, *mapped.rows, *mapped.captures]
     reached = _reached(body, flags)
     many = [*carried, *reached[len(carried) :]] if together else [True] * len(reached)
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
-        arguments = [*carry, *row, *parts.rest]
+        arguments = [*carry, *row, *parts.captures]
         outputs = _each(n, partial(body.call, size_args=sizes), flags, arguments, many)
         return outputs[: len(carry)], outputs[len(carry) :]
 
@@ -55,7 +55,7 @@ def _(n: Size, batched: Batched, *values: Value, **params: Any) -> tuple[Value, 
         count, going = parts.limit, parts.going
         count = None if count is None else spread(n, mapped.limit, count)
         going = None if going is None else spread(n, mapped.going, going)
-        limited = Parts(tuple(first), tuple(rows), parts.rest, count, going)
+        limited = Parts(tuple(first), tuple(rows), parts.captures, count, going)
         ends, stacked, steps = _each_by_itself(n, step, limited, *extent, **options)
     ends = list(map(spread, [n] * len(ends), carried, ends))
     mapped_rows = many[len(many) - len(stacked) :]

@@ -164,7 +164,7 @@ def _sources(scan: Node) -> list[Node]:
     """The inputs of a scan, without its number of steps."""
     parts = parts_of(scan.inputs, scan.params)
     sizes = [v for n in scan.params["sizes"] for v in origins(n)]
-    return [v.node for v in (*parts.first, *parts.rest, *sizes)]
+    return [v.node for v in (*parts.first, *parts.captures, *sizes)]
 
 
 class _Member(NamedTuple):
@@ -260,7 +260,7 @@ class _Doubling:
         values = tuple([self._replacements.get(v, v) for v in node.inputs])
         parts = parts_of(values, node.params)
         sizes = for_sizes(node, self._replacements)["sizes"]
-        return _Member(node.params["body"].content, sizes, parts.first, parts.rest)
+        return _Member(node.params["body"].content, sizes, parts.first, parts.captures)
 
     def _record(self, ends: list[Value], steps: Value, stacked: list[Value]) -> None:
         """Record the replacements of the outputs."""

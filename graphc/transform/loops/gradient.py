@@ -133,7 +133,7 @@ class _Backward:
         self.parts, self.cotangents = parts_of(values, params), cotangents
         self.carries = params["carries"]
         self.split = self.carries + params["sequences"]
-        self.values = values[: self.split + len(self.parts.rest)]
+        self.values = values[: self.split + len(self.parts.captures)]
         asked = [i for i in range(self.carries, len(self.values)) if needed[i]]
         self.of_rows = [i for i in asked if i < self.split]
         self.of_captures = [i for i in asked if i >= self.split]

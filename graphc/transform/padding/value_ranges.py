@@ -127,7 +127,7 @@ class ValueRanges:
             if by and steps is not None:
                 known = _counted(self.of(value), by, _if_positive(steps) - 1)
                 self._counters[carry] = known
-        return [*carries, *(self.of(v) for v in (*parts.rows, *parts.rest))]
+        return [*carries, *(self.of(v) for v in (*parts.rows, *parts.captures))]
 
     def _steps(self, node: Node) -> SizeRange:
         """How many steps there are: none where they stop early."""

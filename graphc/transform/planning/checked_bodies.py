@@ -46,7 +46,7 @@ def _loop(node: Node, body: Body) -> Sequence[Value]:
     parts = parts_of(node.inputs, params)
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
-        outputs = body.call([*carry, *row, *parts.rest], params["sizes"])
+        outputs = body.call([*carry, *row, *parts.captures], params["sizes"])
         return outputs[: len(carry)], outputs[len(carry) :]
 
     ends, stacked = run_scan(

@@ -313,7 +313,7 @@ class Follower:
         plain = not any(params[name] for name in _NOT_PLAIN)
         if not plain or any(axes[0] for axes in rows):
             raise _Unforeseen
-        steady = [*(axes[1:] for axes in rows), *map(self.place, parts.rest)]
+        steady = [*(axes[1:] for axes in rows), *map(self.place, parts.captures)]
         places, inner = self._inside(call.body, [*carries, *steady])
         if places[: len(carries)] != carries:
             steps = zip(carries, places, strict=False)

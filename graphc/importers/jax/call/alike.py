@@ -67,7 +67,7 @@ def _captured_literals(node: Node) -> dict[int, int]:
     if node.primitive is SCAN:
         parts = parts_of(node.inputs, node.params)
         first, shift = len(parts.first) + len(parts.rows), 0
-        last = first + len(parts.rest)
+        last = first + len(parts.captures)
     elif node.primitive is SWITCH:
         first, last, shift = 1, len(node.inputs), 1
     else:

@@ -45,7 +45,7 @@ class Loop:
         end = len(node.inputs) - params["counted"] - self.stops
         self.first = node.inputs[: self.carries]
         self.sequences = node.inputs[self.carries : split]
-        self.rest = node.inputs[split:end]
+        self.captures = node.inputs[split:end]
         self.taken = node.inputs[:end]  # by the body
         self.limit = node.inputs[end] if params["counted"] else None
         self.going = node.inputs[-1] if self.stops else None
@@ -62,7 +62,9 @@ class Loop:
 
     def step(self, carry: list[Value], rows: list[Value]) -> StepResult:
         """The carries after a step, and the slices that it stacks."""
-        results = self.body.call([*carry, *rows, *self.rest], self.node.params["sizes"])
+        results = self.body.call(
+            [*carry, *rows, *self.captures], self.node.params["sizes"]
+        )
         return results[: self.carries], results[self.carries :]
 
     def again(

@@ -201,7 +201,7 @@ class _Forth:
         replacements: dict[Value, Value],
     ) -> Carry:
         """Values of the body in an iteration."""
-        inputs = [*carry, *rows, *self._loop.rest]
+        inputs = [*carry, *rows, *self._loop.captures]
         new = dict(zip(self._inputs, inputs, strict=True)) | replacements
         return substituted(outputs, new, self._sizes)
 

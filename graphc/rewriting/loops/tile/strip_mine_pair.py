@@ -43,7 +43,7 @@ def loop_back(loop: Loop, large: Large, users: Sequence[Node]) -> Loop | None:
     if len(scans) != 1 or not all(map(_is_plain, (loop, *scans))):
         return None
     back = scans[0]
-    others = [*back.first, *back.rest, *back.node.demands]
+    others = [*back.first, *back.captures, *back.node.demands]
     rows = [v for v in back.sequences if v in large]
     if any(v in large for v in others) or any(large[v].rows != (0,) for v in rows):
         return None
@@ -170,7 +170,7 @@ class Both:
     def _known(self, first: Replacements) -> Resolve:
         """Look up replacements of values after the first loop."""
         back = self._back
-        values = [*back.first, *back.rest, *self._rows, *back.node.demands]
+        values = [*back.first, *back.captures, *self._rows, *back.node.demands]
         values += self._second.producers.outside()
         new = rebuilt(values, first)
         known = dict(zip(values, new, strict=True))
@@ -185,7 +185,7 @@ class Both:
     ) -> StepResult:
         """Iterations of the second loop."""
         back, count = self._back, self._back.carries
-        captures = list(map(known, back.rest))
+        captures = list(map(known, back.captures))
         sizes = for_sizes(back.node, {v: known(v) for v in back.node.demands})["sizes"]
 
         def step(carry: list[Value], row: list[Value]) -> StepResult:

@@ -29,7 +29,7 @@ def nested(values: tuple[Value, ...], params: Params) -> list[Value]:
     body: Body = params["body"].content
 
     def step(carry: list[Value], row: list[Value]) -> StepResult:
-        outputs = body.call([*carry, *row, *parts.rest], params["sizes"])
+        outputs = body.call([*carry, *row, *parts.captures], params["sizes"])
         return outputs[:count], outputs[count:]
 
     length, chunk, reverse = (params[k] for k in ("length", "chunk", "reverse"))
