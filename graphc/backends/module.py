@@ -11,8 +11,9 @@ from graphc.errors import SourceLocation, printable
 from graphc.ir.graph import bodies
 from graphc.ir.graph.build import INPUT, Data
 from graphc.ir.graph.nodes import Value
-from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression
+from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol
 from graphc.ir.sizes.names import SHOWN
+from graphc.ir.sizes.text import expression
 from graphc.ir.types import DType, name_of
 from graphc.transform.planning.joined_checks import JoinedChecks
 

@@ -37,9 +37,9 @@ from graphc.ir.graph.nodes import Guard, Node, Value
 from graphc.ir.graph.op import EMISSION, Emit, Opaque, Printing
 from graphc.ir.params.kinds import Text
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, expression, symbol_dim
+from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.names import SHOWN, naming
-from graphc.ir.sizes.text import shared_parts
+from graphc.ir.sizes.text import expression, shared_parts
 from graphc.ir.types import INT32
 
 _LITERALS = bool, int, float, str

@@ -9,8 +9,9 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from graphc.backends.sizes import array_size
-from graphc.ir.sizes.dims import clip, expression, maximum, minimum
+from graphc.ir.sizes.dims import clip, maximum, minimum
 from graphc.ir.sizes.reader import parse
+from graphc.ir.sizes.text import expression
 
 
 def test_array_text_has_the_value_of_the_integer_text():

@@ -22,7 +22,6 @@ from graphc.ir.sizes.dims import (
     clip,
     equal,
     evaluate,
-    expression,
     fresh_axis,
     less_equal,
     maximum,
@@ -32,6 +31,7 @@ from graphc.ir.sizes.dims import (
 )
 from graphc.ir.sizes.polynomials import Atom, Poly
 from graphc.ir.sizes.reader import parse
+from graphc.ir.sizes.text import expression
 
 n, m, k = axis("n"), axis("m"), axis("k")
 count = symbol_dim(Symbol("count", origin="nonzero", lower=0, upper=n))

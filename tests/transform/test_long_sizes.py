@@ -11,12 +11,12 @@ from graphc.ir.sizes.dims import (
     axis,
     clip,
     evaluate,
-    expression,
     fresh_axis,
     minimum,
     substitute,
 )
 from graphc.ir.sizes.growth import grows
+from graphc.ir.sizes.text import expression
 from graphc.ir.text.printer import to_text
 from graphc.ir.text.reader import parse_graph
 

@@ -11,6 +11,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.backends.sizes import Arithmetic, needed
 from graphc.ir.sizes import dims
+from graphc.ir.sizes.text import expression
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -69,6 +70,6 @@ def test_arithmetic_of_32_bits_is_chosen_where_it_is_exact(size, numbers):
     with np.errstate(all="ignore"):
         for is_narrow in (False, True):
             if needed(size, is_narrow) is Arithmetic.TRACED:
-                found = eval(dims.expression(size, lambda s: s.name), narrow)
+                found = eval(expression(size, lambda s: s.name), narrow)
                 wrapped = (exact + 2**31) % 2**32 - 2**31 if is_narrow else exact
                 assert found == wrapped

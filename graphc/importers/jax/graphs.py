@@ -20,8 +20,9 @@ from graphc.importers.jax.trace.tracing import (
 )
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Graph, Value
-from graphc.ir.sizes.dims import Size, axis, expression, symbol_dim
+from graphc.ir.sizes.dims import Size, axis, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
+from graphc.ir.sizes.text import expression
 from graphc.ir.tracebacks import hiding
 
 

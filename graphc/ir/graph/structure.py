@@ -13,7 +13,8 @@ from graphc.ir.graph.bodies import Body
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.walk import depth_first, operands
-from graphc.ir.sizes.dims import Dim, Symbol, expression
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.text import expression
 from graphc.ir.types import TensorType
 
 

@@ -36,7 +36,7 @@ from graphc.ir.sizes.polynomials import (
     polynomial,
 )
 from graphc.ir.sizes.polynomials import Symbol as Symbol
-from graphc.ir.sizes.text import CLIP, Printer
+from graphc.ir.sizes.text import expression
 
 PartT = TypeVar("PartT")
 MOST_SHOWN = 64  # terms of a formula in a message
@@ -469,16 +469,3 @@ def with_atoms(d: Size, values: Mapping[Atom, Size]) -> Size:
         factors = [values[a] if a in values else symbol_dim(a) for a in monomial]
         total.add(polynomial(math.prod(factors)).items(), c)
     return _size(total)
-
-
-def expression(
-    d: Size,
-    name_of: Callable[[Symbol], str],
-    clip: str = CLIP,
-    named: Mapping[Dim, str] | None = None,
-) -> str:
-    """A Python expression for `d` in terms of variables for its symbols.
-
-    Parts that have a name in `named` stand there by it.
-    """
-    return Printer(name_of, clip, named or {}).size(d)

@@ -100,3 +100,16 @@ def moduli(p: Poly) -> tuple[list[tuple[int, Call]], Poly]:
             collected.append((c, call))
             p = remainder
     return collected, p
+
+
+def expression(
+    d: Size,
+    name_of: Callable[[Symbol], str],
+    clip: str = CLIP,
+    named: Mapping[Dim, str] | None = None,
+) -> str:
+    """A Python expression for `d` in terms of variables for its symbols.
+
+    Parts that have a name in `named` stand there by it.
+    """
+    return Printer(name_of, clip, named or {}).size(d)

@@ -36,9 +36,9 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.graph.walk import ancestors, operands
 from graphc.ir.params.kinds import Text
-from graphc.ir.sizes.dims import Dim, Symbol, axis, expression, symbol_dim
+from graphc.ir.sizes.dims import Dim, Symbol, axis, symbol_dim
 from graphc.ir.sizes.names import NamesOnce
-from graphc.ir.sizes.text import shared_parts
+from graphc.ir.sizes.text import expression, shared_parts
 from graphc.ir.types import DTYPES, DType, NDArray, TensorType
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

@@ -22,8 +22,8 @@ from graphc.ir.graph.build import Data, as_size
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import Opaque
 from graphc.ir.params.kinds import Text
-from graphc.ir.sizes.dims import Dim, Symbol, expression
-from graphc.ir.sizes.text import shared_parts
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.text import expression, shared_parts
 from graphc.ir.text.printer import MOST_WEIGHT, in_order
 from graphc.ir.types import TensorType
 from graphc.rewriting.default import ALL

@@ -15,15 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graphc.errors import GraphError, SourceLocation
-from graphc.ir.sizes.dims import (
-    Dim,
-    Size,
-    evaluate,
-    expression,
-    substitute,
-    symbol_dim,
-)
+from graphc.ir.sizes.dims import Dim, Size, evaluate, substitute, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol, calls_in, polynomial
+from graphc.ir.sizes.text import expression
 
 Relation = Literal["==", ">="]
 OPAQUE = "the text, the hash, the number or the identity"  # of a size
