@@ -141,7 +141,8 @@ class NoCompileError(GraphError):
         remedy: str = "",
     ) -> None:
         super().__init__(message, "compilations")
-        self.sizes, self.read = dict(sizes), dict(read)
+        self.sizes: dict[str, int] = dict(sizes)
+        self.read: dict[str, int] = dict(read)
         self.remedy = remedy
         self.function: Any = None  # that was called, within a larger one
 

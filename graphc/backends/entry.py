@@ -129,7 +129,7 @@ class Entry(PrintedBody):
 
     def __init__(self, module: Module, xp: str, layout: MeshLayout | None) -> None:
         super().__init__(module, "np", reads=True)
-        self.in_jax = xp != "np"
+        self.in_jax: bool = xp != "np"
         self.layout = layout
         self.branches: list[RequireSizes] = []
         self.results: list[str] = []  # of the function on capacities

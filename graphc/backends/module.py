@@ -27,7 +27,7 @@ class Module:
         aliases: dict[Value, Value],
         slice_bounds: frozenset[Symbol] = frozenset(),
     ) -> None:
-        self.names = Names()
+        self.names: Names = Names()
         self.hints = hints
         self.aliases = aliases
         self.slice_bounds = slice_bounds  # integers that may be beyond any axis
@@ -38,7 +38,7 @@ class Module:
         self.widens = False  # whether sizes are computed with 64 bits
         self.summed: set[Symbol] = set()  # integers that sizes are computed with there
         self.hooks: dict[str, list[str]] = {}  # functions that a caller may replace
-        self.foreigns = Foreigns(self.names)
+        self.foreigns: Foreigns = Foreigns(self.names)
         self.joined_checks: dict[int, JoinedChecks] = {}  # by the numbers of segments
         self.printed_checks: set[int] = set()  # of these, by `id`
         self.on_mesh = ""  # the function that makes shardings, where there is a mesh

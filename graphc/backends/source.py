@@ -65,8 +65,8 @@ class PrintedBody:
         tells_misfits: bool = False,
     ) -> None:
         self.module = module
-        self.xp = xp
-        self.backend = "numpy" if xp == "np" else "jax"
+        self.xp: str = xp
+        self.backend: str = "numpy" if xp == "np" else "jax"
         self.reads = reads
         self.guards = guards
         self.inner = inner

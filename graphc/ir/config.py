@@ -278,4 +278,4 @@ _EXPECTED = {
     "process_wait": "a number of seconds, above 0",
     "progress": "0 or 1",
 }
-config = Config()
+config: Config = Config()

@@ -81,7 +81,8 @@ Tier = Literal["auto", "jax", "numpy"]
 Policies = dict[Symbol, Policy]
 
 config.check_dims_by(check_dims)
-_EMIT = {
+Emitter = Callable[..., Source]  # of a plan
+_EMIT: dict[tuple[str, bool], Emitter] = {
     ("numpy", False): emit_numpy,
     ("jax", True): emit_jax,
     ("jax", False): emit_unjitted,
@@ -134,12 +135,15 @@ class Pipeline:
         self.written = written
         self.outputs = outputs
         self.how = how
-        self.names = names_of(written)
-        self.dims = config.dims if how.dims is None else how.dims
-        self.emit = _EMIT[how.backend, how.backend == "jax" and how.jit is not False]
+        self.names: dict[object, str] = names_of(written)
+        self.dims: object = config.dims if how.dims is None else how.dims
+        jits = how.backend == "jax" and how.jit is not False
+        self.emit: Emitter = _EMIT[how.backend, jits]
         auto = self.dims.values() if isinstance(self.dims, Mapping) else [self.dims]
         adapts = any(map(is_auto, auto))
-        self.adapts = adapts and self.emit is emit_jax  # to the sizes that it sees
+        self.adapts: bool = (
+            adapts and self.emit is emit_jax
+        )  # to the sizes that it sees
         fewest = how.jit in ("fewest", True)
         model = UNDIVIDED if fewest else CostModel()
         self._model = replace(model, base=how.costs.segment, adapts=self.adapts)
@@ -398,7 +402,7 @@ def _planned(
     graph: Graph,
     pad: PaddedGraph | None,
     model: CostModel,
-    emit: Callable[..., Source],
+    emit: Emitter,
     how: CompileOptions,
 ) -> tuple[Plan, tuple[Application, ...]]:
     """The plan of a graph, or of what it is padded, and the log of late rules."""

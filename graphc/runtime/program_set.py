@@ -54,8 +54,10 @@ class ProgramSet:
         self.serving: ReadyProgram | None = None  # the older one that runs a call now
         self.changes: list[str] = []  # in words
         prepared, numpy = pipeline.prepared(), pipeline.on_numpy()
-        self.tiers = numpy and Tiers(*numpy, pipeline.outputs, self.changes.append)
-        self.adapts = pipeline.adapts and self.tiers is None
+        self.tiers: Tiers | None = numpy and Tiers(
+            *numpy, pipeline.outputs, self.changes.append
+        )
+        self.adapts: bool = pipeline.adapts and self.tiers is None
         self._install(prepared)
 
     def _install(self, prepared: Prepared, why: str = "") -> None:

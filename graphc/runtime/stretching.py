@@ -46,7 +46,7 @@ class Family:
 
     def __init__(self, written: Graph, compile: CompileResolved) -> None:
         self.written = written
-        self.axes = axes_maybe_one(written)
+        self.axes: dict[Symbol, list[InputAxis]] = axes_maybe_one(written)
         self.made: dict[Ones, Function] = {}
         self._compile = compile
         self.first, self.graph = self._start()

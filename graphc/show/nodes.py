@@ -24,8 +24,8 @@ class Nodes:
     def __init__(self, tables: Tables, names: Mapping[Value, str]) -> None:
         self.tables = tables
         tables.value = self.value
-        self.nodes = Table[NodeRecord]()
-        self.values = Table[ValueRecord]()
+        self.nodes: Table[NodeRecord] = Table[NodeRecord]()
+        self.values: Table[ValueRecord] = Table[ValueRecord]()
         self._names = names
 
     def value(self, value: Value) -> int:
@@ -146,5 +146,3 @@ def param_text(param: object) -> str:
             inner = ", ".join([param_text(p) for p in param[:6]])
             return f"({inner}{', ...' if param[6:] else ''})"
     return repr(param)
-
-

@@ -23,7 +23,9 @@ class Picture:
         notes: Sequence[str] = (),
     ) -> None:
         records, version = tuple(map(collect, programs)), VERSION
-        self.record = PictureRecord(title, version, calls, records, tuple(notes))
+        self.record: PictureRecord = PictureRecord(
+            title, version, calls, records, tuple(notes)
+        )
         self._about = about
 
     def to_dict(self) -> dict[str, object]:

@@ -27,7 +27,7 @@ class Rewrites:
     def __init__(self, log: Iterable[Application], nodes: Nodes) -> None:
         self._nodes = nodes
         self._texts: dict[tuple[Value, int], str] = {}
-        self.left_out = 0
+        self.left_out: int = 0
         order: dict[RewriteKey, list[Application]] = {}
         for one in log:
             key = self._key(one)
@@ -35,7 +35,9 @@ class Rewrites:
                 order.setdefault(key, []).append(one)
             else:
                 self.left_out += 1
-        self.records = tuple([_record(*entry) for entry in order.items()])
+        self.records: tuple[RewriteRecord, ...] = tuple(
+            [_record(*entry) for entry in order.items()]
+        )
 
     def _key(self, one: Application) -> RewriteKey:
         line = self._nodes.tables.line(one.place)

@@ -58,9 +58,9 @@ class Tables:
     """The tables of one plan. It is asked while the names of its sizes are shown."""
 
     def __init__(self, plan: Plan) -> None:
-        self.lines = Table[LineRecord]()
-        self.types = Table[TypeRecord]()
-        self.symbols = Table[SymbolRecord]()
+        self.lines: Table[LineRecord] = Table[LineRecord]()
+        self.types: Table[TypeRecord] = Table[TypeRecord]()
+        self.symbols: Table[SymbolRecord] = Table[SymbolRecord]()
         self.sizes: dict[str, SizeRecord] = {}
         self._keys: dict[Size, str] = {}
         self.value: Callable[[Value], int]  # set by the table of values

@@ -29,10 +29,10 @@ from graphc.ir.types import DTYPES, TensorType, dtype_of
 newaxis = None
 """A new axis in an index, as `numpy.newaxis`."""
 
-pi = 3.141592653589793
-e = 2.718281828459045
-inf = float("inf")
-nan = float("nan")
+pi: float = 3.141592653589793
+e: float = 2.718281828459045
+inf: float = float("inf")
+nan: float = float("nan")
 __array_api_version__ = "2024.12"
 
 

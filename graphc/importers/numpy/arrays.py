@@ -70,7 +70,7 @@ class TracedArray:
     __slots__ = ("memory",)
 
     def __init__(self, memory: Memory) -> None:
-        self.memory = memory
+        self.memory: Memory = memory
 
     if not TYPE_CHECKING:
 

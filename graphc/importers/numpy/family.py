@@ -150,7 +150,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         except Exception as error:  # of a library that takes no size by a name
             self._require(sizes)
             raise Unsupported(f"{type(error).__name__}: {error}") from error
-        self.checked = set()
+        self.checked: set[ShapesOfCall] = set()
         for known in (*self.seen, sizes):
             self._check(program, known)
         return program

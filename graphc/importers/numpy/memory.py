@@ -116,7 +116,7 @@ class Memory:
         self, content: Content, fixed: str = "", ordered: bool = False
     ) -> None:
         self._content = _kept(content)
-        self.fixed = fixed
+        self.fixed: str = fixed
         self.ordered = ordered or content.ndim < 2
         self._sharing: WeakSet[Memory] = WeakSet()  # perhaps, by an unknown layout
         self._borrowed: list[ref[NDArray]] = []  # by code of C

@@ -39,7 +39,7 @@ class Data:
     __slots__ = ("_hash", "array")
 
     def __init__(self, array: NDArray) -> None:
-        self.array = np.array(array, order="C")
+        self.array: NDArray = np.array(array, order="C")
         self.array.setflags(write=False)
         self._hash = hash((array.dtype, array.shape, self.array.tobytes()))
 

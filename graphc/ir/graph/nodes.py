@@ -102,14 +102,17 @@ class Node:
         types: tuple[TensorType, ...],
         guards: tuple[Guard, ...] = (),
     ) -> None:
-        self.primitive = primitive
-        self.inputs = inputs
-        self.params = params
-        self.guards = guards
+        self.primitive: Primitive = primitive
+        self.inputs: tuple[Value, ...] = inputs
+        self.params: Params = params
+        self.guards: tuple[Guard, ...] = guards
         self.place: SourceLocation = user_place()
-        self.serial = next(SERIALS)
-        self.demands = _demands(params) if params and primitive.demanding else ()
-        self.outputs = tuple([Value(self, i, t) for i, t in enumerate(types)])
+        self.serial: int = next(SERIALS)
+        asks = params and primitive.demanding
+        self.demands: tuple[Value, ...] = _demands(params) if asks else ()
+        self.outputs: tuple[Value, ...] = tuple(
+            [Value(self, i, t) for i, t in enumerate(types)]
+        )
 
     @property
     def asking(self) -> str:
@@ -176,9 +179,9 @@ class Value(Operators, Methods):
     __slots__ = "__weakref__", "_symbol", "derivation", "index", "node", "sizes", "type"
 
     def __init__(self, node: Node, index: int, type: TensorType) -> None:
-        self.node = node
-        self.index = index
-        self.type = type
+        self.node: Node = node
+        self.index: int = index
+        self.type: TensorType = type
         self.sizes: np.ndarray[Any, Any] | None = None
         self.derivation: object = None
         self._symbol: Symbol | None = None

@@ -170,7 +170,7 @@ class Primitive:
             for p in signature
             if p.kind is not p.KEYWORD_ONLY
         )
-        self.kinds = ParamKinds(self.name, self.infer)
+        self.kinds: ParamKinds = ParamKinds(self.name, self.infer)
         if not self.name.isidentifier():
             raise ValueError(f"{self.name!r} is no name of a primitive")
         if self.name in PRIMITIVES:

@@ -23,7 +23,12 @@ class Operators:
     """The indexing, arithmetic, comparison and bitwise operators of a value."""
 
     __slots__ = ()
-    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+
+        def __hash__(self) -> int: ...
+    else:
+        __hash__ = object.__hash__
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: object, **options: object

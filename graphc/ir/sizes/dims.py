@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import combinations
-from typing import Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeVar
 from weakref import WeakValueDictionary
 
 from graphc.errors import GraphError, graph_error, label
@@ -130,15 +130,29 @@ class Dim:
         order = sorted(set[Symbol]().union(*parts), key=lambda s: (s.name, s.serial))
         self.symbols: tuple[Symbol, ...] = tuple(order)
 
-    __add__ = __radd__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b))))
-    __mul__ = __rmul__ = _method(lambda a, b: _multiply(a, b))
-    __sub__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b), -1)))
-    __rsub__ = _method(lambda a, b: _size(polynomial(b).plus(a._terms, -1)))
-    __floordiv__ = _method(lambda a, b: _divide(a, b))
-    __rfloordiv__ = _method(lambda a, b: _divide(b, a))
-    __mod__ = _method(lambda a, b: a - b * _divide(a, b))
-    __rmod__ = _method(lambda a, b: b - a * _divide(b, a))
-    __hash__ = object.__hash__
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Size) -> Size: ...
+        def __radd__(self, other: Size) -> Size: ...
+        def __mul__(self, other: Size) -> Size: ...
+        def __rmul__(self, other: Size) -> Size: ...
+        def __sub__(self, other: Size) -> Size: ...
+        def __rsub__(self, other: Size) -> Size: ...
+        def __floordiv__(self, other: Size) -> Size: ...
+        def __rfloordiv__(self, other: Size) -> Size: ...
+        def __mod__(self, other: Size) -> Size: ...
+        def __rmod__(self, other: Size) -> Size: ...
+        def __hash__(self) -> int: ...
+    else:
+        __add__ = __radd__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b))))
+        __mul__ = __rmul__ = _method(lambda a, b: _multiply(a, b))
+        __sub__ = _method(lambda a, b: _size(a._terms.plus(polynomial(b), -1)))
+        __rsub__ = _method(lambda a, b: _size(polynomial(b).plus(a._terms, -1)))
+        __floordiv__ = _method(lambda a, b: _divide(a, b))
+        __rfloordiv__ = _method(lambda a, b: _divide(b, a))
+        __mod__ = _method(lambda a, b: a - b * _divide(a, b))
+        __rmod__ = _method(lambda a, b: b - a * _divide(b, a))
+        __hash__ = object.__hash__
 
     def __neg__(self) -> Size:
         return 0 - self

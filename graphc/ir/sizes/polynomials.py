@@ -61,16 +61,19 @@ class Call:
     )
 
     def __init__(self, op: str, args: tuple[Size, ...]) -> None:
-        self.op, self.side = op, SIDES.get(op, 0)
+        self.op: str = op
+        self.side: int = SIDES.get(op, 0)
         # By text: the printed order must not depend on which argument is older.
-        self.args = tuple(sorted(args, key=str)) if op in UNORDERED else args
+        self.args: tuple[Size, ...] = (
+            tuple(sorted(args, key=str)) if op in UNORDERED else args
+        )
         sizes = self.formulas
-        self.symbols = {s for x in sizes for s in x.symbols}
+        self.symbols: set[Symbol] = {s for x in sizes for s in x.symbols}
         total = sum([x.weight for x in sizes]) + len(args) - len(sizes)
-        self.weight = min(total, MOST_WEIGHT)
+        self.weight: int = min(total, MOST_WEIGHT)
         self.depth: int = 1 + max([x.depth for x in sizes], default=0)
         self.lows: dict[int, float] = {}
-        self.serial = next(_serials)
+        self.serial: int = next(_serials)
 
     @property
     def formulas(self) -> list[Dim]:

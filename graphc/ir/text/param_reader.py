@@ -60,7 +60,7 @@ class ParamReader(Tokens):
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.scope = Scope()
+        self.scope: Scope = Scope()
 
     def type(self, fresh_sizes: Sequence[Size] = ()) -> TensorType:
         """`float32[n, 3]`; `fresh_sizes` are the sizes that fresh axes stand for."""
@@ -234,7 +234,7 @@ class ParamReader(Tokens):
         dtype = self.dtype()
         if self.peek() != "[":
             return dtype
-        self.at = at
+        self.at: int = at
         type = self.type()
         return self.array(type) if self.peek() == "(" else type
 

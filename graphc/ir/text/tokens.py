@@ -30,7 +30,7 @@ class Tokens:
         matches = [m for m in _TOKEN.finditer(text) if m.lastgroup != "skip"]
         self._tokens = [(m.lastgroup or "", m.group(), m.start()) for m in matches]
         self._tokens += [("end", "the end", len(text))] * 2
-        self.at = 0
+        self.at: int = 0
         self._depth = 0
 
     def fail(self, problem: str, at: int | None = None) -> NoReturn:

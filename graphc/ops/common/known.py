@@ -24,8 +24,8 @@ def each(function: Callable[..., object], count: int) -> Callable[..., KnownSize
     return np.frompyfunc(function, count, 1)
 
 
-minima = each(dims.minimum, 2)
-maxima = each(dims.maximum, 2)
+minima: Callable[..., KnownSizes] = each(dims.minimum, 2)
+maxima: Callable[..., KnownSizes] = each(dims.maximum, 2)
 
 
 def numbers(sizes: KnownSizes) -> NDArray | None:

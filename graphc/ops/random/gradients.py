@@ -54,7 +54,7 @@ class Parameter:
         depth, missing = len(each), missing_axes(i, each)
         example_rank = x.type.rank - (depth - len(missing))
         self._axes = (*missing, *range(depth, depth + rank - example_rank))
-        self.value = F.expand_dims(x, self._axes) if self._axes else x
+        self.value: Value = F.expand_dims(x, self._axes) if self._axes else x
 
     def counted(self, g: Value) -> Value:
         """The cotangent of the input, from one for each element of the result."""

@@ -237,9 +237,7 @@ _cumsum.linear = True
 
 
 @_recurrence.batch
-def _(
-    n: Size, batched: Batched, *pair: Value, axis: int, reverse: bool
-) -> Value:
+def _(n: Size, batched: Batched, *pair: Value, axis: int, reverse: bool) -> Value:
     both = map(spread, [n] * 2, batched, pair)
     return _recurrence(*both, axis=axis + 1, reverse=reverse)
 
@@ -346,8 +344,8 @@ def _running_total(
     return function
 
 
-cumsum = _running_total("cumsum", "sums", _cumsum, _cummax)
-cumprod = _running_total("cumprod", "products", _cumprod, _cummin)
+cumsum: Callable[..., Value] = _running_total("cumsum", "sums", _cumsum, _cummax)
+cumprod: Callable[..., Value] = _running_total("cumprod", "products", _cumprod, _cummin)
 
 
 def _running_extreme(name: str, element: str, primitive: Primitive) -> None:

@@ -407,8 +407,8 @@ def _declare_extreme(name: str, element: str) -> Callable[..., Value]:
     return enroll(function, f"a{name}")
 
 
-max_ = _declare_extreme("max", "largest")
-min_ = _declare_extreme("min", "smallest")
+max_: Callable[..., Value] = _declare_extreme("max", "largest")
+min_: Callable[..., Value] = _declare_extreme("min", "smallest")
 
 
 def _declare_test(
@@ -429,7 +429,7 @@ def _declare_test(
     return function
 
 
-any_ = _declare_test(
+any_: Callable[..., Value] = _declare_test(
     "any",
     _any,
     False,
@@ -490,5 +490,3 @@ def count_nonzero(
 def ptp(x: ArrayLike, axis: AxisArgument = None, keepdims: bool = False) -> Value:
     """The range of values over `axis`: largest minus smallest."""
     return max_(x, axis, keepdims) - min_(x, axis, keepdims)
-
-

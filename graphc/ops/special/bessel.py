@@ -34,10 +34,10 @@ def _first_two(
     return special(name, 1, doc, jax=printed)
 
 
-j0 = _first_two("j0", series.bessel_j, 0, "first")
-j1 = _first_two("j1", series.bessel_j, 1, "first")
-y0 = _first_two("y0", series.bessel_y, 0, "second")
-y1 = _first_two("y1", series.bessel_y, 1, "second")
+j0: SpecialFunction = _first_two("j0", series.bessel_j, 0, "first")
+j1: SpecialFunction = _first_two("j1", series.bessel_j, 1, "first")
+y0: SpecialFunction = _first_two("y0", series.bessel_y, 0, "second")
+y1: SpecialFunction = _first_two("y1", series.bessel_y, 1, "second")
 
 
 def _modified(order: int, scaled: bool) -> SpecialFunction:
@@ -50,8 +50,10 @@ def _modified(order: int, scaled: bool) -> SpecialFunction:
     return special(f"k{order}{'e' if scaled else ''}", 1, doc, jax=printed)
 
 
-k0, k1 = _modified(0, False), _modified(1, False)
-k0e, k1e = _modified(0, True), _modified(1, True)
+k0: SpecialFunction = _modified(0, False)
+k1: SpecialFunction = _modified(1, False)
+k0e: SpecialFunction = _modified(0, True)
+k1e: SpecialFunction = _modified(1, True)
 
 
 @op()

@@ -181,7 +181,7 @@ ROWS: dict[str, tuple[int, str]] = {
 for _name, _row in ROWS.items():
     special(_name, *_row)
 
-digamma = special(
+digamma: SpecialFunction = special(
     "digamma",
     1,
     "The derivative of gammaln.",
@@ -196,7 +196,7 @@ special(
 )
 
 
-erfcx = special(
+erfcx: SpecialFunction = special(
     "erfcx",
     1,
     "exp(x^2) erfc(x): erfc without its underflow.",

@@ -16,7 +16,7 @@ from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.namespace import F
 from graphc.ops.effects.assertions import ASSERT
-from graphc.rewriting.engine.rule import Replaced, whole_graph
+from graphc.rewriting.engine.rule import Replaced, Rule, whole_graph
 from graphc.rewriting.loops.find.producers import Producers, Resolve, UsersOf
 from graphc.rewriting.loops.find.scan_view import Late, Loop, at_each_loop, with_made
 from graphc.rewriting.loops.fuse.consumers import Consumers, flag_of
@@ -186,7 +186,7 @@ def _everywhere(graph: Graph) -> Replaced | None:
     return at_each_loop(graph, UsersOf, _hoisted)
 
 
-reduction_in_scan = replace(_everywhere, fused=_where_fused)
+reduction_in_scan: Rule = replace(_everywhere, fused=_where_fused)
 
 
 HOISTING = (

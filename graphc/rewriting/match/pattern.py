@@ -151,7 +151,8 @@ class Ops:
         return pattern
 
 
-p, v = Ops(), Variables()
+p: Ops = Ops()
+v: Variables = Variables()
 
 
 def once(pattern: Pattern) -> Once:

@@ -66,7 +66,7 @@ class Move:
         self._made: dict[Value, tuple[int, int, Value | None]] = {}
         self._inside: dict[Node, None] = {}
         self.met: list[Node] = []  # changes of shape that cancel
-        self.same = True  # whether all of them meet their inverse
+        self.same: bool = True  # whether all of them meet their inverse
         self.asked: set[Value] = set()  # integers that are still needed if not
 
     def alone(self) -> bool:

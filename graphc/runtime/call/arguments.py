@@ -54,8 +54,8 @@ class Signature:
         self._jax = jax
         self._casting = casting
         self._mixed = False  # whether arrays of JAX have come in other dtypes
-        self.count = len(inputs)
-        self.dtypes = tuple(v.dtype for v in inputs)
+        self.count: int = len(inputs)
+        self.dtypes: tuple[DType, ...] = tuple(v.dtype for v in inputs)
         self.plain: set[type] = set(_NUMBERS)
         self.direct: set[type] = set(_NUMBERS)  # and arrays of JAX, where plain
         if backend == "numpy":

@@ -31,7 +31,8 @@ class ProgramCallError(CallError):
     ) -> None:
         asked = f"\n  asked for by {place}" if place else ""
         super().__init__(f"{problem}{asked}", kind)
-        self.problem, self.error = problem, error
+        self.problem: str = problem
+        self.error: str = error
 
     def chosen(self, shown: CallError) -> Exception:
         """The exception that users see: of the class that a check asks for, if any."""

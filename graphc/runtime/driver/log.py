@@ -84,7 +84,7 @@ class Announcements:
     def __init__(self) -> None:
         self.pending: list[_Pending] = []
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
-        self.executables = Executables()
+        self.executables: Executables = Executables()
         # Who tells a segment and its sizes in the words of a function that lives.
         self.teller: Callable[[], Callable[..., str] | None] = lambda: None
         self._line: ProgressLine | None = None

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from graphc.ir.config import config
 
-logger = logging.getLogger("graphc")
+logger: logging.Logger = logging.getLogger("graphc")
 LONG = 2.0  # seconds after which a terminal is told
 EVERY = 1.0  # seconds between two tellings
 _BACK, _CLEARED = "\r", "\x1b[K"  # to the start of the line; the line is cleared

@@ -62,7 +62,7 @@ class Refused(Exception):
         super().__init__("nothing may be compiled here")
         self.limit = limit
         self.segment = segment
-        self.sizes = dict(sizes)
+        self.sizes: dict[str, int] = dict(sizes)
 
     @property
     def problem(self) -> str:

@@ -39,7 +39,7 @@ class Events:
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
-        self.count = 0
+        self.count: int = 0
         self._last: deque[Event] = deque(maxlen=most)
         self._lock = Lock()
 

@@ -56,7 +56,7 @@ class Stages(ABC):
         self.jax = jax
         self.plan = plan
         self.driver = driver
-        self.constants = driver.constants
+        self.constants: Sequence[NDArray] = driver.constants
         self.wide = True
         self.rows: list[set[Row]] = [set() for _ in driver.policies]
         self._module, self._target = module, target

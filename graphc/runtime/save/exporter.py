@@ -66,7 +66,7 @@ class Exporter(Stages):
         super().__init__(jax, plan, driver, module, target)
         self.platforms = platforms
         self.constants = [*lift.arrays, *driver.constants]
-        self.wide = not source.alone or source.wide
+        self.wide: bool = not source.alone or source.wide
         self.programs: dict[StageKey, ExportedModule] = {}
         self.served: list[list[Any]] = []
         axes = {s for v in plan.called.inputs for n in v.type.shape for s in symbols(n)}

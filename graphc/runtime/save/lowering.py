@@ -28,6 +28,7 @@ from graphc.transform.planning.driver import driver_of, is_direct
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import Check, Plan
+from graphc.transform.tied import KnownRooms
 from graphc.warning_kinds import AheadWarning
 
 
@@ -56,7 +57,7 @@ class Lowering(Stages):
         """Arguments of rank 0 are numbers of Python, where `kinds` has their kind."""
         super().__init__(jax, plan, unchecked(plan, op), module, target)
         self.wide = wide
-        self.rooms = getattr(module, "ROOMS", None)
+        self.rooms: KnownRooms | None = getattr(module, "ROOMS", None)
         self.lowered: dict[StageKey, Any] = {}
         self.unknown: dict[str, None] = {}  # sizes that the rest depends on
         inputs = plan.graph.inputs
@@ -65,7 +66,7 @@ class Lowering(Stages):
             v: kinds[v.dtype.kind] for v in inputs if _is_one_of(v, kinds)
         }
         direct = is_direct(plan)
-        self.inputs = {
+        self.inputs: dict[int, tuple[Value, ...]] = {
             s.index: inputs if direct else s.inputs
             for s in plan.segments
             if s.rows is None  # whose driver makes arrays of numbers

@@ -132,7 +132,7 @@ class Tiers:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         name = "<graphc numpy program>"
-        self.program = Program(source.text, name, source.foreigns)
+        self.program: Program = Program(source.text, name, source.foreigns)
         module = self.program.load()
         graph = plan.called
         self._numpy: Callable[..., Any] = module.program
@@ -147,8 +147,8 @@ class Tiers:
         self._outputs = outputs
         self._tell = tell
         self.clock = clock
-        self.costs = Costs()
-        self.calls = 0  # on NumPy
+        self.costs: Costs = Costs()
+        self.calls: int = 0  # on NumPy
 
     def around(
         self, prepared: Prepared, jax: Callable[..., object], announced: Announcements

@@ -83,12 +83,15 @@ class Indexing:
         numbers: Any,
         dropped: Any,
     ) -> None:
-        self.x, self.indices, self.sizes = x, indices, sizes
-        self.starts = tuple(numbers[0])
-        self.batching, self.along = map(tuple, numbers[1:])
-        self.dropped = {*dropped, *self.batching}
-        self.shape = indices.type.shape[:-1]
-        self.points = len(self.shape)
+        self.x: Value = x
+        self.indices: Value = indices
+        self.sizes: Sequence[Size] = sizes
+        self.starts: tuple[int, ...] = tuple(numbers[0])
+        self.batching: tuple[int, ...] = tuple(numbers[1])
+        self.along: tuple[int, ...] = tuple(numbers[2])
+        self.dropped: set[int] = {*dropped, *self.batching}
+        self.shape: tuple[Size, ...] = indices.type.shape[:-1]
+        self.points: int = len(self.shape)
 
     @property
     def window_axes(self) -> tuple[int, ...]:

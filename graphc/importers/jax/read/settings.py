@@ -79,7 +79,7 @@ def _by_states() -> Callable[[], bool]:
 
 
 # Whether JAX is tracing no function in this thread.
-traces_nothing = private_jax.traces_nothing(jax) or _by_states()
+traces_nothing: Callable[[], bool] = private_jax.traces_nothing(jax) or _by_states()
 
 
 def settings() -> Hashable:

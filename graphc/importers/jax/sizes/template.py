@@ -55,7 +55,7 @@ class JaxprParts:
         self._variables: dict[Var, tuple[int, Var]] = {}
         self._made: list[Any] = []  # what `size` and `number` gave
         self._done: dict[Hashable, Any] = {}
-        self.jaxpr = self._jaxpr(jaxpr)
+        self.jaxpr: object = self._jaxpr(jaxpr)
 
     def _jaxpr(self, jaxpr: Any) -> object:
         inner: Any

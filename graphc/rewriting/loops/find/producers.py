@@ -115,7 +115,7 @@ class Producers:
         self._fixed: dict[PartPlace, Value] = {}  # the same for all parts
         self._own_place = own_place
         self._earlier: dict[PartPlace, tuple[PartPlace, int]] = {}
-        self.possible = True
+        self.possible: bool = True
 
     @property
     def sequences(self) -> list[Value]:

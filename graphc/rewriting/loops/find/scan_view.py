@@ -43,16 +43,18 @@ class Loop:
         split = self.carries + params["sequences"]
         self.stops: bool = params["stops"]
         end = len(node.inputs) - params["counted"] - self.stops
-        self.first = node.inputs[: self.carries]
-        self.sequences = node.inputs[self.carries : split]
-        self.captures = node.inputs[split:end]
-        self.taken = node.inputs[:end]  # by the body
-        self.limit = node.inputs[end] if params["counted"] else None
-        self.going = node.inputs[-1] if self.stops else None
-        self.rows = self.body.inputs[self.carries : split]
-        self.ends = node.outputs[: self.carries]
-        self.given = node.outputs[self.carries :]
-        self.stacked = self.given[self.stops :]  # the trip count comes first
+        self.first: tuple[Value, ...] = node.inputs[: self.carries]
+        self.sequences: tuple[Value, ...] = node.inputs[self.carries : split]
+        self.captures: tuple[Value, ...] = node.inputs[split:end]
+        self.taken: tuple[Value, ...] = node.inputs[:end]  # by the body
+        self.limit: Value | None = node.inputs[end] if params["counted"] else None
+        self.going: Value | None = node.inputs[-1] if self.stops else None
+        self.rows: tuple[Value, ...] = self.body.inputs[self.carries : split]
+        self.ends: tuple[Value, ...] = node.outputs[: self.carries]
+        self.given: tuple[Value, ...] = node.outputs[self.carries :]
+        self.stacked: tuple[Value, ...] = self.given[
+            self.stops :
+        ]  # the trip count comes first
 
     @property
     def sizes(self) -> dict[Symbol, Size]:

@@ -37,7 +37,7 @@ class Consumers(Streamed):
         # Values that need the final carries only, and no slices.
         self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
         self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
-        self.undone = InactiveSteps(loop)
+        self.undone: InactiveSteps = InactiveSteps(loop)
         for node in nodes:
             if node.serial > loop.node.serial:
                 self._visit(node)

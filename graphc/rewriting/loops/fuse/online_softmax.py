@@ -7,7 +7,7 @@ it is rescaled to the shift of the program. Means with weights `softmax(x)` are 
 sums too, and so are products, as `softmax(q @ k.T) @ v`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
@@ -17,6 +17,7 @@ import numpy as np
 
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
@@ -63,7 +64,9 @@ class Shifted(Scaled):
 class Shifts(Sums[Shifted]):
     """The shifted exponentials of sliced values."""
 
-    LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1})
+    LINEAR: Mapping[Primitive, int] = MappingProxyType(
+        {OP.multiply: 2, OP.true_divide: 1}
+    )
 
     def __init__(self, known: Stepwise) -> None:
         super().__init__(known)

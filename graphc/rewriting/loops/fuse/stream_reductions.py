@@ -72,10 +72,10 @@ class Carries:
         for node, how in reductions.items():
             with standing_at(node.place.plain):
                 starts.append(how.start(known))
-        self.start = [v for start in starts for v in start]
+        self.start: list[Value] = [v for start in starts for v in start]
         ends = accumulate(map(len, starts), initial=0)
         self._ranges = [slice(*pair) for pair in pairwise(ends)]
-        self.placed = any(how.placed for how in reductions.values())
+        self.placed: bool = any(how.placed for how in reductions.values())
 
     def step(self, carry: Carry, parts: PartsRead, position: Value) -> Carry:
         """The carries after an iteration."""

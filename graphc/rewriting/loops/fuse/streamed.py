@@ -27,7 +27,8 @@ class Streamed(ABC):
     """The values with a part for each iteration, and reductions of these parts."""
 
     def __init__(self, stream: Stream, uses: UsersOf) -> None:
-        self.stream, self.uses = stream, uses
+        self.stream: Stream = stream
+        self.uses: UsersOf = uses
         self.views: dict[Value, View] = {}
         self.reductions: dict[Node, StreamReduction] = {}
         self._rescaled = Shifts(self), Centring(self)

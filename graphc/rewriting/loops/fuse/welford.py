@@ -9,6 +9,7 @@ tile has a mean and a sum of squares of its own, which are joined with the carry
 theirs are.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from graphc.ir.graph.build import as_value, cast, literal_of, size_value
 from graphc.ir.graph.nodes import Node, Value, known_sizes
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal
@@ -59,7 +61,9 @@ class Centred(Scaled):
 class Centring(Sums[Centred]):
     """The centred values of sliced values."""
 
-    LINEAR = MappingProxyType({OP.multiply: 2, OP.true_divide: 1, OP.negative: 1})
+    LINEAR: Mapping[Primitive, int] = MappingProxyType(
+        {OP.multiply: 2, OP.true_divide: 1, OP.negative: 1}
+    )
 
     def visit(self, node: Node) -> None:
         """Record a node that is not computed slice by slice."""

@@ -114,7 +114,7 @@ class BlockSearch:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
-        self.kinds = _kinds(nodes)
+        self.kinds: KindOf = _kinds(nodes)
         self.users: dict[Value, list[Node]] = defaultdict(list)
         self._failed = set[Row]()  # rows of blocks that were not alike
         self._refused: dict[Node, Node] = {}  # the first of rows that need no loop

@@ -31,10 +31,12 @@ class Blocks:
         self._carries = Carries(region.reductions, known)
         placed = self._carries.placed or region.producers.placed
         self._place = [self._first_place()] * placed
-        self.start = [*self._place, *self._carries.start]
+        self.start: list[Value] = [*self._place, *self._carries.start]
         inputs = region.producers.given
-        self.given = [(known(v), view.axis) for v, view in inputs]
-        self.axes = [region.rows[v].axis for v in region.shown]
+        self.given: list[tuple[Value, int]] = [
+            (known(v), view.axis) for v, view in inputs
+        ]
+        self.axes: list[int] = [region.rows[v].axis for v in region.shown]
 
     def _first_place(self) -> Value:
         """The first position of the first tile, or the end if the last comes first."""

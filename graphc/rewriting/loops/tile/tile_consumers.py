@@ -80,6 +80,7 @@ class TileConsumers(Streamed):
         of: Iterable[Node] = (),
         backwards: bool = False,
     ) -> None:
+        self.seed: Value
         self.seed, axis = next(iter(seeds.items()))
         length = self.seed.type.shape[axis]
         super().__init__(Stream(length, True, backwards), facts.uses)
@@ -92,11 +93,13 @@ class TileConsumers(Streamed):
         self.rows: dict[Value, View] = {}  # smaller values, with one tile for each tile
         self._walk()
         has = frozenset(seeds if in_tiles else ())
-        self.producers = Producers(self.stream, facts.uses, self._is_within, has)
+        self.producers: Producers = Producers(
+            self.stream, facts.uses, self._is_within, has
+        )
         read = [place for how in self.reductions.values() for place in how.places]
         places = [*self.rows.items(), *read, *more]
         self.producers.collect(places, [*self._reducing(), *of])
-        self.shown = self._shown()
+        self.shown: list[Value] = self._shown()
 
     def _is_within(self, value: Value) -> bool:
         return self.facts.is_gone(value) or value in self.views
