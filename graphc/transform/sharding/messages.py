@@ -8,7 +8,7 @@ all that they take.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 
 from graphc.control.call import CALL
@@ -17,7 +17,7 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
@@ -27,50 +27,10 @@ from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, moved
 from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
 from graphc.transform.sharding.recomputed import recomputed, unviewed
+from graphc.transform.sharding.sent import Gathering, Messages
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
-
-
-@dataclass(frozen=True)
-class Gathering:
-    """A node, and the bytes that it gathers along axes of the mesh, to each device."""
-
-    node: Node
-    bytes: Size
-    axes: frozenset[str]
-
-
-@dataclass
-class Messages:
-    """The bytes of messages of a segment, by their kinds, and what is unforeseen.
-
-    The bytes are those of the results on each device, in terms of stored sizes. Nodes
-    of which no rule tells them may gather all that is spread of their inputs.
-    """
-
-    bytes: dict[str, Size] = field(default_factory=dict)
-    gathers: list[Gathering] = field(default_factory=list)
-    unforeseen: list[Gathering] = field(default_factory=list)
-
-    def add(self, kind: str, size: Size) -> None:
-        """Count one more message."""
-        self.bytes[kind] = self.bytes.get(kind, 0) + size
-
-    def take(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
-        """Count those of a body too, whose sizes are these outside of it."""
-        for kind, size in inner.bytes.items():
-            self.add(kind, _outside(size, sizes))
-        self.gathers += [_outside_of(one, sizes) for one in inner.gathers]
-        self.unforeseen += [_outside_of(one, sizes) for one in inner.unforeseen]
-
-
-def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, sizes) if isinstance(size, Dim) else size
-
-
-def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
-    return replace(one, bytes=_outside(one.bytes, sizes))
 
 
 class _Unforeseen(Exception):
