@@ -1,4 +1,4 @@
-"""What devices send in a segment: messages and gathered arrays, with their bytes."""
+"""Messages and gathered arrays of a segment, with their bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
