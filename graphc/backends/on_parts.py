@@ -33,8 +33,9 @@ from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.messages import Follower, Messages
+from graphc.transform.sharding.messages import Follower
 from graphc.transform.sharding.neighbours import shift_of, written_slice
+from graphc.transform.sharding.sent import Messages
 from graphc.transform.sharding.whole import Gathered, gathered
 
 COMBINING: RuleTable[Callable[[Printing, Combined], str]] = RuleTable(

@@ -8,7 +8,7 @@ from graphc.ops.effects.shardings import FREE, WHOLE
 from graphc.transform.planning.foreseen import foreseen
 from graphc.transform.planning.plan import Plan, Segment
 from graphc.transform.sharding.by_hand import choices
-from graphc.transform.sharding.messages import Gathering, Messages
+from graphc.transform.sharding.sent import Gathering, Messages
 
 
 def sharding_lines(plan: Plan) -> dict[int, list[str]]:

@@ -7,7 +7,8 @@ from graphc.errors import GraphError, graph_error
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import named_axes, substitute
 from graphc.transform.planning.plan import Plan, PlanStep, PythonLoop, Segment
-from graphc.transform.sharding.messages import Follower, Gathering, Messages
+from graphc.transform.sharding.messages import Follower
+from graphc.transform.sharding.sent import Gathering, Messages
 from graphc.transform.sharding.shards import Sharded
 
 

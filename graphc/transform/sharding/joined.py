@@ -39,6 +39,16 @@ for _primitive in (
     *(OP.lu_factor, OP.cofactors, OP.expm, OP.sqrtm, OP.schur),
 ):
     STACKED.define(_primitive, 2)
+MATRICES = *STACKED.rules, OP.cholesky, OP.solve_triangular, OP.solve, OP.inv
+
+# Loops of ops per element go on until no element of any device needs another step: the
+# bytes of the messages that tell, one for each loop.
+AGREED: RuleTable[int] = RuleTable("bytes that tell whether loops go on")
+for _primitive, _loops in (
+    *((OP.gammainc, 2), (OP.gammaincc, 2), (OP.betainc, 1)),
+    *((OP.gammaincinv, 5), (OP.gammainccinv, 5), (OP.betaincinv, 3)),
+):
+    AGREED.define(_primitive, _loops)
 
 
 def parted_axes(node: Node, axis: int, result: Value) -> OperandAxis | None:

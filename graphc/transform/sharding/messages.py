@@ -8,7 +8,7 @@ all that they take.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 
 from graphc.control.call import CALL
@@ -17,60 +17,20 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined
-from graphc.transform.sharding.joined import joined_axes, parted_axes
+from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, moved
 from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
 from graphc.transform.sharding.recomputed import recomputed, unviewed
+from graphc.transform.sharding.sent import Gathering, Messages
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
-
-
-@dataclass(frozen=True)
-class Gathering:
-    """A node, and the bytes that it gathers along axes of the mesh, to each device."""
-
-    node: Node
-    bytes: Size
-    axes: frozenset[str]
-
-
-@dataclass
-class Messages:
-    """The bytes of messages of a segment, by their kinds, and what is unforeseen.
-
-    The bytes are those of the results on each device, in terms of stored sizes. Nodes
-    of which no rule tells them may gather all that is spread of their inputs.
-    """
-
-    bytes: dict[str, Size] = field(default_factory=dict)
-    gathers: list[Gathering] = field(default_factory=list)
-    unforeseen: list[Gathering] = field(default_factory=list)
-
-    def add(self, kind: str, size: Size) -> None:
-        """Count one more message."""
-        self.bytes[kind] = self.bytes.get(kind, 0) + size
-
-    def take(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
-        """Count those of a body too, whose sizes are these outside of it."""
-        for kind, size in inner.bytes.items():
-            self.add(kind, _outside(size, sizes))
-        self.gathers += [_outside_of(one, sizes) for one in inner.gathers]
-        self.unforeseen += [_outside_of(one, sizes) for one in inner.unforeseen]
-
-
-def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
-    return substitute(size, sizes) if isinstance(size, Dim) else size
-
-
-def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
-    return replace(one, bytes=_outside(one.bytes, sizes))
 
 
 class _Unforeseen(Exception):
@@ -86,6 +46,7 @@ class Follower:
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
         self._made: set[Value] = set()  # of nothing that is spread
         self._kept: set[Value] = set()  # where they lie, behind what was moved
+        self._loose: set[Value] = set()  # whole, but nothing in the text says so
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
         self.crossed: set[Value] = set()  # masks that a device makes whole
 
@@ -136,11 +97,17 @@ class Follower:
         """The values that devices compute whole, and the nodes that need them so."""
         before, moves = Follower(self.layout), {}
         before._places.update(self._places)
+        taken: dict[bool, set[Value]] = {True: set(), False: set()}  # masks, by parts
         for node in nodes:
             moves[node] = before.moves(node)
             if before._is_from_made(node) and is_crossed(node, before.place):
                 self.crossed.update(map(unviewed, node.inputs))
+            for value in filter(before.is_made, node.inputs):
+                place = moves[node].get(value, before.place(value))
+                if before._is_by_axes(node) and any(before.place(value)):
+                    taken[any(place)].add(unviewed(value))
             before.follow(node, Messages())
+        self.crossed |= taken[True] & taken[False]
         return recomputed(self.layout, moves, before.place, before.is_made)
 
     def _decided(self, value: Value) -> MeshAxes:
@@ -167,7 +134,8 @@ class Follower:
             gathering = _gathering(node, before)
             if not gathering.axes:  # XLA may spread what is whole, and gather it
                 spread = _gathering(node, {v: self.layout.nearly(v) for v in before})
-                gathering = replace(gathering, bytes=spread.bytes)
+                size = spread.bytes if spread.axes else sum(map(_bytes, node.inputs))
+                gathering = replace(gathering, bytes=size)
             messages.unforeseen.append(gathering)
             self._places.update((v, self._decided(v)) for v in node.outputs)
         self._places.update(before)  # of an array that was gathered, too
@@ -244,9 +212,14 @@ class Follower:
         return gathered(self.layout, node) is None
 
     def _gather_operands(self, node: Node, messages: Messages) -> bool:
-        """Count what it takes to lay operands as a node needs them; whether any is."""
+        """Count what it takes to lay operands as a node needs them; whether any is.
+
+        Raises _Unforeseen where XLA may gather them though they are whole.
+        """
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
+        if not moves and self._is_gathered_again(node):
+            raise _Unforeseen
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
         if moves or not self._kept.isdisjoint(node.inputs):
@@ -265,6 +238,28 @@ class Follower:
         self._places.update((v, place(v)) for v in node.outputs)
         if is_made:
             self._made.update(node.outputs)
+        elif not is_pinned:
+            self._loose.update(node.outputs)
+
+    def _is_gathered_again(self, node: Node) -> bool:
+        """Whether XLA may spread what a node takes, since its result is, and gather it.
+
+        It parts no matrices of ops on these, and no few rows that many are put around.
+        """
+        if node.primitive in (OP.pad, OP.slice_update):
+            return self._is_put_among_spread(node)
+        needs = node.primitive in MATRICES or self.masks_of_whole(node)
+        return bool(needs) and not self._loose.isdisjoint(node.inputs)
+
+    def _is_put_among_spread(self, node: Node) -> bool:
+        """Whether computed rows get more rows around them, along a spread axis."""
+        if not any(v.node.inputs for v in node.inputs):
+            return False
+        rows = node.inputs[node.primitive is OP.slice_update].type.shape
+        [result] = node.outputs
+        names = reversed(self.layout.nearly(result))
+        sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
+        return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
 
     def _combine(self, combines: Combined, messages: Messages) -> None:
         """Count what devices send to combine what they do on their parts."""
@@ -381,6 +376,8 @@ class Follower:
 
         No rule is needed for arrays that each device has whole, or makes.
         """
+        if node.primitive is OP.hyp2f1:
+            raise _Unforeseen  # the host computes it
         spread = [v for v in node.inputs if self._may_be_parted(v)]
         for result in node.outputs:
             try:
@@ -391,6 +388,8 @@ class Follower:
                 self._places[result] = _whole(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
+            elif any(self._places[result]) and AGREED.find(node.primitive):
+                messages.add("all-reduce", AGREED.rules[node.primitive])
 
     def _may_be_parted(self, value: Value) -> bool:
         """Whether devices may have parts of a value; sizes of bodies do not tell."""

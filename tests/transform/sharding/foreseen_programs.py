@@ -179,6 +179,31 @@ def stepping():
     return [x], [last, places, running, gt.pad(gt.sin(x), (0, 1))[::-1]]
 
 
+def attended():
+    """Gradients of attention: its mask is taken whole, and by rows."""
+    x = gt.tensor("x", "float32", (1, "batch", 1, 2))
+    mixed = gt.nn.dot_product_attention(gt.cos(x), x, x)
+    return [x], graphc.grad(gt.sum(gt.sin(mixed)), x)
+
+
+def looping():
+    """Ops per element whose loops end on all devices at once."""
+    x, y = (gt.tensor(n, "float32", ("batch",)) for n in "xy")
+    special = gt.special
+    results = [f(x, y) for f in (special.gammainc, special.gammaincinv)]
+    return [x, y], [*results, special.betainc(x, x, y), special.betaincinv(x, x, y)]
+
+
+def undecided():
+    """Programs of which XLA decides what is gathered again, and one of the host."""
+    x = gt.tensor("x", "float32", ("batch", 2))
+    (q, _), left = gt.linalg.qr(x), gt.linalg.svd(x, full_matrices=False)[0]
+    spectrum = gt.abs(gt.fft.fftn(x, s=(5, 3)))
+    for result in q, left, spectrum:
+        yield [x], graphc.grad(gt.sum(gt.sin(result)), x)
+    yield [x], gt.special.hyp2f1(x, x, 2.5, 0.5)
+
+
 def compared(function, batch=13):
     """Compare the bytes for a batch, which is uneven."""
     read = function.collectives({"batch": batch})
@@ -213,7 +238,12 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
-    compared(compiled(stepping))
+    for program in stepping, attended, looping:
+        compared(compiled(program))
+    for program in undecided():
+        f = compiled(lambda program=program: program)
+        assert "    no rule for " in f.explain(), f.explain()
+        assert {one.predicted for one in f.collectives({"batch": 13})} == {None}
     compared(compiled(tiled), batch=2**17)  # rows that are spread are not gathered
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))

@@ -1,0 +1,48 @@
+"""Messages and gathered arrays of a segment, with their bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from graphc.ir.graph.nodes import Node
+from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """A node, and the bytes that it gathers along axes of the mesh, to each device."""
+
+    node: Node
+    bytes: Size
+    axes: frozenset[str]
+
+
+@dataclass
+class Messages:
+    """The bytes of messages of a segment, by their kinds, and what is unforeseen.
+
+    The bytes are those of the results on each device, in terms of stored sizes. Nodes
+    of which no rule tells them may gather all that is spread of their inputs.
+    """
+
+    bytes: dict[str, Size] = field(default_factory=dict)
+    gathers: list[Gathering] = field(default_factory=list)
+    unforeseen: list[Gathering] = field(default_factory=list)
+
+    def add(self, kind: str, size: Size) -> None:
+        """Count one more message."""
+        self.bytes[kind] = self.bytes.get(kind, 0) + size
+
+    def take(self, inner: "Messages", sizes: Mapping[Symbol, Size]) -> None:
+        """Count those of a body too, whose sizes are these outside of it."""
+        for kind, size in inner.bytes.items():
+            self.add(kind, _outside(size, sizes))
+        self.gathers += [_outside_of(one, sizes) for one in inner.gathers]
+        self.unforeseen += [_outside_of(one, sizes) for one in inner.unforeseen]
+
+
+def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
+    return substitute(size, sizes) if isinstance(size, Dim) else size
+
+
+def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
+    return replace(one, bytes=_outside(one.bytes, sizes))
