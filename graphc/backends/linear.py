@@ -73,6 +73,7 @@ def emit_unjitted(plan: Plan, outputs: Outputs) -> Source:
             hint='compile with jit="auto"',
             where=checks_of(plan)[0].place,
         )
+    module.is_lowered_later = True
     body = PrintedBody(module, "jnp", reads=True)
     body.line(checked(names))
     for i, (value, name) in enumerate(zip(plan.graph.inputs, names, strict=True)):

@@ -43,6 +43,7 @@ class Module:
         self.printed_checks: set[int] = set()  # of these, by `id`
         self.on_mesh = ""  # the function that makes shardings, where there is a mesh
         self.lays_by_hand = False  # the user says where some arrays lie on it
+        self.is_lowered_later = False  # by a function around it, perhaps with 32 bits
         self._values: dict[Value, str] = {}
         self._sizes: dict[Symbol, str] = {}
         self._outer: dict[Symbol, Symbol] = {}

@@ -320,6 +320,7 @@ class PrintedBody:
             tells,
             module.on_mesh,
             module.lays_by_hand,
+            module.is_lowered_later,
         )
         text = rule(p)
         if of_python_numbers(node):

@@ -36,6 +36,7 @@ class Printing(NamedTuple):
     tells_misfits: bool = False  # a branch here may report that its sizes do not fit
     on_mesh: str = ""  # the function that makes shardings, where there is a mesh
     lays_by_hand: bool = False  # the user says where some arrays lie on it
+    is_lowered_later: bool = False  # by a function around it, perhaps with 32 bits
 
 
 Emit = Callable[[Printing], str]

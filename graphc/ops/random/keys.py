@@ -17,7 +17,7 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, Printing, op, type_error
 from graphc.ir.namespace import enroll, public
-from graphc.ir.types import TensorType, is_integer
+from graphc.ir.types import NDArray, TensorType, is_integer
 from graphc.ops.random import numpy_samplers as helpers
 from graphc.ops.random.batching import mapped
 from graphc.ops.random.sampler import (
@@ -39,10 +39,31 @@ def _random_key(seed: Array) -> TensorType:
 
 
 _random_key.literals = "always"
-_random_key.emit(
-    numpy=lambda p: call(p, p.helper(helpers.key_numpy)),
-    jax="jax.random.PRNGKey({seed})",
-)
+
+
+def _words_of(seed: Value) -> NDArray | None:
+    """The key of a seed that is known, and which a bare Python number would not give.
+
+    Of negative seeds the upper word depends on the dtype.
+    """
+    known = literal_of(seed)
+    if known is None or 0 <= int(known) < 2**32:
+        return None
+    return helpers.key_numpy(known)
+
+
+def _print_key(p: Printing) -> str:
+    words = _words_of(p.node.inputs[0])
+    if words is not None:
+        return f'{p.xp}.asarray({words.tolist()}, "uint32")'
+    if p.xp == "np":
+        return call(p, p.helper(helpers.key_numpy))
+    if p.is_lowered_later and literal_of(p.node.inputs[0]) is not None:
+        return f"jax.random.PRNGKey(np.uint32({p.inputs[0]}))"
+    return f"jax.random.PRNGKey({p.inputs[0]})"
+
+
+_random_key.emit(_print_key)
 _random_key.no_gradient("keys are integers")
 mapped(_random_key)
 
@@ -54,10 +75,11 @@ def key(seed: ArrayLike) -> Value:
     if not is_integer(value.dtype) or value.type.rank:
         got = str(value.type)
         raise graph_error("the seed must be an integer scalar", op=name, got=got)
-    if isinstance(seed, (int, np.integer)):
-        if 0 <= seed < 2**32:
-            return _random_key(cast(value, UINT32))
-        return constant(helpers.key_numpy(np.int64(seed)))
+    words = _words_of(value)
+    if words is not None:
+        return constant(words)
+    if literal_of(value) is not None:
+        return _random_key(cast(value, UINT32))
     small = not value.type.weak and value.dtype.itemsize < 4
     return _random_key(cast(value, np.dtype("int32")) if small else strong(value))
 

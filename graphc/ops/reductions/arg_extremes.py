@@ -1,6 +1,5 @@
 """Where the largest and the smallest elements are."""
 
-
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, normal_axis, strong
 from graphc.ir.graph.nodes import Value
@@ -22,7 +21,14 @@ def _arg_reduction(name: str) -> Primitive:
     def printed(p: Printing) -> str:
         keepdims = ", keepdims=True" if p.node.params["keepdims"] else ""
         axis = p.node.params["axis"]
-        call = f"{p.xp}.{name}({p.inputs[0]}, axis={axis}{keepdims})"
+        size = p.node.inputs[0].type.shape[axis]
+        narrow = p.is_lowered_later and p.xp == "jnp"
+        if narrow and isinstance(size, int) and size < 2**31:
+            # JAX lowers no index of 64 bits while its mode is of 32.
+            call = f'jax.lax.{name}({p.inputs[0]}, {axis}, "int32")'
+            call = f"jnp.expand_dims({call}, {axis})" if keepdims else call
+        else:
+            call = f"{p.xp}.{name}({p.inputs[0]}, axis={axis}{keepdims})"
         return call if p.xp == "np" else f'{call}.astype("int64")'
 
     return Primitive(name, infer).emit(printed)

@@ -60,3 +60,20 @@ def test_what_rewriting_does_not_help_is_as_jax_traces_it():
     ours = graphc.optimize(lambda x: jnp.sin(x) * 2)
     assert ours(1.0).weak_type and ours(1.0) == jnp.sin(1.0) * 2
     assert "as JAX traces it" in ours.explain()
+
+
+def test_jax_lowers_them_with_32_bits():
+    """Their text is that of 64-bit indices; of a negative key it tells the dtype."""
+
+    def function(x):
+        def step(carry, row):
+            drawn = jax.random.uniform(jax.random.key(-5)) * row
+            places = jnp.argmax(x) - jnp.argmin(x, keepdims=True)[0]
+            return carry * 0.5 + drawn, carry + places
+
+        return lax.scan(step, 0.0, x)[1].sum()
+
+    x = jnp.asarray([2.0, 4.0, 1.0, 3.0, 0.0])
+    ours = graphc.jit(function)
+    close(ours(x), function(x))
+    assert "as JAX traces it" not in ours.explain()

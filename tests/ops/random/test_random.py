@@ -230,14 +230,16 @@ def test_numpy_has_the_same_keys_bits_and_integers():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64"])
-def test_a_seed_may_be_an_argument(backend, dtype):
+def test_a_seed_may_be_an_argument_or_known(backend, dtype):
     seed = gt.tensor("seed", dtype, ())
     f = graphc.function([seed], gt.random.key(seed), backend=backend)
-    for number in (0, 42, np.iinfo(dtype).min, np.iinfo(dtype).max):
-        given = np.dtype(dtype).type(number)
+    numbers = np.array([0, 42, np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)
+    known = graphc.function([], [*map(gt.random.key, numbers)], backend=backend)()
+    for number, of_known in zip(numbers, known, strict=True):
         with jax.enable_x64(True):
-            expected = jax.random.key_data(jax.random.key(given))
-        np.testing.assert_array_equal(f(given), expected)
+            expected = jax.random.key_data(jax.random.key(number))
+        np.testing.assert_array_equal(f(number), expected)
+        np.testing.assert_array_equal(of_known, expected)
 
 
 DEFAULTS = {
