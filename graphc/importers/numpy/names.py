@@ -114,6 +114,7 @@ def _enter(token: object) -> None:
             _replaced.update(_ufuncs())
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
+            _replaced["fft"] = _FourierNames(np.fft)
             _replaced["nditer"] = _nditer
             _replaced["isscalar"] = _isscalar
         # Modules have it, which pyright does not know.
@@ -225,6 +226,31 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
 
     wrapper: Any = asked  # errors name what the user has called
     wrapper.__code__ = wrapper.__code__.replace(co_name=name)
+    return asked
+
+
+class _FourierNames:
+    """The module `numpy.fft`, whose frequencies are of symbolic sizes as well."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        frequencies = module.fftfreq, module.rfftfreq
+        self._of_sizes = {f.__name__: _of_points(f) for f in frequencies}
+
+    def __getattr__(self, name: str) -> object:
+        return self._of_sizes.get(name) or getattr(self._module, name)
+
+
+def _of_points(function: Callable[..., object]) -> Callable[..., object]:
+    """The frequencies of so many points, by which NumPy divides."""
+    frequencies = _of_values(function)
+
+    @wraps(function)
+    def asked(n: object, *args: object, **options: object) -> object:
+        if _TRACING.depth and is_symbolic(content_of([n])) and n == 0:
+            raise ZeroDivisionError("float division by zero")
+        return frequencies(n, *args, **options)
+
     return asked
 
 

@@ -38,6 +38,11 @@ def by_numbers(x, y):
     return x[count:].sum() if count else np.arange(len(y)) / len(y)
 
 
+def by_frequencies(x, y):
+    points = np.fft.rfftfreq(abs(len(x) - len(y)) + 1, 0.5)
+    return np.fft.fftfreq(len(x)) * x if len(x) > len(y) else points
+
+
 ELSEWHERE: dict[str, Any] = {}  # the globals of another module
 exec("def half(x): return x[: len(x) // 2]", ELSEWHERE)
 half = ELSEWHERE["half"]
@@ -56,7 +61,7 @@ class ByAMethod:
 
 
 @pytest.mark.parametrize(
-    "function", [by_comparisons, by_numbers, by_a_helper, ByAMethod()]
+    "function", [by_comparisons, by_numbers, by_frequencies, by_a_helper, ByAMethod()]
 )
 def test_sizes_that_decide_alike_share_a_program(function):
     ours = graphc.jit(function, frontend="numpy", backend="numpy")
@@ -69,6 +74,16 @@ def test_sizes_that_decide_alike_share_a_program(function):
             np.testing.assert_allclose(result, expected, rtol=1e-12)
     for_one = [c for c in ours.stats().compilations if c.program.startswith("exactly")]
     assert len(for_one) < 5  # the first, those of an axis of 1, and sizes that equal 6
+
+
+def test_there_are_no_frequencies_of_no_points():
+    ours = graphc.jit(
+        lambda x: np.fft.rfftfreq(len(x) - 2), frontend="numpy", backend="numpy"
+    )
+    for n in (4, 5, 9):
+        np.testing.assert_allclose(ours(np.zeros(n)), np.fft.rfftfreq(n - 2))
+    with pytest.raises(ZeroDivisionError):
+        ours(np.zeros(2))
 
 
 def test_facts_are_told_with_their_lines():
