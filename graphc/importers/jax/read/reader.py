@@ -70,9 +70,8 @@ class Reader:
         self.within: tuple[str, ...] = ()  # the functions whose equations are read
         self.place: SourceLocation = user_place()  # where they are called
         self.fed: dict[int, Value] = {}  # values of constants and literals, by identity
-        self.token: Value = constant(
-            np.asarray(0, "int32")
-        )  # of the last call that acts
+        # The token of the last call that acts.
+        self.token: Value = constant(np.asarray(0, "int32"))
         self._recipes = Recipes()
         # of what may be read again, by identity
         self._known: dict[Any, _Known] = {}
