@@ -141,9 +141,8 @@ class Pipeline:
         self.emit: Emitter = _EMIT[how.backend, jits]
         auto = self.dims.values() if isinstance(self.dims, Mapping) else [self.dims]
         adapts = any(map(is_auto, auto))
-        self.adapts: bool = (
-            adapts and self.emit is emit_jax
-        )  # to the sizes that it sees
+        # To the sizes that it sees.
+        self.adapts: bool = adapts and self.emit is emit_jax
         fewest = how.jit in ("fewest", True)
         model = UNDIVIDED if fewest else CostModel()
         self._model = replace(model, base=how.costs.segment, adapts=self.adapts)

@@ -116,7 +116,7 @@ class Primitive:
     `picks`: the gradient rule compares elements of the inputs, or finds them again.
     `rounding`: how often elements are rounded on the way; "none" where they are exact,
     "stored" where XLA keeps the result and computes it once (see `recomputed`).
-    `selective`: the gradient rule gets as `wanted` of which inputs one is needed.
+    `selective`: the gradient rule gets as `needed` of which inputs one is needed.
     `size_remedy`: what to do where its result is needed as a size and cannot be.
     `driven`: the driver runs it, in pieces of which each is compiled.
     `checks`: the driver checks its condition, so that no body can hold it.

@@ -114,23 +114,23 @@ def _(
     shapes: tuple[Size, ...],
     sizes: tuple[Size, ...],
     asking: Text,
-    wanted: list[bool],
+    needed: list[bool],
 ) -> tuple[Value | None, ...]:
     """The cotangents by the derivative that the other library has."""
     types = _types(function.content, shapes)
     parts = g if isinstance(g, tuple) else (g,)
     pairs = [(c, t) for c, t in zip(parts, types, strict=True) if is_inexact(t.dtype)]
     cotangents = [_zeros(t) if c is None else c for c, t in pairs]
-    needed = [w and is_inexact(v.dtype) for v, w in zip(values, wanted, strict=True)]
+    follows = [w and is_inexact(v.dtype) for v, w in zip(values, needed, strict=True)]
     results = iter(
         foreign(
-            function.content.pulled([v.type for v in values], needed),
+            function.content.pulled([v.type for v in values], follows),
             [*values, *cotangents],
-            [v.type.shape for v, w in zip(values, needed, strict=True) if w],
+            [v.type.shape for v, w in zip(values, follows, strict=True) if w],
             sizes,
         )
     )
-    return tuple(next(results) if w else None for w in needed)
+    return tuple(next(results) if w else None for w in follows)
 
 
 def _zeros(type: TensorType) -> Value:

@@ -25,7 +25,7 @@ from graphc.rewriting.match.pattern import (
 from graphc.rewriting.match.traced import DTypes, InputShapes, Traced, traced
 
 USES = "uses"  # the parameter name of the function that counts uses
-KEPT = "kept"  # that of the function that knows outputs of the graph
+KEPT = "is_kept"  # that of the function that knows outputs of the graph
 IsKept = Callable[[Value], bool]
 Replacement = Callable[..., Value | None]
 Replaced = tuple[Graph, list[tuple[Value, Value]]]  # old, new

@@ -362,13 +362,13 @@ def _reduction(name: str) -> Rule:
     inputs = (v.x, v.start) if name.endswith("_from") else (v.x,)
 
     def replace(
-        y: Value, x: Value, axes: tuple[int, ...], keepdims: bool, kept: IsKept
+        y: Value, x: Value, axes: tuple[int, ...], keepdims: bool, is_kept: IsKept
     ) -> Value | None:
         if 0 not in axes or not x.type.rank:
             return None
         selection = _selection(x)
         fill = None if selection is None else _neutral(name, x)
-        whole = None if fill is None else _whole(selection, x, kept)
+        whole = None if fill is None else _whole(selection, x, is_kept)
         if selection is None or fill is None or whole is None:
             return None
         masked = F.where(selection.spread(whole.type.rank), whole, fill)
@@ -389,9 +389,9 @@ def _of_all(name: str) -> Rule:
     """A sum over all elements, of something that is 0 for 0."""
     root = getattr(p, name)
 
-    def replace(y: Value, x: Value, kept: IsKept) -> Value | None:
+    def replace(y: Value, x: Value, is_kept: IsKept) -> Value | None:
         selection = _selection(x)
-        whole = _whole(selection, x, kept)
+        whole = _whole(selection, x, is_kept)
         if selection is None or whole is None:
             return None
         mask = selection.spread(whole.type.rank)
@@ -405,13 +405,13 @@ def _nonempty(name: str) -> Rule:
     """The largest of selected elements, of which there must be one."""
 
     def replace(
-        x: Value, axes: tuple[int, ...], keepdims: bool, kept: IsKept
+        x: Value, axes: tuple[int, ...], keepdims: bool, is_kept: IsKept
     ) -> Value | None:
         selection = _selection(x) if 0 in axes else None
         start = None if selection is None else _neutral(name, x)
         if selection is None or start is None:
             return None
-        if _whole(selection, x, kept) is None:
+        if _whole(selection, x, is_kept) is None:
             return None
         from_start: Callable[..., Value] = getattr(F, name)
         result = from_start(x, axis=axes, keepdims=keepdims, initial=start)
@@ -426,11 +426,11 @@ def _nonempty(name: str) -> Rule:
 
 @rewrite(v.y(p.scatter(v.x, v.w, v.i)), exact=True)
 def write_to_selected(
-    y: Value, x: Value, w: Value, uses: CountUses, kept: IsKept
+    y: Value, x: Value, w: Value, uses: CountUses, is_kept: IsKept
 ) -> Value | None:
     """x.at[mask].set(f(z[mask])) is where(mask, f(z), x), and likewise for add."""
     node = y.node
-    if not all(node.params["inside"]) or uses(w) > 1 or kept(w):
+    if not all(node.params["inside"]) or uses(w) > 1 or is_kept(w):
         return None  # what is used besides is made at its true size all the same
     selection = _by_positions(node.inputs[2:], node.params["axes"])
     return _written(selection, x, w, node.params["how"])
@@ -438,11 +438,11 @@ def write_to_selected(
 
 @rewrite(v.y(p.slice_update(v.x, v.w)), exact=True)
 def write_to_slice(
-    y: Value, x: Value, w: Value, uses: CountUses, kept: IsKept
+    y: Value, x: Value, w: Value, uses: CountUses, is_kept: IsKept
 ) -> Value | None:
     """x.at[:n].set(f(z[:n])) is where(arange < n, f(z), x), and likewise for add."""
     params = y.node.params
-    if uses(w) > 1 or kept(w):
+    if uses(w) > 1 or is_kept(w):
         return None  # which is made at its true size all the same
     selection = _by_bounds(x, params, w.type.shape) if w.type.rank else None
     return _written(selection, x, w, params["how"])
@@ -463,19 +463,19 @@ def _written(selection: Selection | None, x: Value, w: Value, how: str) -> Value
 
 
 @rewrite(v.y(p.pinned(v.x)), exact=True)
-def pinned_of_selected(y: Value, x: Value, kept: IsKept) -> Value | None:
+def pinned_of_selected(y: Value, x: Value, is_kept: IsKept) -> Value | None:
     """Selected elements that are computed once are selected once they are computed.
 
     So reductions of them, and whatever else uses them, see the same numbers.
     """
     selection = _selection(x)
-    if selection is None or kept(y):
+    if selection is None or is_kept(y):
         return None
     unselecting = _Unselecting(selection)
     taking = unselecting.taking(x)
     if taking is None or not unselecting.is_of_elements(x):
         return None
-    whole = None if unselecting.are_wanted(x, kept) else unselecting.whole(x)
+    whole = None if unselecting.are_wanted(x, is_kept) else unselecting.whole(x)
     if whole is None or whole.type.rank != taking.inputs[0].type.rank:
         return None
     pinned = PINNED(whole)

@@ -93,10 +93,10 @@ def written_softmax(
     axes: Axes,
     keepdims: bool,
     uses: CountUses,
-    kept: IsKept,
+    is_kept: IsKept,
 ) -> Value | None:
     """exp(x) / sum(exp(x)) where exp(x) overflows, or all of it underflows."""
-    if uses(e) > 2 or kept(e):
+    if uses(e) > 2 or is_kept(e):
         return None  # exp(x) would be computed all the same
     whole = len(axes) == x.type.rank  # a number stretches without kept axes
     if not is_float(x.dtype) or not axes or not (keepdims or whole):

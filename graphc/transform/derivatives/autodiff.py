@@ -110,7 +110,7 @@ class _Sweep:
             g = tuple([None if c is None else c.value for c in cotangents])
             params = dict(node.params)
             if node.primitive.selective:
-                params["wanted"] = [v in self._active for v in node.inputs]
+                params["needed"] = [v in self._active for v in node.inputs]
             contributions = rule(
                 g[0] if len(g) == 1 else g, *kept_inputs(node), **params
             )

@@ -21,7 +21,7 @@ from graphc.transform.derivatives.vectorize import vmap
 
 SizeTuple = tuple[Size, ...]
 # From the arguments and the cotangents of the outputs to those of the arguments, of
-# which it is said which are wanted. The sizes are those that the node holds for it.
+# which it is said which are needed. The sizes are those that the node holds for it.
 Backward = Callable[
     [list[Value], list[Value], list[bool], SizeTuple], list[Value | None]
 ]
@@ -50,14 +50,14 @@ def _(
     count: int,
     rule: Opaque,
     sizes: SizeTuple,
-    wanted: list[bool],
+    needed: list[bool],
 ) -> tuple[Value | None, ...]:
     cotangent_parts = g if isinstance(g, tuple) else (g,)
     cotangents = [
         F.zeros_like(v) if c is None else c
         for c, v in zip(cotangent_parts, values[:count], strict=True)
     ]
-    gradients = rule.content(list(values[count:]), cotangents, wanted[count:], sizes)
+    gradients = rule.content(list(values[count:]), cotangents, needed[count:], sizes)
     return (*[None] * count, *gradients)
 
 

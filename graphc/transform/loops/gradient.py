@@ -54,12 +54,12 @@ from graphc.transform.loops.residuals import residuals
 
 @SCAN.vjp
 def _(
-    g: Any, *values: Value, wanted: list[bool], **params: Any
+    g: Any, *values: Value, needed: list[bool], **params: Any
 ) -> tuple[Value | None, ...]:
     cotangents = list(g) if isinstance(g, tuple) else [g]
     if params["few"] or in_chunks_of(params["chunk"]):
-        return _by_few(values, wanted, cotangents, params)
-    return _Backward(values, wanted, cotangents, params).run()
+        return _by_few(values, needed, cotangents, params)
+    return _Backward(values, needed, cotangents, params).run()
 
 
 def _by_few(

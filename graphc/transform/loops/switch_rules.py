@@ -17,13 +17,13 @@ def _(
     g: Value | tuple[Value | None, ...],
     index: Value,
     *values: Value,
-    wanted: list[bool],
+    needed: list[bool],
     **params: Any,
 ) -> tuple[Value | None, ...]:
     bodies: tuple[Body, ...] = params["branches"].content
     cotangents = list(g) if isinstance(g, tuple) else [g]
     seeds = [c for c in cotangents if c is not None]
-    asked = [i for i in range(len(values)) if wanted[i + 1]]
+    asked = [i for i in range(len(values)) if needed[i + 1]]
 
     def back(body: Body) -> Branch:
         def slopes(taken: list[Value]) -> list[Value]:

@@ -388,8 +388,8 @@ class Follower:
                 self._places[result] = _whole(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
-            elif any(self._places[result]) and AGREED.find(node.primitive):
-                messages.add("all-reduce", AGREED.rules[node.primitive])
+            elif any(self._places[result]) and (agreed := AGREED.find(node.primitive)):
+                messages.add("all-reduce", agreed)
 
     def _may_be_parted(self, value: Value) -> bool:
         """Whether devices may have parts of a value; sizes of bodies do not tell."""

@@ -63,7 +63,7 @@ def test_what_rewriting_does_not_help_is_as_jax_traces_it():
 
 
 def test_jax_lowers_them_with_32_bits():
-    """Their text is that of 64-bit indices; of a negative key it tells the dtype."""
+    """Their indices too, which are of 64 bits in graphs, and keys of negative seeds."""
 
     def function(x):
         def step(carry, row):

@@ -52,9 +52,8 @@ class Loop:
         self.rows: tuple[Value, ...] = self.body.inputs[self.carries : split]
         self.ends: tuple[Value, ...] = node.outputs[: self.carries]
         self.given: tuple[Value, ...] = node.outputs[self.carries :]
-        self.stacked: tuple[Value, ...] = self.given[
-            self.stops :
-        ]  # the trip count comes first
+        # The trip count comes first.
+        self.stacked: tuple[Value, ...] = self.given[self.stops :]
 
     @property
     def sizes(self) -> dict[Symbol, Size]:
