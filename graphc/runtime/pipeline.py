@@ -48,7 +48,8 @@ from graphc.runtime.variants.tiering import require_both
 from graphc.runtime.variants.watching import Watcher, Watching
 from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
-from graphc.transform.padding.pad import PaddedGraph, padded
+from graphc.transform.padding.pad import padded
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.sharing import sharing
 from graphc.transform.planning.budget import (
     Budget,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphc.ir.graph.nodes import Guard
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.ir.sizes.lines import line_of
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import of_integers
 from graphc.transform.planning.plan import Plan
 from graphc.transform.tied import KnownRooms, chosen_capacities

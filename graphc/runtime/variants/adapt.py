@@ -15,7 +15,7 @@ from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ops.effects.capacities import BUCKET
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.variants.seen import MANY, Seen
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.sharing import sharing
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment

@@ -12,7 +12,8 @@ from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ir.types import TensorType
 from graphc.transform.derivatives.vectorize import vmap
-from graphc.transform.padding.pad import PaddedGraph, padded
+from graphc.transform.padding.pad import padded
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad
 
 

@@ -21,7 +21,7 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate, substitute, symbol
 from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.tracebacks import at_its_caller
 from graphc.ops.effects.capacities import BUCKET
-from graphc.transform.padding.pad import Cut, PaddedGraph
+from graphc.transform.padding.padded_graph import Cut, PaddedGraph
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.plan import Plan, Read, Segment, asked_by
 from graphc.transform.policies import (

@@ -15,7 +15,7 @@ from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.sizes.dims import Dim, Symbol
 from graphc.ops.effects.capacities import Capacities
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import of_integers, symbols_in
 from graphc.transform.planning.guesses import driven_steps
 from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment

@@ -12,7 +12,7 @@ from graphc.errors import graph_error, shortened
 from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad
 from graphc.transform.tied import KnownRooms, chosen_capacities
 

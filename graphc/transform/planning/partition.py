@@ -20,7 +20,7 @@ from graphc.ir.sizes.names import shown_name
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.derived import in_axes
 from graphc.transform.planning.facts import NodeFacts, facts_of, is_early, sizes_needed

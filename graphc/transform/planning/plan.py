@@ -14,7 +14,7 @@ from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.names import CAPACITY
 from graphc.ops.common.conditions import tells
-from graphc.transform.padding.pad import PaddedGraph
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.planning.device_memory import bytes_held
 from graphc.transform.planning.forecast import (
     Forecast,

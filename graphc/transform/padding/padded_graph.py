@@ -1,0 +1,84 @@
+"""The padded graph, and what is remarked of its nodes."""
+
+from dataclasses import dataclass, replace
+
+from graphc.errors import SourceLocation
+from graphc.ir.graph.nodes import Graph, Guard, Node
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.sizes.dims import Symbol
+from graphc.transform.padding.storage import of_integers
+from graphc.transform.policies import Policy
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A remark on a node: the reason why it is computed as it is."""
+
+    node: Node
+    reason: str
+
+    @property
+    def place(self) -> SourceLocation:
+        """The user's line."""
+        return self.node.place
+
+
+class Cut(Remark):
+    """A fallback: a node computed at true sizes, and why."""
+
+
+class Price(Remark):
+    """A node whose mask rule does much more work than its op at true sizes."""
+
+
+@dataclass(frozen=True)
+class PaddedGraph:
+    """A graph over capacities, which replaces `original`.
+
+    Its inputs are the inputs of the original, then one integer per symbol of `lengths`.
+    Its outputs are the outputs of the original, then the integers that the sizes of
+    outputs depend on, `counts`. `capacities` are the sizes at which padded axes are
+    stored, `ragged` the padded axes of each output. `guards` must hold for true sizes;
+    `branch_guards`, by their numbers, where branches that need them are taken.
+    `originals` maps symbols of the graph to the ones that they replace, `stored_as`
+    those of capacities.
+    """
+
+    original: Graph
+    graph: Graph
+    policies: dict[Symbol, Policy]
+    capacities: dict[Symbol, Symbol]
+    lengths: tuple[Symbol, ...]
+    counts: tuple[Symbol, ...]
+    ragged: tuple[frozenset[int], ...]
+    cuts: tuple[Cut, ...]
+    prices: tuple[Price, ...]
+    guards: tuple[tuple[Guard, Node], ...]
+    branch_guards: tuple[tuple[Guard, Node], ...]
+    originals: dict[Symbol, Symbol]
+    stored_as: dict[Symbol, Symbol]
+
+    @property
+    def padded_inputs(self) -> frozenset[int]:
+        """Positions of the arguments that are stored at capacities."""
+        pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
+        return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
+
+    def guards_by(self, integers: bool) -> list[tuple[Guard, Node]]:
+        """The guards that integers in arguments decide, or those that shapes do."""
+        return [pair for pair in self.guards if of_integers(pair[0]) == integers]
+
+    def tidied(self, graph: Graph) -> "PaddedGraph":
+        """With a simplified graph, which needs no more of the lengths."""
+        split = len(self.original.inputs)
+        needed = set(ancestors(graph.outputs))
+        places = [
+            i for i, v in enumerate(graph.inputs) if i < split or v.node in needed
+        ]
+        graph = replace(
+            graph,
+            inputs=tuple(graph.inputs[i] for i in places),
+            input_names=tuple(graph.input_names[i] for i in places),
+        )
+        lengths = tuple(self.lengths[i - split] for i in places[split:])
+        return replace(self, graph=graph, lengths=lengths)
