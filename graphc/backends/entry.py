@@ -53,6 +53,7 @@ from graphc.transform.planning.driver import (
 )
 from graphc.transform.planning.plan import Plan
 from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.tied import needed_alone
 
 
 def with_padding(array: NDArray, shape: tuple[int, ...]) -> object:
@@ -152,7 +153,7 @@ def emit_entry(
     pairs = zip(driver.results, body.results, strict=True)
     results = [_cut(body, result, name) for result, name in pairs]
     body.line(f"return {outputs.text(results)}")
-    rooms = ["ROOMS = []  # capacities that calls had"] * (among in module.helpers)
+    rooms = ["ROOMS = {}  # capacities that calls had"] * (among in module.helpers)
     head = [*rooms, "CHECKED = set()", "", "", f"def program({', '.join(names)}):"]
     if not body.in_jax:
         head.insert(-1, '@np.errstate(all="ignore")')
@@ -171,27 +172,35 @@ def _(step: RequireSizes, body: Entry) -> None:
 @print_step.register
 def _(step: ChooseCapacities, body: PrintedBody) -> None:
     """The capacities of sizes that vary together are chosen first, in one line."""
+    for i, symbol in needed_alone(step.sizes, step.symbols):
+        size, how = body.code(step.sizes[i]), capacity_call(step.capacities[i])
+        _bind(body, [symbol], _calling(body, size, *how))
     tied = tied_places(step.capacities)
     if tied:
-        sizes = tuple_text([body.size(step.sizes[i]) for i in tied])
+        sizes = [body.code(step.sizes[i]) for i in tied]
         choice = _tied(body, sizes, [step.capacities[i] for i in tied])
         _bind(body, [step.symbols[i] for i in tied], choice)
     triples = zip(step.sizes, step.symbols, step.capacities, strict=True)
     for true_size, symbol, capacities in triples:
-        size = body.size(true_size)
+        size = body.code(true_size)
         if not body.knows(symbol):
             _bind(body, [symbol], _calling(body, size, *capacity_call(capacities)))
 
 
-def _tied(body: PrintedBody, sizes: str, capacities: Sequence[Capacities]) -> str:
+def _tied(
+    body: PrintedBody, sizes: Sequence[str], capacities: Sequence[Capacities]
+) -> str:
     """The expression of the capacities of sizes that are chosen for together."""
     aheads, options = ahead_of(capacities), among_options(capacities)
-    minimum = capacities[0].minimum
+    calls = list(map(capacity_call, capacities))
     if aheads:
-        needed = _calling(body, sizes, together, (aheads, minimum))
+        how = aheads, capacities[0].minimum
+        needed = _calling(body, tuple_text(sizes), together, how)
+    elif all(call == calls[0] for call in calls):
+        needed = f"[{_calling(body, 'n', *calls[0])} for n in {tuple_text(sizes)}]"
     else:
-        each = _calling(body, "n", *capacity_call(capacities[0]))
-        needed = f"[{each} for n in {sizes}]"
+        pairs = zip(sizes, calls, strict=True)
+        needed = f"[{', '.join([_calling(body, n, *call) for n, call in pairs])}]"
     if not options:
         return needed
     arguments = (*options, *([aheads] if any(aheads) else []))

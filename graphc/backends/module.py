@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from graphc.backends.function_source import Foreigns, globals_used, plain_source
 from graphc.backends.literals import array_text
@@ -15,6 +15,7 @@ from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol
 from graphc.ir.sizes.names import SHOWN
 from graphc.ir.sizes.text import expression
 from graphc.ir.types import DType, name_of
+from graphc.ops.effects.capacities import is_capacity
 from graphc.transform.planning.joined_checks import JoinedChecks
 
 
@@ -74,8 +75,9 @@ class Module:
         if name is None:
             hint = symbol.name
             origin = symbol.origin
-            if isinstance(origin, Value) and origin.node.primitive is INPUT:
-                hint = f"{self.value_name(origin)}_size"
+            of_input = isinstance(origin, Value) and origin.node.primitive is INPUT
+            if of_input and not is_capacity(symbol):
+                hint = f"{self.value_name(cast(Value, origin))}_size"
             name = self._sizes[symbol] = self.names.unique(hint)
         return name
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from graphc.errors import SourceLocation
 from graphc.explain.sharding import sharding_lines, without_mesh
-from graphc.ir.graph.nodes import Guard, Node
+from graphc.ir.graph.nodes import Guard, Node, origins
 from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import shown_name
 from graphc.transform.planning.plan import (
@@ -80,10 +80,17 @@ def _at(place: SourceLocation) -> str:
 
 
 def _static_arguments(plan: Plan) -> list[str]:
-    names = [plan.graph.input_names[i] for i in plan.static_inputs]
-    if not names:
+    """The integers that serve as sizes: also of those whose capacities are inputs."""
+    graph, padded = plan.graph, plan.padded
+    names = dict(zip(graph.inputs, graph.input_names, strict=True))
+    inner = {} if padded is None else {one.capacity: one for one in padded.inner}
+    static: dict[str, None] = {}
+    for value in (graph.inputs[i] for i in plan.static_inputs):
+        values = origins(inner[value].size) if value in inner else [value]
+        static |= dict.fromkeys(names[v] for v in values)
+    if not static:
         return ["static arguments: none"]
-    return [f"static arguments, used as sizes: {', '.join(names)}"]
+    return [f"static arguments, used as sizes: {', '.join(static)}"]
 
 
 def _segment(segment: Segment) -> list[str]:

@@ -63,16 +63,20 @@ def _segments(plan: Plan) -> Iterable[str]:
 
 def _compiled(plan: Plan, segment: Segment) -> str:
     """How often a segment is compiled, by the sizes that users can name."""
-    stored = {} if plan.padded is None else plan.padded.stored_as
+    pad = plan.padded
+    stored: dict[Symbol, str] = {}
+    if pad is not None:
+        stored = {one.capacity.symbol: str(one.size) for one in pad.inner}
+        stored |= {capacity: shown_name(s) for capacity, s in pad.stored_as.items()}
     names = dict.fromkeys(_named(plan, s) for s in segment.keys if s not in stored)
-    padded = dict.fromkeys(shown_name(stored[s]) for s in segment.keys if s in stored)
+    padded = dict.fromkeys(stored[s] for s in segment.keys if s in stored)
     parts = [", ".join(names)] * bool(names)
     parts += [f"capacity of {', '.join(padded)}"] * bool(padded)
     if segment.rows is not None:
         parts.append("capacity of its rows")
     compiled = f"compiled per {' and '.join(parts)}" if parts else "compiled once"
     if isinstance(segment, GuessingSegment):
-        of_guesses = ", ".join(shown_name(stored.get(s, s)) for s in segment.guesses)
+        of_guesses = ", ".join(stored.get(s, shown_name(s)) for s in segment.guesses)
         return f"{compiled}, guessed for {of_guesses}"
     return compiled
 

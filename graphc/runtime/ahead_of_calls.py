@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import GraphError, graph_error
+from graphc.ir.graph.nodes import origins
 from graphc.ir.sizes.names import naming
 from graphc.ir.tracebacks import hiding
 from graphc.runtime.cache.whole_files import StrPath, write_whole
@@ -115,10 +116,16 @@ class AheadOfCalls:
         return done[before:]
 
     def _of_capacities(self, ranges: Mapping[str, range]) -> dict[str, Sequence[int]]:
-        """Sizes in ranges: of those that are padded, one for each capacity."""
+        """Sizes in ranges: of those that are padded, one for each capacity.
+
+        Of integers that sizes within are made of, small ones have capacities too.
+        """
         padded = self.plan.padded
         policies = {} if padded is None else padded.policies
         by_name = {symbol.name: policy for symbol, policy in policies.items()}
+        inner = () if padded is None else padded.inner
+        factors = {v.symbol.name for one in inner for v in origins(one.size)}
+        by_name |= dict.fromkeys(factors, Pad(minimum=1))
         sizes: dict[str, Sequence[int]] = {}
         for name, numbers in ranges.items():
             policy = by_name.get(name)

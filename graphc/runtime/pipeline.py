@@ -50,7 +50,7 @@ from graphc.transform.loops.doubling import grown
 from graphc.transform.loops.pipelined_writes import in_place
 from graphc.transform.padding.pad import padded
 from graphc.transform.padding.padded_graph import PaddedGraph
-from graphc.transform.padding.sharing import sharing
+from graphc.transform.padding.sharing import sharing, with_inner
 from graphc.transform.planning.budget import (
     Budget,
     PlanOf,
@@ -247,7 +247,7 @@ class Pipeline:
         graph = self.simplified.graph
         with naming(self.names), remembering():
             check_shards(graph, policies)
-            return padded(graph, policies)
+            return with_inner(padded(graph, policies), self.how.costs)
 
     def _compiled(self, pad: PaddedGraph) -> tuple[Plan, Source]:
         """The plan of a padded graph, and its program."""

@@ -4,14 +4,14 @@ Two axes of which neither changes alone would be compiled for each pair of capac
 that comes, though the sizes of one tell those of the other but for some elements.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol, evaluate
 from graphc.ops.effects.capacities import Capacities, TiedCapacities, rounded_up
-from graphc.transform.policies import Pad, Policy
+from graphc.transform.policies import Pad
 
-KnownRooms = list[tuple[int, ...]]  # the capacities that calls had
+KnownRooms = dict[tuple[int, ...], tuple[int, ...]]  # that calls had, by those needed
 
 
 @dataclass(frozen=True)
@@ -47,27 +47,42 @@ class Tied(Pad):
         return Pad(minimum=self.minimum)
 
 
-def capacities_of(
-    policies: Mapping[Symbol, Policy], symbols: Iterable[Symbol]
-) -> list[Capacities]:
-    """The capacities of padded axes, in their order; axes have no bounds."""
-    chosen = [policies[s] for s in symbols]
-    capacities = [p.capacities for p in chosen if isinstance(p, Pad)]
-    assert len(capacities) == len(chosen)
-    return capacities
+@dataclass(frozen=True)
+class RoundedSize:
+    """A size of the original graph whose capacity is chosen when a call begins.
+
+    The capacity is `symbol` in the padded graph. One that is not of an axis may depend
+    on the capacities that axes need alone.
+    """
+
+    size: Size
+    symbol: Symbol
+    capacities: Capacities
+
+
+def needed_alone(
+    sizes: Sequence[Size], symbols: Sequence[Symbol]
+) -> list[tuple[int, Symbol]]:
+    """The capacities that others of these sizes depend on, and their places."""
+    asked = {s for size in sizes if isinstance(size, Dim) for s in size.symbols}
+    return [(i, symbol) for i, symbol in enumerate(symbols) if symbol in asked]
 
 
 def chosen_capacities(
-    policies: Mapping[Symbol, Policy],
-    symbols: Iterable[Symbol],
+    rounded: Sequence[RoundedSize],
     sizes: Mapping[Symbol, int],
     known: KnownRooms | None = None,
 ) -> dict[Symbol, int]:
-    """The capacity of each padded axis in a call of these sizes.
+    """The number of each capacity in a call of these sizes.
 
     It is one of those that are `known`, where these are given and serve the call; new
     ones are added. Raises ValueError where there is none.
     """
-    axes = list(symbols)
-    rooms = rounded_up(capacities_of(policies, axes), [sizes[s] for s in axes], known)
-    return dict(zip(axes, rooms, strict=True))
+    symbols = [one.symbol for one in rounded]
+    alone: dict[Symbol, int] = {}
+    for i, symbol in needed_alone([one.size for one in rounded], symbols):
+        number = evaluate(rounded[i].size, sizes)
+        [alone[symbol]] = rounded_up([rounded[i].capacities], [number])
+    numbers = [evaluate(one.size, {**sizes, **alone}) for one in rounded]
+    rooms = rounded_up([one.capacities for one in rounded], numbers, known)
+    return dict(zip(symbols, rooms, strict=True))

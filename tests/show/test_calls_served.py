@@ -63,8 +63,7 @@ def test_the_calls_of_compilations_are_those_of_their_sizes(make, dims):
             assert sum(calls) <= len(SIZES)
     for _, _, sizes, calls in rows:
         if "n_capacity" in sizes and calls is not None:
-            low, high = (0, 16) if sizes["n_capacity"] == 16 else (17, 64)
-            assert 0 < calls <= sum(low <= n <= high for n in SIZES)
+            assert 0 < calls <= sum(n <= sizes["n_capacity"] for n in SIZES)
         elif "n" in sizes and calls is not None:
             assert 0 < calls <= SIZES.count(sizes["n"])
     if dims != "specialize":

@@ -114,21 +114,21 @@ def test_capacities_that_calls_had_serve_others(power, axes):
     """Each call has room, on what serves again; it takes little longer than its own."""
     rng, most = np.random.default_rng(axes), 128
     sizes = np.exp(rng.uniform(0, np.log(512), (200, axes))).astype(int).tolist()
-    known, served = [], {}
-    for call in [*sizes, *sizes]:
+    known = {}
+    for call in sizes:
         needed = [doubled(n, 16) for n in call]
-        before = [*known]
         rooms = among(known, needed, most, power)
         assert serves(rooms, tuple(needed), most ** (1 + power), power)
-        assert before == known or known == [*before, rooms]
-        assert before == known or tuple(call) not in served  # none that comes again
-        assert rooms in known
-        served[tuple(call)] = rooms
-    assert len(known) < len({tuple(doubled(n, 16) for n in call) for call in sizes})
+        assert known[tuple(needed)] == rooms
+    before = dict(known)
+    for call in sizes:
+        among(known, [doubled(n, 16) for n in call], most, power)
+    assert known == before  # nothing is compiled for sizes that come again
+    assert len({*known.values()}) < len(known)
 
 
 def test_what_would_take_long_is_stored_at_what_it_needs():
-    known = [(512, 512), (256, 16)]
+    known = {(512, 512): (512, 512), (256, 16): (256, 16)}
     assert among(known, [16, 256], 64, 1) == (16, 256)
     assert among(known, [256, 16], 64, 1) == (256, 16)
     assert not serves((512, 512), (16, 512), 64**2, 1)
@@ -154,6 +154,42 @@ def test_one_policy_for_all_sizes_shares_what_is_cheap():
     assert fresh.plan.forecast(sizes).compilations == 6
     own = graphc.function([x, y], products(), dims={"n": "pad", "m": "pad"})
     assert "shared" not in own.explain()
+
+
+k = gt.tensor("k", "int64", ())
+OF_INTEGERS = {
+    "arange": lambda: x[gt.arange(k) * x.shape[0] // k],
+    "repeat": lambda: gt.repeat(x, k),
+}
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_integers_that_make_sizes_share_capacities_with_axes(name):
+    """A program for each pair of theirs was compiled: up to 49 for 50 calls."""
+    make = OF_INTEGERS[name]
+    numpy = graphc.function([x, k], make(), dims="specialize", backend="numpy")
+    varied = graphc.function([x, k], make())
+    padded = graphc.function([x, k], make(), dims="pad")
+    on_numpy = graphc.function([x, k], make(), dims="pad", backend="numpy")
+    rng = np.random.default_rng(3)
+    sizes = np.exp(rng.uniform(0, np.log(300), (30, 2))).astype(int)
+    calls = [(floats(n), max(int(m) % 40, 1)) for n, m in sizes.tolist()]
+    for call in [*calls, *calls[:5]]:
+        for f in (varied, padded, on_numpy):
+            same(f(*call), numpy(*call))
+    counts = [len(f.stats().compilations) for f in (varied, padded)]
+    assert max(counts) <= 9
+    listed = {"n": [len(a) for a, _ in calls], "k": [m for _, m in calls]}
+    fresh = graphc.function([x, k], make(), dims="pad")
+    assert fresh.plan.forecast(listed).compilations == counts[1]
+
+
+def test_integers_in_ranges_are_compiled_for_ahead():
+    f = graphc.function([x, k], gt.repeat(x, k), dims="pad")
+    f.compile({"n": range(1, 100), "k": range(1, 20)})
+    with graphc.stance("no_compile"):
+        for n, m in [(1, 1), (99, 19), (17, 3), (64, 2), (99, 1), (1, 19), (33, 7)]:
+            same(f(floats(n), m), np.repeat(floats(n), m))
 
 
 def test_sizes_in_ranges_are_compiled_for_ahead_at_few_capacities():

@@ -16,7 +16,7 @@ from graphc.importers.numpy.family import CHECKED
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.ir.graph.nodes import Graph
 from graphc.runtime.save.export import Contents
-from graphc.transform.planning.forecast import asked, sizes_of_calls
+from graphc.transform.planning.forecast import sizes_of_calls
 
 
 def numpy_specs(call: JaxCall, function: Callable[..., object]) -> list[Spec]:
@@ -102,6 +102,6 @@ def _require_types(
 
 def _integers(asking: Asked, trace: NumpyTrace, known: NamedSizes) -> dict[str, int]:
     """Integers that are sizes, as the examples of arguments tell them."""
-    unknown = {s.name for s in asked(trace.graph)} - known.keys()
+    unknown = {s.name for s in trace.graph.asked} - known.keys()
     pairs = zip(asking.names, asking.call.leaves, strict=True)
     return {n: int(x) for n, x in pairs if n in unknown and struct_spec(x) is None}

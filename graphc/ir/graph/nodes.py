@@ -429,6 +429,18 @@ class Graph:
         """Whether some primitive may have a graph inside of its nodes."""
         return any([primitive.nests for primitive in self.primitives])
 
+    @property
+    def asked(self) -> tuple[Symbol, ...]:
+        """The sizes that arguments have, and the integers among them."""
+        symbols: dict[Symbol, None] = {}
+        for value in self.inputs:
+            for n in value.type.shape:
+                if isinstance(n, Dim):
+                    symbols.update(dict.fromkeys(n.symbols))
+            if value._symbol is not None:
+                symbols[value._symbol] = None
+        return tuple(symbols)
+
     def giving(self, outputs: Iterable[Value]) -> "Graph":
         """The program with other outputs; itself where they are the same."""
         new = tuple(outputs)

@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphc.errors import label
+from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Array, NamedRange, Printing, op, type_error
+from graphc.ir.sizes.dims import Symbol
 from graphc.ir.sizes.names import CAPACITY
 from graphc.ir.types import TensorType, is_integer
 
@@ -105,7 +107,7 @@ def together(sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int) -> li
 
 
 def among(
-    known: list[tuple[int, ...]],
+    known: dict[tuple[int, ...], tuple[int, ...]],
     needed: list[int],
     most: int,
     power: int,
@@ -118,27 +120,36 @@ def among(
     more capacities there are, the more of the work may be on nothing. New ones are as
     long as that allows, so that they serve others. Sizes that vary together, some so
     many capacities `ahead`, have those needed: until there are many, which serve them.
+    A choice is `known` from then on: calls of the same sizes have the same capacities.
     """
     rooms = tuple(needed)
-    if rooms in known:
-        return rooms
-    pairs = zip(rooms, ahead or (0,) * len(rooms))  # noqa: B905
-    if len(known) < 7 and len({n >> a for n, a in pairs}) == 1:
-        known.append(rooms)
-        return rooms
+    if rooms not in known:
+        chosen = [*dict.fromkeys(known.values())]
+        known[rooms] = chosen_for(rooms, chosen, most, power, ahead)
+    return known[rooms]
+
+
+def chosen_for(
+    needed: tuple[int, ...],
+    known: list[tuple[int, ...]],
+    most: int,
+    power: int,
+    ahead: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Capacities of calls that have needed none of these so far."""
+    pairs = zip(needed, ahead or (0,) * len(needed))  # noqa: B905
+    is_few = len(known) < 7 and len({n >> a for n, a in pairs}) == 1
+    if needed in known or is_few:
+        return needed
     little, times = most ** (1 + power), 1.75 ** len(known)
-    fitting = [r for r in known if serves(r, rooms, little, power)]
-    enough = [r for r in fitting if work(r, power) <= times * work(rooms, power)]
+    fitting = [r for r in known if serves(r, needed, little, power)]
+    enough = [r for r in fitting if work(r, power) <= times * work(needed, power)]
     if enough:
         return min(enough, key=lambda r: work(r, power))
-    longest = max(rooms)
+    longest = max(needed)
     least = min(longest, little // longest**power)
-    long = tuple([max(n, least) for n in rooms])
-    if work(long, power) <= times * work(rooms, power):
-        rooms = long
-    if rooms not in known:
-        known.append(rooms)
-    return rooms
+    long = tuple([max(n, least) for n in needed])
+    return long if work(long, power) <= times * work(needed, power) else needed
 
 
 def serves(
@@ -179,7 +190,7 @@ def capacity_call(
 def rounded_up(
     capacities: Sequence[Capacities],
     sizes: Sequence[int],
-    known: list[tuple[int, ...]] | None = None,
+    known: dict[tuple[int, ...], tuple[int, ...]] | None = None,
 ) -> list[int]:
     """The capacity of each size; those of sizes that are tied are chosen together.
 
@@ -244,6 +255,18 @@ def _print_bucket(p: Printing) -> str:
 BUCKET = _bucket
 _bucket.emit(numpy=_print_bucket)
 _bucket.refuse("jax", "capacities are chosen on the host")
+
+
+def is_capacity(symbol: Symbol) -> bool:
+    """Whether a size is a capacity that the program chooses, of no axis of arguments.
+
+    One that is chosen when a call begins is an input of the padded graph.
+    """
+    origin = symbol.origin
+    if not isinstance(origin, Value):
+        return False
+    of_input = origin.node.primitive is INPUT and symbol.name.endswith(CAPACITY)
+    return of_input or origin.node.primitive is BUCKET
 
 
 def _range_of_bucket(node: Node) -> NamedRange:

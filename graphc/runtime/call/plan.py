@@ -50,8 +50,7 @@ def call_plan(
     sizes = _axes(padded, shapes)
     if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
         return None
-    chosen = chosen_capacities(padded.policies, padded.capacities, sizes, known)
-    sizes |= {padded.capacities[s]: n for s, n in chosen.items()}
+    sizes |= chosen_capacities(padded.rounded, sizes, known)
     arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
     results = zip(padded.original.outputs, plan.graph.outputs, strict=False)
     stored = tuple(_shape(new.type.shape, sizes) for _, new in results)
@@ -81,6 +80,7 @@ def _by_shapes_alone(padded: PaddedGraph) -> bool:
     symbols = [*padded.capacities, *padded.lengths]
     return (
         not padded.counts
+        and not padded.inner
         and not padded.guards_by(integers=True)
         and not any(of_integers(guard) for guard, _ in padded.branch_guards)
         and all(s.origin is None for s in symbols)

@@ -24,7 +24,7 @@ from graphc.runtime.driver.ahead import OnlySegment
 from graphc.runtime.driver.devices import Target
 from graphc.runtime.driver.failure import Program, ProgramCallError
 from graphc.runtime.save.file_driver import FileDriver
-from graphc.transform.planning.forecast import SizesGiven, asked, named_sizes
+from graphc.transform.planning.forecast import SizesGiven, named_sizes
 from graphc.transform.planning.grouping import UNDIVIDED
 from graphc.transform.planning.partition import partition
 from graphc.transform.planning.plan import Plan
@@ -143,7 +143,7 @@ class AbstractCall:
         self._names: dict[int, str] = {}  # of sizes that are read, by their numbers
         self.capacities: dict[str, int] = {}  # of sizes that are read
         self.stored: dict[int, Row] = {}  # shapes at capacities, by the types' ids
-        known = {s: sizes[s.name] for s in asked(stages.plan.called)}
+        known = {s: sizes[s.name] for s in stages.plan.called.asked}
         self.arguments: list[Any] = []
         for v in stages.plan.called.inputs:
             struct = self._struct([evaluate(n, known) for n in v.type.shape], v.dtype)

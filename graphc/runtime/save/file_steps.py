@@ -11,7 +11,7 @@ from graphc.errors import GraphError, SourceLocation, graph_error, shortened
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION
-from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes, symbol_dim
+from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes
 from graphc.ir.sizes.lines import line_of, next_telling, partly, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
 from graphc.ir.sizes.untold import UntoldSizes
@@ -26,7 +26,6 @@ from graphc.transform.planning.driver import (
     RunOnCapacities,
     driver_of,
 )
-from graphc.transform.planning.forecast import asked
 from graphc.transform.planning.guesses import GuessingSegment
 from graphc.transform.planning.plan import (
     Check,
@@ -38,6 +37,7 @@ from graphc.transform.planning.plan import (
     Segment,
 )
 from graphc.transform.printed_sizes import printed
+from graphc.transform.tied import needed_alone
 from graphc_serving.loops import Loop
 from graphc_serving.steps import Formula, Step
 
@@ -52,7 +52,7 @@ def file_steps(driver: Driver, checked: Collection[int]) -> FileDriver:
     does more than steps can say.
     """
     constants = [a for a in map(literal_of, driver.constants) if a is not None]
-    names = {s: s.name for s in asked(driver.graph)}
+    names = {s: s.name for s in driver.graph.asked}
     file = FileDriver(names, driver.originals, constants)
     writer = StepWriter(driver, file)
     if not driver.direct:
@@ -209,7 +209,9 @@ class StepWriter:
         """Capacities for the sizes of arguments; there may be none."""
         known = [n for n in step.beside if all(map(self._knows, n.symbols))]
         self._chosen = list(map(self.formula, known))
-        sizes = [self.formula(symbol_dim(s)) for s in step.sizes]
+        for i, symbol in needed_alone(step.sizes, step.symbols):
+            self._choose([self.formula(step.sizes[i])], [step.capacities[i]], [symbol])
+        sizes = list(map(self.formula, step.sizes))
         self._choose(sizes, step.capacities, step.symbols)
 
     def _choose(

@@ -9,7 +9,6 @@ from graphc.ir.sizes.dims import Symbol, named_axes
 from graphc.runtime.cache.prepared import Prepared
 from graphc.runtime.driver.stance import Refused, Remedy
 from graphc.runtime.save.lowering import unchecked
-from graphc.transform.planning.forecast import asked
 from graphc.transform.planning.plan import Plan
 
 _NUMBERS = bool, int, float, complex
@@ -28,14 +27,14 @@ def sizes_of_call(plan: Plan, args: Sequence[object]) -> dict[str, int]:
         shape = getattr(argument, "shape", ())
         rank = min(len(shape), value.type.rank)
         sizes.update(named_axes(value.type.shape[:rank], shape[:rank]))
-    return {s.name: sizes[s] for s in asked(plan.called) if s in sizes}
+    return {s.name: sizes[s] for s in plan.called.asked if s in sizes}
 
 
 def remedy(prepared: Prepared, args: Sequence[object], refused: Refused) -> Remedy:
     """The remedy of a call with these arguments; none for where they are placed."""
     plan = prepared.plan
     known = sizes_of_call(plan, args)
-    if refused.segment is None or any(s.name not in known for s in asked(plan.called)):
+    if refused.segment is None or any(s.name not in known for s in plan.called.asked):
         return Remedy(dict(known), {}, "")
     try:
         reads = unchecked(plan, "compile").reads

@@ -26,7 +26,7 @@ class _Program:
         self.compiled: list[dict[SizesOfSegment, None]] = [{} for _ in self.sizes.keys]
         self.called: set[tuple[SizesOfSegment, ...]] = set()
         self.unknown: dict[str, None] = {}
-        self.rooms: KnownRooms = []  # the capacities that calls had
+        self.rooms: KnownRooms = {}  # the capacities that calls had
 
     def keys(self, call: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
         """The sizes that each segment would be compiled for."""
@@ -34,7 +34,7 @@ class _Program:
 
     def known(self, call: Mapping[Symbol, int]) -> dict[Symbol, int]:
         """The sizes of a call, which is not done."""
-        return self.sizes.known(call, [*self.rooms])
+        return self.sizes.known(call, {**self.rooms})
 
     def _keys(self, known: Mapping[Symbol, int]) -> tuple[SizesOfSegment, ...]:
         for s in (s for symbols in self.sizes.keys for s in symbols if s not in known):

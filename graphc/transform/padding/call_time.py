@@ -5,6 +5,7 @@ from math import prod
 
 from graphc.analysis.cost import DeviceCosts
 from graphc.control.scan import SCAN
+from graphc.errors import GraphError
 from graphc.ir.graph.nodes import Graph, Node
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
@@ -57,5 +58,8 @@ def _at(size: Size, sizes: _NumberOf) -> int:
     if not isinstance(size, Dim):
         return size
     known = {s: sizes.get(s, TYPICAL) for s in size.symbols}
-    number = substitute(size, known)
+    try:
+        number = substitute(size, known)
+    except GraphError:  # it is divided by 0 at these
+        return TYPICAL
     return number if isinstance(number, int) else TYPICAL

@@ -71,7 +71,7 @@ class _PaddingPass:
         self._nodes = ancestors(graph.outputs)
         self._outer = set(self._nodes)
         place = graph.inputs[0].node.place.plain if graph.inputs else user_place()
-        self._sizes = Storage(self._nodes, policies, place)
+        self._sizes = Storage(self._nodes, graph.asked, policies, place)
         self._clean = clean
         self._padded: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
@@ -99,10 +99,13 @@ class _PaddingPass:
         counts = self._counts()
         outputs = [self._padded[v].value for v in self._graph.outputs]
         outputs += [self._number(s) for s in counts]
+        inner = self._sizes.inner.all
+        rooms = [one.capacity for one in inner]
+        names = [s.name for s in lengths] + [v.name for v in rooms]
         new = Graph(
-            (*inputs, *lengths.values()),
+            (*inputs, *lengths.values(), *rooms),
             tuple(outputs),
-            (*self._graph.input_names, *(s.name for s in lengths)),
+            (*self._graph.input_names, *names),
             (*self._graph.output_names, *("" for _ in counts)),
         )
         return PaddedGraph(
@@ -111,6 +114,7 @@ class _PaddingPass:
             self._sizes.policies,
             self._sizes.capacities,
             tuple(lengths),
+            inner,
             counts,
             tuple(self._padded[v].axes for v in self._graph.outputs),
             tuple(self._cuts),

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from graphc.errors import SourceLocation
 from graphc.ir.graph.nodes import Graph, Guard, Node
 from graphc.ir.graph.walk import ancestors
-from graphc.ir.sizes.dims import Symbol
+from graphc.ir.sizes.dims import Symbol, symbol_dim
+from graphc.transform.padding.inner_sizes import InnerSize
 from graphc.transform.padding.storage import of_integers
-from graphc.transform.policies import Policy
+from graphc.transform.policies import Pad, Policy
+from graphc.transform.tied import RoundedSize
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,13 @@ class Price(Remark):
 class PaddedGraph:
     """A graph over capacities, which replaces `original`.
 
-    Its inputs are the inputs of the original, then one integer per symbol of `lengths`.
-    Its outputs are the outputs of the original, then the integers that the sizes of
-    outputs depend on, `counts`. `capacities` are the sizes at which padded axes are
-    stored, `ragged` the padded axes of each output. `guards` must hold for true sizes;
-    `branch_guards`, by their numbers, where branches that need them are taken.
-    `originals` maps symbols of the graph to the ones that they replace, `stored_as`
-    those of capacities.
+    Its inputs are the inputs of the original, one integer per symbol of `lengths`, and
+    the capacities of `inner`. Its outputs are the outputs of the original, then the
+    integers that the sizes of outputs depend on, `counts`. `capacities` are the sizes
+    at which padded axes are stored, `ragged` the padded axes of each output. `guards`
+    must hold for true sizes; `branch_guards`, by their numbers, where branches that
+    need them are taken. `originals` maps symbols of the graph to the ones that they
+    replace, `stored_as` those of capacities.
     """
 
     original: Graph
@@ -49,6 +51,7 @@ class PaddedGraph:
     policies: dict[Symbol, Policy]
     capacities: dict[Symbol, Symbol]
     lengths: tuple[Symbol, ...]
+    inner: tuple[InnerSize, ...]
     counts: tuple[Symbol, ...]
     ragged: tuple[frozenset[int], ...]
     cuts: tuple[Cut, ...]
@@ -64,12 +67,21 @@ class PaddedGraph:
         pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
         return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
 
+    @property
+    def rounded(self) -> list[RoundedSize]:
+        """The sizes whose capacities are chosen when a call begins: none has bounds."""
+        axes = [(s, c, self.policies[s]) for s, c in self.capacities.items()]
+        pads = [(s, c, p.capacities) for s, c, p in axes if isinstance(p, Pad)]
+        assert len(pads) == len(axes)
+        rounded = [RoundedSize(symbol_dim(s), c, rooms) for s, c, rooms in pads]
+        return rounded + [one.rounded(self.capacities) for one in self.inner]
+
     def guards_by(self, integers: bool) -> list[tuple[Guard, Node]]:
         """The guards that integers in arguments decide, or those that shapes do."""
         return [pair for pair in self.guards if of_integers(pair[0]) == integers]
 
     def tidied(self, graph: Graph) -> "PaddedGraph":
-        """With a simplified graph, which needs no more of the lengths."""
+        """With a simplified graph, and those of its integers that this still needs."""
         split = len(self.original.inputs)
         needed = set(ancestors(graph.outputs))
         places = [
@@ -80,5 +92,8 @@ class PaddedGraph:
             inputs=tuple(graph.inputs[i] for i in places),
             input_names=tuple(graph.input_names[i] for i in places),
         )
-        lengths = tuple(self.lengths[i - split] for i in places[split:])
-        return replace(self, graph=graph, lengths=lengths)
+        numbers = (*self.lengths, *self.inner)
+        left = [numbers[i - split] for i in places[split:]]
+        lengths = tuple([one for one in left if isinstance(one, Symbol)])
+        inner = tuple([one for one in left if isinstance(one, InnerSize)])
+        return replace(self, graph=graph, lengths=lengths, inner=inner)

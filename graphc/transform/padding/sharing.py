@@ -1,11 +1,14 @@
-"""Axes that share capacities: how long they may be, by what calls take."""
+"""Sizes that share capacities: how long arrays may be, by what calls take."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphc.analysis.cost import DeviceCosts
 from graphc.ir.graph.nodes import Graph
 from graphc.ir.sizes.dims import Symbol
+from graphc.ops.effects.capacities import TiedCapacities
 from graphc.transform.padding.call_time import call_seconds
+from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.policies import Pad, Policy
 from graphc.transform.tied import Tied
 
@@ -16,24 +19,53 @@ LONGEST = 2**24  # elements of axes for which it is asked whether calls take lon
 def sharing(
     policies: dict[Symbol, Policy], graph: Graph, costs: DeviceCosts
 ) -> dict[Symbol, Policy]:
-    """The policies, where axes that are padded share the capacities that calls had.
+    """The policies, where sizes that are padded share the capacities that calls had.
 
     A program for each combination of capacities would cost more than calls in which
-    some axes are longer than they have to be, as long as these are short.
+    some axes are longer than they have to be, as long as these are short. Where some
+    sizes are integers, `with_inner` tells how long, once it is known what they make.
     """
-    axes = [s for s, p in policies.items() if s.origin is None and _doubles(p)]
-    if len(axes) < 2:
+    doubling = [s for s, p in policies.items() if _doubles(p)]
+    axes = [s for s in doubling if s.origin is None]
+    arguments = set(graph.inputs)
+    integers = [s for s in doubling if s.origin in arguments]
+    if len(axes) + len(integers) < 2:
         return policies
-    shortest = min(p.minimum for p in map(policies.get, axes) if isinstance(p, Pad))
+    chosen = {s: p for s in (*axes, *integers) if isinstance(p := policies[s], Pad)}
+    if integers:
+        tied = {s: Tied(minimum=p.minimum, ahead=None) for s, p in chosen.items()}
+        return policies | tied
+    shortest = min(p.minimum for p in chosen.values())
     most, power = _cheap(graph, axes, shortest, costs)
     if most == shortest:
         return policies
-    aheads = [p.ahead for p in map(policies.get, axes) if isinstance(p, Tied)]
+    aheads = [p.ahead for p in chosen.values() if isinstance(p, Tied)]
     far = dict(zip(axes, aheads, strict=True)) if len(aheads) == len(axes) else {}
     return policies | {
         s: Tied(minimum=shortest, ahead=far.get(s), most=most, power=power)
         for s in axes
     }
+
+
+def with_inner(padded: PaddedGraph, costs: DeviceCosts) -> PaddedGraph:
+    """The padded graph, where sizes that integers make share capacities with axes."""
+    sizes = [s for s in padded.rounded if isinstance(s.capacities, TiedCapacities)]
+    if not padded.inner or len(sizes) < 2:
+        return padded
+    shortest = min(one.capacities.minimum for one in sizes)
+    symbols = [one.symbol for one in sizes]
+    most, power = _cheap(padded.graph, symbols, shortest, costs)
+    if most == shortest:
+        return padded
+    policies = {
+        s: replace(p, most=most, power=power) if isinstance(p, Tied) else p
+        for s, p in padded.policies.items()
+    }
+    inner = [
+        replace(one, policy=replace(one.policy, most=most, power=power))
+        for one in padded.inner
+    ]
+    return replace(padded, policies=policies, inner=tuple(inner))
 
 
 def _doubles(policy: Policy) -> bool:

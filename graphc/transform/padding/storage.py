@@ -1,6 +1,6 @@
 """Storage: the capacities of axes, and their true sizes in a padded graph."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -19,6 +19,7 @@ from graphc.ir.sizes.names import CAPACITY, shown_name
 from graphc.ir.sizes.ranges import UNKNOWN, SizeRange, largest
 from graphc.ir.types import INT32, TensorType, same_size
 from graphc.ops.effects.capacities import BUCKET, bucketed
+from graphc.transform.padding.inner_sizes import InnerSizes
 from graphc.transform.policies import Narrow, Pad, Policy
 from graphc.transform.sharding.shards import refuse_one_number, shared_shard
 
@@ -30,7 +31,8 @@ class Storage:
     """The true size and the capacity of each symbol of the original graph.
 
     `lengths` are the inputs that give true sizes of padded axes, `capacities` the
-    symbols of the capacities of such axes. `storage_symbols` are all symbols of the
+    symbols of the capacities of such axes, and `inner` the sizes beside them whose
+    capacities are inputs. `storage_symbols` are all symbols of the
     padded graph that replace either, `stepwise` those of sizes that differ from step to
     step.
     """
@@ -38,10 +40,12 @@ class Storage:
     def __init__(
         self,
         nodes: Iterable[Node],
+        asked: Collection[Symbol],
         policies: dict[Symbol, Policy],
         place: SourceLocation,
     ) -> None:
         self.policies = policies
+        self.inner = InnerSizes(asked)
         self.capacities: dict[Symbol, Symbol] = {}
         self.lengths: dict[Symbol, Value] = {}
         self.storage_symbols: set[Symbol] = set()
@@ -189,7 +193,9 @@ class Storage:
         symbol = value.symbol
         upper = None if symbol.upper is None else self.stored(symbol.upper)
         if isinstance(policy, Pad):
-            bucket = as_size(bucketed(new, policy.capacities))
+            bucket = self._inner(symbol_dim(symbol), policy)
+            if bucket is None:
+                bucket = as_size(bucketed(new, policy.capacities))
             return bucket if upper is None else dims.minimum(bucket, upper)
         if upper is None:
             raise graph_error(
@@ -342,7 +348,8 @@ class Storage:
         exact = self.exact(size)
         if pad is None or not self.stepwise.isdisjoint(symbols_in(exact)):
             return exact, False
-        return self._rounded(exact, pad), True
+        chosen = self._inner(size, pad)
+        return (self._rounded(exact, pad) if chosen is None else chosen), True
 
     def _part(self, size: Dim, high: Size, ragged: Sequence[Symbol]) -> Size | None:
         """The capacity of a part, up to `high`, that an integer cuts out of an array.
@@ -358,6 +365,12 @@ class Storage:
         bucket = as_size(bucketed(as_value(size_value(safe)), narrow.capacities))
         self.storage_symbols.update(symbols_in(bucket))
         return dims.minimum(bucket, high)
+
+    def _inner(self, size: Dim, policy: Pad) -> Size | None:
+        """The capacity of a size that is chosen together with others, else None."""
+        capacity = self.inner.capacity(size, policy, self.exact)
+        self.storage_symbols.update(() if capacity is None else symbols_in(capacity))
+        return capacity
 
     def _rounded(self, size: Size, pad: Pad) -> Size:
         """The capacity of a size that need not grow with those it depends on."""

@@ -13,13 +13,12 @@ from typing import Literal
 
 from graphc.ir.graph.build import CONSTANT
 from graphc.ir.graph.nodes import Graph, Guard, Node, Value
-from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.dims import Dim, Size, Symbol
 from graphc.ops.effects.capacities import Capacities
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import of_integers, symbols_in
 from graphc.transform.planning.guesses import driven_steps
 from graphc.transform.planning.plan import Check, Plan, PlanStep, Segment
-from graphc.transform.tied import capacities_of
 
 Symbols = tuple[Symbol, ...]
 
@@ -35,12 +34,12 @@ class RequireSizes:
 
 @dataclass(frozen=True)
 class ChooseCapacities:
-    """Capacities for true sizes are chosen together, and are `symbols` from now on.
+    """The capacities of sizes are chosen together, and are `symbols` from now on.
 
     `beside` are the sizes of axes that have none; they too tell which programs fit.
     """
 
-    sizes: Symbols
+    sizes: tuple[Size, ...]
     symbols: Symbols
     capacities: tuple[Capacities, ...]
     beside: tuple[Dim, ...]
@@ -146,12 +145,13 @@ def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
     """The driver around one on capacities, whose last inputs may be constants."""
     original, inputs = padded.original, driver.inputs
     split = len(original.inputs)
-    end = split + len(padded.lengths)
+    lengths = *padded.lengths, *[one.capacity.symbol for one in padded.inner]
+    end = split + len(lengths)
     run = RunOnCapacities(
         driver,
         original.inputs,
         inputs[:split],
-        padded.lengths,
+        lengths,
         inputs[split:end],
         padded.counts,
     )
@@ -172,7 +172,7 @@ def _on_true_sizes(driver: Driver, padded: PaddedGraph) -> Driver:
 
 
 def _capacities(padded: PaddedGraph, stored: tuple[Value, ...]) -> ChooseCapacities:
-    """The choice of the capacities of arguments."""
+    """The choice of the capacities of arguments, and of sizes that they determine."""
     symbols = tuple(padded.capacities.values())
     axes = [
         (true_size, size)
@@ -180,8 +180,10 @@ def _capacities(padded: PaddedGraph, stored: tuple[Value, ...]) -> ChooseCapacit
         for true_size, size in zip(old.type.shape, new.type.shape, strict=True)
     ]
     unpadded = [n for n, size in axes if set(symbols).isdisjoint(symbols_in(size))]
-    capacities = capacities_of(padded.policies, padded.capacities)
     beside = tuple(dict.fromkeys([n for n in unpadded if isinstance(n, Dim)]))
     return ChooseCapacities(
-        tuple(padded.capacities), symbols, tuple(capacities), beside
+        tuple([one.size for one in padded.rounded]),
+        tuple([one.symbol for one in padded.rounded]),
+        tuple([one.capacities for one in padded.rounded]),
+        beside,
     )

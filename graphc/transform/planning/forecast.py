@@ -90,7 +90,7 @@ def forecast(
 ) -> Forecast:
     """Forecast calls of a plan with these sizes, with nothing compiled before."""
     calls = plan.calls(sizes)
-    rooms: KnownRooms = []
+    rooms: KnownRooms = {}
     known = [plan.known(call, rooms) for call in calls]
     unknown: dict[str, None] = {}
     counts = []
@@ -117,7 +117,7 @@ def named_sizes(
     called: Graph, more: Sequence[str], sizes: Mapping[str, SizesGiven], op: str
 ) -> list[dict[str, int]]:
     """The sizes of each call, by name; `more` must be given too."""
-    others = [*asked(called), *map(Symbol, more)]
+    others = [*called.asked, *map(Symbol, more)]
     calls = _calls_of(others, sizes, op)
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
 
@@ -128,18 +128,6 @@ def sizes_of_calls(
     """The sizes of each call, of sizes that have these names."""
     calls = _calls_of(map(Symbol, names), sizes, op)
     return [{symbol.name: n for symbol, n in call.items()} for call in calls]
-
-
-def asked(graph: Graph) -> list[Symbol]:
-    """The sizes that arguments have, and the integers among them."""
-    symbols: dict[Symbol, None] = {}
-    for value in graph.inputs:
-        for n in value.type.shape:
-            if isinstance(n, Dim):
-                symbols.update(dict.fromkeys(n.symbols))
-        if value._symbol is not None:
-            symbols[value._symbol] = None
-    return list(symbols)
 
 
 _UNNAMED = 'sizes have names by gt.vector("x", shape=("n",)), or graphc.jit(shapes="n")'
@@ -167,7 +155,7 @@ def _refuse_sizes(op: str, got: object, expected: str) -> NoReturn:
 def _calls(
     called: Graph, listed: Mapping[str, SizesGiven], op: str
 ) -> list[dict[Symbol, int]]:
-    return _calls_of(asked(called), listed, op)
+    return _calls_of(called.asked, listed, op)
 
 
 def _calls_of(
@@ -214,8 +202,7 @@ def _with_capacities(
     known = dict(call)
     if padded is None:
         return known
-    rooms = chosen_capacities(padded.policies, padded.capacities, call, known_rooms)
-    known |= {padded.capacities[s]: n for s, n in rooms.items()}
+    known |= chosen_capacities(padded.rounded, call, known_rooms)
     for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
         known[value.symbol] = call[symbol]
     for capacity, symbol in padded.stored_as.items():  # those of integer arguments
@@ -236,7 +223,8 @@ def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
 
 
 def _lengths(padded: PaddedGraph) -> tuple[Value, ...]:
-    return padded.graph.inputs[len(padded.original.inputs) :]
+    first = len(padded.original.inputs)
+    return padded.graph.inputs[first : first + len(padded.lengths)]
 
 
 def _elements(value: Value, sizes: SizeValues) -> int:

@@ -11,7 +11,7 @@ from graphc.ir.graph.bodies import bodies_of
 from graphc.ir.graph.build import SIZE_OP
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Size, Symbol
-from graphc.ops.effects.capacities import BUCKET
+from graphc.ops.effects.capacities import is_capacity
 from graphc.transform.printed_sizes import Keys, printed, symbols_of_sizes
 
 Operands = Callable[[Node], Iterable[Node]]
@@ -59,8 +59,7 @@ UNDIVIDED = CostModel(axis_sizes=1.0, value_sizes=1.0)  # no split for sizes pay
 
 def _takes_few(symbol: Symbol) -> bool:
     """Whether a symbol is an axis or a capacity."""
-    origin = symbol.origin
-    return not isinstance(origin, Value) or origin.node.primitive is BUCKET
+    return symbol.origin is None or is_capacity(symbol)
 
 
 def _is_read(symbol: Symbol) -> bool:
