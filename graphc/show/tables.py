@@ -13,7 +13,7 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, equal
 from graphc.ir.sizes.names import shown_name
 from graphc.ir.sizes.polynomials import Call, calls_in, polynomial
 from graphc.ir.types import TensorType, name_of
-from graphc.ops.effects.capacities import BUCKET, Capacities
+from graphc.ops.effects.capacities import BUCKET, Capacities, is_capacity
 from graphc.show.records import (
     CapacityRecord,
     LineRecord,
@@ -186,7 +186,8 @@ class Tables:
         if primitive is STEPS:
             formula = self.size(as_size(origin.node.inputs[0]))
             return SymbolRecord(name, "steps", at, formula=formula, policy=policy)
-        kind = "argument" if primitive is INPUT else "count"
+        is_given = primitive is INPUT and not is_capacity(symbol)
+        kind = "argument" if is_given else "count"
         return SymbolRecord(name, kind, at, upper=upper, policy=policy)
 
     def _value(self, symbol: Symbol) -> int | None:

@@ -136,7 +136,7 @@ def chosen_for(
     power: int,
     ahead: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """Capacities of calls that have needed none of these so far."""
+    """The capacities for what no call has needed so far: `known` ones, or new."""
     pairs = zip(needed, ahead or (0,) * len(needed))  # noqa: B905
     is_few = len(known) < 7 and len({n >> a for n, a in pairs}) == 1
     if needed in known or is_few:

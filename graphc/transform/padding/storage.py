@@ -32,9 +32,8 @@ class Storage:
 
     `lengths` are the inputs that give true sizes of padded axes, `capacities` the
     symbols of the capacities of such axes, and `inner` the sizes beside them whose
-    capacities are inputs. `storage_symbols` are all symbols of the
-    padded graph that replace either, `stepwise` those of sizes that differ from step to
-    step.
+    capacities are inputs. `storage_symbols` are all symbols of the padded graph that
+    replace either, `stepwise` those of sizes that differ from step to step.
     """
 
     def __init__(
