@@ -17,7 +17,7 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size
+from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
@@ -25,9 +25,14 @@ from graphc.transform.sharding.combined import EXTREMES, Combined, combined
 from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, moved
-from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
+from graphc.transform.sharding.neighbours import Shift, bytes_sent, shift_of
 from graphc.transform.sharding.recomputed import recomputed, unviewed
-from graphc.transform.sharding.sent import Gathering, Messages
+from graphc.transform.sharding.sent import (
+    Gathering,
+    Messages,
+    gathering_of,
+    stored_bytes,
+)
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
@@ -73,7 +78,7 @@ class Follower:
                     self._move(value.node, value, self._spread(axes), messages)
                 except _Unforeseen:
                     places = {value: self.place(value)}
-                    messages.unforeseen.append(_gathering(value.node, places))
+                    messages.unforeseen.append(gathering_of(value.node, places))
         return messages
 
     def undecided(
@@ -81,7 +86,7 @@ class Follower:
     ) -> Messages:
         """The messages of a segment whose nodes are not followed, but for this one."""
         self.enter(inputs)
-        gathering = _gathering(node, {v: self.place(v) for v in inputs})
+        gathering = gathering_of(node, {v: self.place(v) for v in inputs})
         self._places.update((v, self._decided(v)) for v in outputs)
         return Messages(unforeseen=[gathering] if gathering.axes else [])
 
@@ -131,10 +136,12 @@ class Follower:
         try:
             self._through(node, messages)
         except _Unforeseen:
-            gathering = _gathering(node, before)
+            gathering = gathering_of(node, before)
             if not gathering.axes:  # XLA may spread what is whole, and gather it
-                spread = _gathering(node, {v: self.layout.nearly(v) for v in before})
-                size = spread.bytes if spread.axes else sum(map(_bytes, node.inputs))
+                spread = gathering_of(node, {v: self.layout.nearly(v) for v in before})
+                size = (
+                    spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
+                )
                 gathering = replace(gathering, bytes=size)
             messages.unforeseen.append(gathering)
             self._places.update((v, self._decided(v)) for v in node.outputs)
@@ -416,31 +423,15 @@ class Follower:
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
         for axis, shift in shifts.items():
-            self._count_shift(node, axis, shift, messages)
+            size = bytes_sent(self.layout, node, axis, shift, self.place)
+            if size is not None:
+                messages.add("collective-permute", size)
         if joined:
             self._kept.discard(result)  # XLA may go on with parts of the sum
             size = self.layout.local_bytes(result, axes)
             if node.primitive in EXTREMES and is_float(result.dtype):
                 size += prod(self.layout.local_shape(result, axes))  # NaN or not
             messages.add("all-reduce", size)
-
-    def _count_shift(
-        self, node: Node, axis: int, shift: Shift, messages: Messages
-    ) -> None:
-        """Count the rows of neighbours that devices take for a result."""
-        operand = node.inputs[shift.operand]
-        operand_axis, places = shift.axes[shift.operand], self.place(operand)
-        name = None if operand_axis is None else places[operand_axis]
-        if operand_axis is None or name is None:
-            return
-        after = node.outputs[0].type.shape[axis]
-        before = operand.type.shape[operand_axis]
-        rows = rows_sent(self.layout, name, before, after, shift)
-        sizes = self.layout.local_shape(operand, places)
-        others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
-        if not same_size(rows, 0):
-            size = rows * others * operand.dtype.itemsize
-            messages.add("collective-permute", size)
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
         """The axis of the mesh along which the operands of an axis lie.
@@ -469,13 +460,6 @@ class Follower:
         return joined
 
 
-def _gathering(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
-    """All that is spread of the values at these places, gathered by a node."""
-    spread = [value for value, axes in places.items() if any(axes)]
-    axes = frozenset([a for v in spread for a in places[v] if a is not None])
-    return Gathering(node, sum(map(_bytes, spread)), axes)
-
-
 def _is_one(value: Value, axis: int) -> bool:
     return same_size(value.type.shape[axis], 1)
 
@@ -493,7 +477,3 @@ def _cuts(node: Node) -> bool:
 
 def _whole(value: Value) -> MeshAxes:
     return (None,) * value.type.rank
-
-
-def _bytes(value: Value) -> Size:
-    return value.type.size * value.dtype.itemsize

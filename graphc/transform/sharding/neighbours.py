@@ -7,6 +7,7 @@ neighbours, which XLA sends, and nothing else.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from graphc.ir.graph.nodes import Node, Value
@@ -23,6 +24,7 @@ from graphc.ir.sizes.dims import (
 )
 from graphc.ir.types import same_size
 from graphc.ops.indexing.basic import BASIC_INDEX
+from graphc.transform.sharding.combined import PlaceOf
 from graphc.transform.sharding.layout import MeshLayout
 
 
@@ -184,3 +186,20 @@ def written_slice(node: Node) -> WrittenSlice | None:
     if len(sliced) != 1 or not isinstance(starts[0], int) or starts[0] < 0:
         return None
     return WrittenSlice(sliced[0], starts[0], region.type.shape[sliced[0]])
+
+
+def bytes_sent(
+    layout: MeshLayout, node: Node, axis: int, shift: Shift, place_of: PlaceOf
+) -> Size | None:
+    """The bytes of the rows of neighbours that a device takes for a result, if any."""
+    operand = node.inputs[shift.operand]
+    operand_axis, places = shift.axes[shift.operand], place_of(operand)
+    name = None if operand_axis is None else places[operand_axis]
+    if operand_axis is None or name is None:
+        return None
+    after = node.outputs[0].type.shape[axis]
+    before = operand.type.shape[operand_axis]
+    rows = rows_sent(layout, name, before, after, shift)
+    sizes = layout.local_shape(operand, places)
+    others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
+    return None if same_size(rows, 0) else rows * others * operand.dtype.itemsize
