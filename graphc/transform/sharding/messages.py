@@ -21,7 +21,7 @@ from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import EXTREMES, Combined, combined
+from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, moved
@@ -239,7 +239,7 @@ class Follower:
         Values made of nothing, as masks, each device makes where it uses them.
         """
         is_made = not any(map(self.layout.is_spread, node.inputs))
-        if not is_made and _cuts(node) and not is_pinned:
+        if not is_made and is_cut(node) and not is_pinned:
             raise _Unforeseen  # XLA may spread what it cuts
         place = self._decided if is_made else _whole
         self._places.update((v, place(v)) for v in node.outputs)
@@ -439,7 +439,11 @@ class Follower:
         Values that are made of nothing lie as others do.
         """
         pairs = [(v, a) for v, a in zip(node.inputs, of_operands, strict=False)]
-        along = [(v, a) for v, a in pairs if a is not None and not _is_one(v, a)]
+        along = [
+            (v, a)
+            for v, a in pairs
+            if a is not None and not same_size(v.type.shape[a], 1)
+        ]
         others = [(v, a) for v, a in along if v not in self._made]
         names = {self.place(v)[a] for v, a in others or along} - {None}
         if len(names) > 1:
@@ -458,21 +462,6 @@ class Follower:
                         raise _Unforeseen
                     joined.add(name)
         return joined
-
-
-def _is_one(value: Value, axis: int) -> bool:
-    return same_size(value.type.shape[axis], 1)
-
-
-def _cuts(node: Node) -> bool:
-    """Whether a node takes some rows along an axis."""
-    if node.primitive is not OP.basic_index:
-        return False
-    kinds, (x,), (result,) = node.params["kinds"], node.inputs, node.outputs
-    before = zip([k for k in kinds if k != "n"], x.type.shape, strict=False)
-    after = zip([k for k in kinds if k != "i"], result.type.shape, strict=False)
-    sizes = [[n for kind, n in pairs if kind == "s"] for pairs in (before, after)]
-    return not all(same_size(n, m) for n, m in zip(*sizes, strict=True))
 
 
 def _whole(value: Value) -> MeshAxes:
