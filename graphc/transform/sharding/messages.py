@@ -24,7 +24,7 @@ from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.moved import is_crossed, moved
+from graphc.transform.sharding.moved import is_crossed, is_summed_first, moved
 from graphc.transform.sharding.neighbours import Shift, bytes_sent, shift_of
 from graphc.transform.sharding.recomputed import recomputed, unviewed
 from graphc.transform.sharding.sent import (
@@ -53,6 +53,8 @@ class Follower:
         self._kept: set[Value] = set()  # where they lie, behind what was moved
         self._loose: set[Value] = set()  # whole, but nothing in the text says so
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
+        # What is made of nothing that nodes take parts of, and what they take whole.
+        self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
         self.crossed: set[Value] = set()  # masks that a device makes whole
 
     def messages(
@@ -107,11 +109,16 @@ class Follower:
             moves[node] = before.moves(node)
             if before._is_from_made(node) and is_crossed(node, before.place):
                 self.crossed.update(map(unviewed, node.inputs))
-            for value in filter(before.is_made, node.inputs):
-                place = moves[node].get(value, before.place(value))
-                if before._is_by_axes(node) and any(before.place(value)):
-                    taken[any(place)].add(unviewed(value))
+            needs = gathered(self.layout, node)
+            places = moves[node] if needs is None else needs.inputs
+            spread = [v for v in node.inputs if any(before.place(v))]
+            for value in filter(before.is_made, spread):
+                is_parted = any(places.get(value, before.place(value)))
+                before._taken[is_parted].add(value)
+                if before._is_by_axes(node):
+                    taken[is_parted].add(unviewed(value))
             before.follow(node, Messages())
+        self._taken = before._taken
         self.crossed |= taken[True] & taken[False]
         return recomputed(self.layout, moves, before.place, before.is_made)
 
@@ -159,7 +166,7 @@ class Follower:
         elif gathered(self.layout, node) is not None:
             self._apart(node, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
-            self._from_whole(node, is_pinned=moves)
+            self._from_whole(node, messages, is_pinned=moves)
         elif node.primitive is CALL:
             self._call(node, messages)
         elif node.primitive is SCAN:
@@ -225,7 +232,8 @@ class Follower:
         """
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
-        if not moves and self._is_gathered_again(node):
+        is_summed = is_summed_first(node, self.place, self.is_made)
+        if is_summed or (not moves and self._is_gathered_again(node)):
             raise _Unforeseen
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
@@ -233,7 +241,7 @@ class Follower:
             self._kept.update(node.outputs)
         return bool(moves or asking)
 
-    def _from_whole(self, node: Node, is_pinned: bool) -> None:
+    def _from_whole(self, node: Node, messages: Messages, is_pinned: bool) -> None:
         """Set where the results lie of a node that takes nothing that is spread.
 
         Values made of nothing, as masks, each device makes where it uses them.
@@ -245,6 +253,7 @@ class Follower:
         self._places.update((v, place(v)) for v in node.outputs)
         if is_made:
             self._made.update(node.outputs)
+            self._agree(node, messages)
         elif not is_pinned:
             self._loose.update(node.outputs)
 
@@ -395,8 +404,22 @@ class Follower:
                 self._places[result] = _whole(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
-            elif any(self._places[result]) and (agreed := AGREED.find(node.primitive)):
-                messages.add("all-reduce", agreed)
+        self._agree(node, messages)
+
+    def _agree(self, node: Node, messages: Messages) -> None:
+        """Count what tells all devices whether the loops of a node go on.
+
+        A device makes all of a value that others take whole, by itself. Raises
+        _Unforeseen where some take parts of it.
+        """
+        agreed = AGREED.find(node.primitive)
+        if agreed is None or not any(any(self.place(v)) for v in node.outputs):
+            return
+        parted, whole = self._taken[True], self._taken[False]
+        if self._made.isdisjoint(node.outputs) or not whole:
+            messages.add("all-reduce", agreed)
+        elif not (whole - parted).issuperset(node.outputs):
+            raise _Unforeseen
 
     def _may_be_parted(self, value: Value) -> bool:
         """Whether devices may have parts of a value; sizes of bodies do not tell."""
@@ -427,11 +450,19 @@ class Follower:
             if size is not None:
                 messages.add("collective-permute", size)
         if joined:
-            self._kept.discard(result)  # XLA may go on with parts of the sum
-            size = self.layout.local_bytes(result, axes)
-            if node.primitive in EXTREMES and is_float(result.dtype):
-                size += prod(self.layout.local_shape(result, axes))  # NaN or not
-            messages.add("all-reduce", size)
+            self._join(node, result, messages)
+
+    def _join(self, node: Node, result: Value, messages: Messages) -> None:
+        """Count what joins results of parts; XLA may make all of what is made whole."""
+        if self._is_from_made(node):
+            messages.unforeseen.append(Gathering(node, 0, frozenset()))
+            return
+        self._kept.discard(result)  # XLA may go on with parts of the sum
+        axes = self.place(result)
+        size = self.layout.local_bytes(result, axes)
+        if node.primitive in EXTREMES and is_float(result.dtype):
+            size += prod(self.layout.local_shape(result, axes))  # NaN or not
+        messages.add("all-reduce", size)
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
         """The axis of the mesh along which the operands of an axis lie.

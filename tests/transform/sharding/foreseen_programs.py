@@ -191,17 +191,21 @@ def looping():
     x, y = (gt.tensor(n, "float32", ("batch",)) for n in "xy")
     special = gt.special
     results = [f(x, y) for f in (special.gammainc, special.gammaincinv)]
-    return [x, y], [*results, special.betainc(x, x, y), special.betaincinv(x, x, y)]
+    results += [special.betainc(x, x, y), special.betaincinv(x, x, y)]
+    return [x, y], [*results, gt.random.ball(gt.random.key(0), 3, 2, x.shape)]
 
 
 def undecided():
-    """Programs of which XLA decides what is gathered again, and one of the host."""
+    """Programs of which XLA decides what is gathered or made, and one of the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
     (q, _), left = gt.linalg.qr(x), gt.linalg.svd(x, full_matrices=False)[0]
     spectrum = gt.abs(gt.fft.fftn(x, s=(5, 3)))
     for result in q, left, spectrum:
         yield [x], graphc.grad(gt.sum(gt.sin(result)), x)
     yield [x], gt.special.hyp2f1(x, x, 2.5, 0.5)
+    noise = gt.random.gamma(gt.random.key(3), 1.5, x.shape[:1])
+    yield [x], gt.sum(noise) + gt.sum(x)
+    yield [x], gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((2, 3)), x)
 
 
 def compared(function, batch=13):
@@ -248,6 +252,11 @@ if __name__ == "__main__":
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))
     x = gt.tensor("x", "complex64", ("batch", 3))
+    drawn = gt.random.gamma(gt.random.key(3), 1.5, (2, x.shape[0]))  # whole, then cut
+    f = compiled(lambda: ([x], drawn + x[:, 0]))
+    assert "    sends, by rule: nothing" in f.explain() and not f.collectives(
+        {"batch": 9}
+    )
     held(compiled(attending))
     held(compiled(perceptron))
     f = compiled(lambda: ([x], [gt.sort(x, axis=0), gt.sum(x)]))
