@@ -17,7 +17,6 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
@@ -25,7 +24,12 @@ from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_
 from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, is_summed_first, moved
-from graphc.transform.sharding.neighbours import Shift, bytes_sent, shift_of
+from graphc.transform.sharding.neighbours import (
+    Shift,
+    bytes_sent,
+    is_put_among_spread,
+    shift_of,
+)
 from graphc.transform.sharding.recomputed import recomputed, unviewed
 from graphc.transform.sharding.sent import (
     Gathering,
@@ -263,19 +267,9 @@ class Follower:
         It parts no matrices of ops on these, and no few rows that many are put around.
         """
         if node.primitive in (OP.pad, OP.slice_update):
-            return self._is_put_among_spread(node)
+            return is_put_among_spread(self.layout, node)
         needs = node.primitive in MATRICES or self.masks_of_whole(node)
         return bool(needs) and not self._loose.isdisjoint(node.inputs)
-
-    def _is_put_among_spread(self, node: Node) -> bool:
-        """Whether computed rows get more rows around them, along a spread axis."""
-        if not any(v.node.inputs for v in node.inputs):
-            return False
-        rows = node.inputs[node.primitive is OP.slice_update].type.shape
-        [result] = node.outputs
-        names = reversed(self.layout.nearly(result))
-        sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
-        return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
 
     def _combine(self, combines: Combined, messages: Messages) -> None:
         """Count what devices send to combine what they do on their parts."""

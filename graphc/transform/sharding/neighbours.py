@@ -203,3 +203,14 @@ def bytes_sent(
     sizes = layout.local_shape(operand, places)
     others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
     return None if same_size(rows, 0) else rows * others * operand.dtype.itemsize
+
+
+def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
+    """Whether computed rows get more rows around them, along a spread axis."""
+    if not any(v.node.inputs for v in node.inputs):
+        return False
+    rows = node.inputs[node.primitive is OP.slice_update].type.shape
+    [result] = node.outputs
+    names = reversed(layout.nearly(result))
+    sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
+    return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
