@@ -99,7 +99,7 @@ def _check_axis(
     varies = isinstance(size, Dim)
     problem = "are not known to share" if varies else "cannot share"
     hint = (
-        f'dims={{...: graphc.Shard({axis!r})}} stores that size at multiples'
+        f"dims={{...: graphc.Shard({axis!r})}} stores that size at multiples"
         if varies
         else "pad that axis to a multiple with gt.pad, or lay another axis there"
     )

@@ -28,6 +28,7 @@ from graphc.transform.sharding.neighbours import (
     Shift,
     bytes_sent,
     is_put_among_spread,
+    is_shifted,
     shift_of,
 )
 from graphc.transform.sharding.recomputed import recomputed, unviewed
@@ -266,6 +267,9 @@ class Follower:
 
         It parts no matrices of ops on these, and no few rows that many are put around.
         """
+        is_whole = not any(any(self.place(v)) for v in node.inputs)
+        if is_whole and is_shifted(self.layout, node, self._made | self._loose):
+            return True
         if node.primitive in (OP.pad, OP.slice_update):
             return is_put_among_spread(self.layout, node)
         needs = node.primitive in MATRICES or self.masks_of_whole(node)

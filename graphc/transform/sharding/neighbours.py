@@ -5,7 +5,7 @@ written slice lies somewhere in an array. Each device needs a few rows of its
 neighbours, which XLA sends, and nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -114,8 +114,10 @@ def _of_pool(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 
 @SHIFTED.of(OP.conv)
 def _of_conv(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
-    """Of steps of one row: else XLA gathers all."""
+    """Of steps of one row, for all channels: else XLA gathers all."""
     if axis < 2 or {node.params[n][axis - 2] for n in ("spread", "stride")} != {1}:
+        return None
+    if not same_size(node.params["groups"], 1):
         return None
     size = node.inputs[1].type.shape[axis]
     return _of_windows(node, axis - 2, size, [axis, None])
@@ -214,3 +216,10 @@ def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
     names = reversed(layout.nearly(result))
     sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
     return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
+
+
+def is_shifted(layout: MeshLayout, node: Node, values: Container[Value]) -> bool:
+    """Whether a node takes rows beside others of values that devices could share."""
+    pairs = [(v, a) for v in node.outputs for a in range(v.type.rank)]
+    shifts = [shift_of(layout, node, a) for v, a in pairs if layout.nearly(v)[a]]
+    return any(s is not None and node.inputs[s.operand] in values for s in shifts)

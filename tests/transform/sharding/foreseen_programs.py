@@ -138,7 +138,8 @@ def windows():
     w = gt.tensor("w", "float32", (4, 3, 3, 3))
     same, plain = gt.nn.conv(x, w, padding="SAME"), gt.nn.conv(x, w)
     pools = gt.nn.max_pool(x, (3, 3), stride=(1, 1)), gt.nn.avg_pool(x, (2, 2))
-    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools]
+    alone = gt.nn.conv(x, w[:3, :1], groups=3)  # gathers x
+    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools, alone]
 
 
 def compiled(program, dims=ROWS, mesh=None):
@@ -205,6 +206,8 @@ def undecided():
     yield [x], gt.special.hyp2f1(x, x, 2.5, 0.5)
     noise = gt.random.gamma(gt.random.key(3), 1.5, x.shape[:1])
     yield [x], gt.sum(noise) + gt.sum(x)
+    weighted = gt.diff(x, axis=0) * gt.arange(1, x.shape[0])[:, None]
+    yield [x], graphc.grad(gt.sum(weighted), x)
     yield [x], gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((2, 3)), x)
 
 
