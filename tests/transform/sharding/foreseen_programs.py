@@ -138,8 +138,14 @@ def windows():
     w = gt.tensor("w", "float32", (4, 3, 3, 3))
     same, plain = gt.nn.conv(x, w, padding="SAME"), gt.nn.conv(x, w)
     pools = gt.nn.max_pool(x, (3, 3), stride=(1, 1)), gt.nn.avg_pool(x, (2, 2))
-    alone = gt.nn.conv(x, w[:3, :1], groups=3)  # gathers x
-    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools, alone]
+    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools]
+
+
+def in_groups():
+    """A convolution for each channel alone, which gathers its images."""
+    x = gt.tensor("x", "float32", (2, 3, "batch"))
+    w = gt.tensor("w", "float32", (3, 1, 4))
+    return [x, w], gt.nn.conv(x, w, groups=3)
 
 
 def compiled(program, dims=ROWS, mesh=None):
@@ -245,7 +251,7 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
-    for program in stepping, attended, looping:
+    for program in stepping, attended, looping, in_groups:
         compared(compiled(program))
     for program in undecided():
         f = compiled(lambda program=program: program)
