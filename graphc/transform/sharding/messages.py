@@ -41,6 +41,7 @@ from graphc.transform.sharding.sent import (
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
+_PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 
 
 class _Unforeseen(Exception):
@@ -272,7 +273,8 @@ class Follower:
             return True
         if node.primitive in (OP.pad, OP.slice_update):
             return is_put_among_spread(self.layout, node)
-        needs = node.primitive in MATRICES or self.masks_of_whole(node)
+        product = node.primitive in _PRODUCTS and self._loose.issuperset(node.inputs)
+        needs = product or node.primitive in MATRICES or self.masks_of_whole(node)
         return bool(needs) and not self._loose.isdisjoint(node.inputs)
 
     def _combine(self, combines: Combined, messages: Messages) -> None:

@@ -214,6 +214,8 @@ def undecided():
     yield [x], gt.sum(noise) + gt.sum(x)
     weighted = gt.diff(x, axis=0) * gt.arange(1, x.shape[0])[:, None]
     yield [x], graphc.grad(gt.sum(weighted), x)
+    matrix = gt.tensor("matrix", "float32", ("batch", "batch"))
+    yield [matrix], gt.random.wishart(gt.random.key(3), 4.0, matrix)
     yield [x], gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((2, 3)), x)
 
 
