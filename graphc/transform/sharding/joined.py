@@ -115,15 +115,17 @@ def _parts_of_reshape(node: Node, axis: int) -> OperandAxis | None:
     before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
     for old, size in enumerate(before):
         alike = equal(product(before[:old]), product(after[:axis])) is True
-        if alike and _share_a_factor(size, after[axis]):
+        if alike and _are_in_order(size, after[axis]):
             return [old]
     return None
 
 
-def _share_a_factor(n: Size, m: Size) -> bool:
-    """Whether two sizes are multiples of one that varies."""
+def _are_in_order(n: Size, m: Size) -> bool:
+    """Whether two sizes vary and are the same, or multiples of one that varies."""
     if not isinstance(n, Dim) or not isinstance(m, Dim):
         return False
+    if same_size(n, m):
+        return True
     terms = [*polynomial(n).items(), *polynomial(m).items()]
     return bool(set.intersection(*(set(monomial) for monomial, _ in terms)))
 

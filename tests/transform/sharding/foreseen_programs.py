@@ -138,7 +138,8 @@ def windows():
     w = gt.tensor("w", "float32", (4, 3, 3, 3))
     same, plain = gt.nn.conv(x, w, padding="SAME"), gt.nn.conv(x, w)
     pools = gt.nn.max_pool(x, (3, 3), stride=(1, 1)), gt.nn.avg_pool(x, (2, 2))
-    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools]
+    wide = gt.convolve(x[0, 0, :, 0], w[0, 0, 0], "full")
+    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools, wide]
 
 
 def in_groups():
