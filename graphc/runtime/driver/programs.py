@@ -17,6 +17,7 @@ from graphc.runtime.cache.jax_cache import Executables
 from graphc.runtime.driver import xla
 from graphc.runtime.driver.failure import Program
 from graphc.runtime.driver.log import Announcements, Compilation
+from graphc.runtime.driver.stance import with_stance
 
 MOST = 64  # programs of a store, or sizes of one: the last
 
@@ -49,6 +50,8 @@ def load(program: Program) -> LoadedProgram:
         announced.executables = Executables(jax)
         if hasattr(module, "on_device"):
             module.on_device = xla.quick(jax, module.on_device)
+        if hasattr(module, "agree_between"):
+            module.agree_between = with_stance(module.agree_between, announced)
     return LoadedProgram(program, module, jax, announced)
 
 

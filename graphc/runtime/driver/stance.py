@@ -190,6 +190,21 @@ def begins(
             limit.grant()
 
 
+def with_stance(agree: Callable[..., None], owner: object) -> Callable[..., None]:
+    """The function by which processes agree on a call, so that they do on stances too.
+
+    Processes that compile would wait forever for the devices of one that may not.
+    """
+
+    def agreeing(*call: object) -> None:
+        *before, values = call
+        assert isinstance(values, dict)
+        permission = {"permission to compile": refusing(owner) is None}
+        agree(*before, values | permission)
+
+    return agreeing
+
+
 def lowered(name: str) -> None:
     """JAX has lowered a function of this name, and is to compile it: this is counted.
 

@@ -198,3 +198,14 @@ def _cut(layout: MeshLayout, node: Node) -> Combined | None:
     whole = tuple([None if a in cut else n for a, n in enumerate(place)])
     size = layout.local_bytes(result, whole)
     return Combined(node, (name,), {x: place}, {result: whole}, "all-reduce", size)
+
+
+def is_cut(node: Node) -> bool:
+    """Whether a node takes some rows along an axis."""
+    if node.primitive is not OP.basic_index:
+        return False
+    kinds, (x,), (result,) = node.params["kinds"], node.inputs, node.outputs
+    before = zip([k for k in kinds if k != "n"], x.type.shape, strict=False)
+    after = zip([k for k in kinds if k != "i"], result.type.shape, strict=False)
+    sizes = [[n for kind, n in pairs if kind == "s"] for pairs in (before, after)]
+    return not all(same_size(n, m) for n, m in zip(*sizes, strict=True))

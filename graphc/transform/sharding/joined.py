@@ -41,12 +41,15 @@ for _primitive in (
     STACKED.define(_primitive, 2)
 MATRICES = *STACKED.rules, OP.cholesky, OP.solve_triangular, OP.solve, OP.inv
 
-# Loops of ops per element go on until no element of any device needs another step: the
-# bytes of the messages that tell, one for each loop.
+# Loops of ops per element, and of draws by rejection, go on until no element of any
+# device needs another step: the bytes of the messages that tell, one for each loop.
 AGREED: RuleTable[int] = RuleTable("bytes that tell whether loops go on")
 for _primitive, _loops in (
     *((OP.gammainc, 2), (OP.gammaincc, 2), (OP.betainc, 1)),
     *((OP.gammaincinv, 5), (OP.gammainccinv, 5), (OP.betaincinv, 3)),
+    *((OP.random_gamma, 2), (OP.random_loggamma, 2), (OP.random_chisquare, 2)),
+    *((OP.random_t, 2), (OP.random_dirichlet, 2)),
+    *((OP.random_beta, 4), (OP.random_f, 4)),
 ):
     AGREED.define(_primitive, _loops)
 
@@ -112,15 +115,17 @@ def _parts_of_reshape(node: Node, axis: int) -> OperandAxis | None:
     before, after = node.inputs[0].type.shape, node.outputs[0].type.shape
     for old, size in enumerate(before):
         alike = equal(product(before[:old]), product(after[:axis])) is True
-        if alike and _share_a_factor(size, after[axis]):
+        if alike and _are_in_order(size, after[axis]):
             return [old]
     return None
 
 
-def _share_a_factor(n: Size, m: Size) -> bool:
-    """Whether two sizes are multiples of one that varies."""
+def _are_in_order(n: Size, m: Size) -> bool:
+    """Whether two sizes vary and are the same, or multiples of one that varies."""
     if not isinstance(n, Dim) or not isinstance(m, Dim):
         return False
+    if same_size(n, m):
+        return True
     terms = [*polynomial(n).items(), *polynomial(m).items()]
     return bool(set.intersection(*(set(monomial) for monomial, _ in terms)))
 

@@ -17,20 +17,31 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.types import is_float, same_size
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
-from graphc.transform.sharding.combined import EXTREMES, Combined, combined
+from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
 from graphc.transform.sharding.layout import MeshLayout
-from graphc.transform.sharding.moved import is_crossed, moved
-from graphc.transform.sharding.neighbours import Shift, rows_sent, shift_of
+from graphc.transform.sharding.moved import is_crossed, is_summed_first, moved
+from graphc.transform.sharding.neighbours import (
+    Shift,
+    bytes_sent,
+    is_put_among_spread,
+    is_shifted,
+    shift_of,
+)
 from graphc.transform.sharding.recomputed import recomputed, unviewed
-from graphc.transform.sharding.sent import Gathering, Messages
+from graphc.transform.sharding.sent import (
+    Gathering,
+    Messages,
+    gathering_of,
+    stored_bytes,
+)
 from graphc.transform.sharding.whole import gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
+_PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 
 
 class _Unforeseen(Exception):
@@ -48,6 +59,8 @@ class Follower:
         self._kept: set[Value] = set()  # where they lie, behind what was moved
         self._loose: set[Value] = set()  # whole, but nothing in the text says so
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
+        # What is made of nothing that nodes take parts of, and what they take whole.
+        self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
         self.crossed: set[Value] = set()  # masks that a device makes whole
 
     def messages(
@@ -73,7 +86,7 @@ class Follower:
                     self._move(value.node, value, self._spread(axes), messages)
                 except _Unforeseen:
                     places = {value: self.place(value)}
-                    messages.unforeseen.append(_gathering(value.node, places))
+                    messages.unforeseen.append(gathering_of(value.node, places))
         return messages
 
     def undecided(
@@ -81,7 +94,7 @@ class Follower:
     ) -> Messages:
         """The messages of a segment whose nodes are not followed, but for this one."""
         self.enter(inputs)
-        gathering = _gathering(node, {v: self.place(v) for v in inputs})
+        gathering = gathering_of(node, {v: self.place(v) for v in inputs})
         self._places.update((v, self._decided(v)) for v in outputs)
         return Messages(unforeseen=[gathering] if gathering.axes else [])
 
@@ -102,11 +115,16 @@ class Follower:
             moves[node] = before.moves(node)
             if before._is_from_made(node) and is_crossed(node, before.place):
                 self.crossed.update(map(unviewed, node.inputs))
-            for value in filter(before.is_made, node.inputs):
-                place = moves[node].get(value, before.place(value))
-                if before._is_by_axes(node) and any(before.place(value)):
-                    taken[any(place)].add(unviewed(value))
+            needs = gathered(self.layout, node)
+            places = moves[node] if needs is None else needs.inputs
+            spread = [v for v in node.inputs if any(before.place(v))]
+            for value in filter(before.is_made, spread):
+                is_parted = any(places.get(value, before.place(value)))
+                before._taken[is_parted].add(value)
+                if before._is_by_axes(node):
+                    taken[is_parted].add(unviewed(value))
             before.follow(node, Messages())
+        self._taken = before._taken
         self.crossed |= taken[True] & taken[False]
         return recomputed(self.layout, moves, before.place, before.is_made)
 
@@ -131,10 +149,12 @@ class Follower:
         try:
             self._through(node, messages)
         except _Unforeseen:
-            gathering = _gathering(node, before)
+            gathering = gathering_of(node, before)
             if not gathering.axes:  # XLA may spread what is whole, and gather it
-                spread = _gathering(node, {v: self.layout.nearly(v) for v in before})
-                size = spread.bytes if spread.axes else sum(map(_bytes, node.inputs))
+                spread = gathering_of(node, {v: self.layout.nearly(v) for v in before})
+                size = (
+                    spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
+                )
                 gathering = replace(gathering, bytes=size)
             messages.unforeseen.append(gathering)
             self._places.update((v, self._decided(v)) for v in node.outputs)
@@ -152,7 +172,7 @@ class Follower:
         elif gathered(self.layout, node) is not None:
             self._apart(node, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
-            self._from_whole(node, is_pinned=moves)
+            self._from_whole(node, messages, is_pinned=moves)
         elif node.primitive is CALL:
             self._call(node, messages)
         elif node.primitive is SCAN:
@@ -218,7 +238,8 @@ class Follower:
         """
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
-        if not moves and self._is_gathered_again(node):
+        is_summed = is_summed_first(node, self.place, self.is_made)
+        if is_summed or (not moves and self._is_gathered_again(node)):
             raise _Unforeseen
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
@@ -226,18 +247,19 @@ class Follower:
             self._kept.update(node.outputs)
         return bool(moves or asking)
 
-    def _from_whole(self, node: Node, is_pinned: bool) -> None:
+    def _from_whole(self, node: Node, messages: Messages, is_pinned: bool) -> None:
         """Set where the results lie of a node that takes nothing that is spread.
 
         Values made of nothing, as masks, each device makes where it uses them.
         """
         is_made = not any(map(self.layout.is_spread, node.inputs))
-        if not is_made and _cuts(node) and not is_pinned:
+        if not is_made and is_cut(node) and not is_pinned:
             raise _Unforeseen  # XLA may spread what it cuts
         place = self._decided if is_made else _whole
         self._places.update((v, place(v)) for v in node.outputs)
         if is_made:
             self._made.update(node.outputs)
+            self._agree(node, messages)
         elif not is_pinned:
             self._loose.update(node.outputs)
 
@@ -246,20 +268,14 @@ class Follower:
 
         It parts no matrices of ops on these, and no few rows that many are put around.
         """
+        is_whole = not any(any(self.place(v)) for v in node.inputs)
+        if is_whole and is_shifted(self.layout, node, self._made | self._loose):
+            return True
         if node.primitive in (OP.pad, OP.slice_update):
-            return self._is_put_among_spread(node)
-        needs = node.primitive in MATRICES or self.masks_of_whole(node)
+            return is_put_among_spread(self.layout, node)
+        product = node.primitive in _PRODUCTS and self._loose.issuperset(node.inputs)
+        needs = product or node.primitive in MATRICES or self.masks_of_whole(node)
         return bool(needs) and not self._loose.isdisjoint(node.inputs)
-
-    def _is_put_among_spread(self, node: Node) -> bool:
-        """Whether computed rows get more rows around them, along a spread axis."""
-        if not any(v.node.inputs for v in node.inputs):
-            return False
-        rows = node.inputs[node.primitive is OP.slice_update].type.shape
-        [result] = node.outputs
-        names = reversed(self.layout.nearly(result))
-        sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
-        return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
 
     def _combine(self, combines: Combined, messages: Messages) -> None:
         """Count what devices send to combine what they do on their parts."""
@@ -388,8 +404,22 @@ class Follower:
                 self._places[result] = _whole(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
-            elif any(self._places[result]) and (agreed := AGREED.find(node.primitive)):
-                messages.add("all-reduce", agreed)
+        self._agree(node, messages)
+
+    def _agree(self, node: Node, messages: Messages) -> None:
+        """Count what tells all devices whether the loops of a node go on.
+
+        A device makes all of a value that others take whole, by itself. Raises
+        _Unforeseen where some take parts of it.
+        """
+        agreed = AGREED.find(node.primitive)
+        if agreed is None or not any(any(self.place(v)) for v in node.outputs):
+            return
+        parted, whole = self._taken[True], self._taken[False]
+        if self._made.isdisjoint(node.outputs) or not whole:
+            messages.add("all-reduce", agreed)
+        elif not (whole - parted).issuperset(node.outputs):
+            raise _Unforeseen
 
     def _may_be_parted(self, value: Value) -> bool:
         """Whether devices may have parts of a value; sizes of bodies do not tell."""
@@ -416,31 +446,23 @@ class Follower:
             raise _Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
         for axis, shift in shifts.items():
-            self._count_shift(node, axis, shift, messages)
+            size = bytes_sent(self.layout, node, axis, shift, self.place)
+            if size is not None:
+                messages.add("collective-permute", size)
         if joined:
-            self._kept.discard(result)  # XLA may go on with parts of the sum
-            size = self.layout.local_bytes(result, axes)
-            if node.primitive in EXTREMES and is_float(result.dtype):
-                size += prod(self.layout.local_shape(result, axes))  # NaN or not
-            messages.add("all-reduce", size)
+            self._join(node, result, messages)
 
-    def _count_shift(
-        self, node: Node, axis: int, shift: Shift, messages: Messages
-    ) -> None:
-        """Count the rows of neighbours that devices take for a result."""
-        operand = node.inputs[shift.operand]
-        operand_axis, places = shift.axes[shift.operand], self.place(operand)
-        name = None if operand_axis is None else places[operand_axis]
-        if operand_axis is None or name is None:
+    def _join(self, node: Node, result: Value, messages: Messages) -> None:
+        """Count what joins results of parts; XLA may make all of what is made whole."""
+        if self._is_from_made(node):
+            messages.unforeseen.append(Gathering(node, 0, frozenset()))
             return
-        after = node.outputs[0].type.shape[axis]
-        before = operand.type.shape[operand_axis]
-        rows = rows_sent(self.layout, name, before, after, shift)
-        sizes = self.layout.local_shape(operand, places)
-        others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
-        if not same_size(rows, 0):
-            size = rows * others * operand.dtype.itemsize
-            messages.add("collective-permute", size)
+        self._kept.discard(result)  # XLA may go on with parts of the sum
+        axes = self.place(result)
+        size = self.layout.local_bytes(result, axes)
+        if node.primitive in EXTREMES and is_float(result.dtype):
+            size += prod(self.layout.local_shape(result, axes))  # NaN or not
+        messages.add("all-reduce", size)
 
     def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
         """The axis of the mesh along which the operands of an axis lie.
@@ -448,7 +470,11 @@ class Follower:
         Values that are made of nothing lie as others do.
         """
         pairs = [(v, a) for v, a in zip(node.inputs, of_operands, strict=False)]
-        along = [(v, a) for v, a in pairs if a is not None and not _is_one(v, a)]
+        along = [
+            (v, a)
+            for v, a in pairs
+            if a is not None and not same_size(v.type.shape[a], 1)
+        ]
         others = [(v, a) for v, a in along if v not in self._made]
         names = {self.place(v)[a] for v, a in others or along} - {None}
         if len(names) > 1:
@@ -469,31 +495,5 @@ class Follower:
         return joined
 
 
-def _gathering(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
-    """All that is spread of the values at these places, gathered by a node."""
-    spread = [value for value, axes in places.items() if any(axes)]
-    axes = frozenset([a for v in spread for a in places[v] if a is not None])
-    return Gathering(node, sum(map(_bytes, spread)), axes)
-
-
-def _is_one(value: Value, axis: int) -> bool:
-    return same_size(value.type.shape[axis], 1)
-
-
-def _cuts(node: Node) -> bool:
-    """Whether a node takes some rows along an axis."""
-    if node.primitive is not OP.basic_index:
-        return False
-    kinds, (x,), (result,) = node.params["kinds"], node.inputs, node.outputs
-    before = zip([k for k in kinds if k != "n"], x.type.shape, strict=False)
-    after = zip([k for k in kinds if k != "i"], result.type.shape, strict=False)
-    sizes = [[n for kind, n in pairs if kind == "s"] for pairs in (before, after)]
-    return not all(same_size(n, m) for n, m in zip(*sizes, strict=True))
-
-
 def _whole(value: Value) -> MeshAxes:
     return (None,) * value.type.rank
-
-
-def _bytes(value: Value) -> Size:
-    return value.type.size * value.dtype.itemsize

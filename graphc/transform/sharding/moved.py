@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim
 from graphc.transform.sharding.by_hand import MeshAxes, is_multiple
 from graphc.transform.sharding.combined import PlaceOf
@@ -77,6 +78,17 @@ def is_crossed(node: Node, place: PlaceOf) -> bool:
     places = [place(v) for v in node.inputs]
     parts = {(a - len(axes), n) for axes in places for a, n in enumerate(axes) if n}
     return node.primitive.elementwise and len(parts) > len({n for _, n in parts})
+
+
+def is_summed_first(
+    node: Node, place: PlaceOf, is_made: Callable[[Value], bool]
+) -> bool:
+    """Whether XLA may part a product of several arrays with a mask, and sum its parts.
+
+    It does so though the other arrays are gathered.
+    """
+    masks = [v for v in node.inputs if any(place(v)) and is_made(v)]
+    return node.primitive is OP.einsum and len(node.inputs) > 2 and bool(masks)
 
 
 @dataclass(frozen=True)

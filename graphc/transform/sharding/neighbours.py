@@ -5,8 +5,9 @@ written slice lies somewhere in an array. Each device needs a few rows of its
 neighbours, which XLA sends, and nothing else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 from graphc.ir.graph.nodes import Node, Value
@@ -23,6 +24,7 @@ from graphc.ir.sizes.dims import (
 )
 from graphc.ir.types import same_size
 from graphc.ops.indexing.basic import BASIC_INDEX
+from graphc.transform.sharding.combined import PlaceOf
 from graphc.transform.sharding.layout import MeshLayout
 
 
@@ -112,8 +114,10 @@ def _of_pool(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
 
 @SHIFTED.of(OP.conv)
 def _of_conv(layout: MeshLayout, node: Node, axis: int) -> Shift | None:
-    """Of steps of one row: else XLA gathers all."""
+    """Of steps of one row, for all channels: else XLA gathers all."""
     if axis < 2 or {node.params[n][axis - 2] for n in ("spread", "stride")} != {1}:
+        return None
+    if not same_size(node.params["groups"], 1):
         return None
     size = node.inputs[1].type.shape[axis]
     return _of_windows(node, axis - 2, size, [axis, None])
@@ -184,3 +188,38 @@ def written_slice(node: Node) -> WrittenSlice | None:
     if len(sliced) != 1 or not isinstance(starts[0], int) or starts[0] < 0:
         return None
     return WrittenSlice(sliced[0], starts[0], region.type.shape[sliced[0]])
+
+
+def bytes_sent(
+    layout: MeshLayout, node: Node, axis: int, shift: Shift, place_of: PlaceOf
+) -> Size | None:
+    """The bytes of the rows of neighbours that a device takes for a result, if any."""
+    operand = node.inputs[shift.operand]
+    operand_axis, places = shift.axes[shift.operand], place_of(operand)
+    name = None if operand_axis is None else places[operand_axis]
+    if operand_axis is None or name is None:
+        return None
+    after = node.outputs[0].type.shape[axis]
+    before = operand.type.shape[operand_axis]
+    rows = rows_sent(layout, name, before, after, shift)
+    sizes = layout.local_shape(operand, places)
+    others = prod([n for a, n in enumerate(sizes) if a != operand_axis])
+    return None if same_size(rows, 0) else rows * others * operand.dtype.itemsize
+
+
+def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
+    """Whether computed rows get more rows around them, along a spread axis."""
+    if not any(v.node.inputs for v in node.inputs):
+        return False
+    rows = node.inputs[node.primitive is OP.slice_update].type.shape
+    [result] = node.outputs
+    names = reversed(layout.nearly(result))
+    sizes = zip(names, reversed(rows), reversed(result.type.shape), strict=False)
+    return any(name and isinstance(m - n, Dim) for name, n, m in sizes)
+
+
+def is_shifted(layout: MeshLayout, node: Node, values: Container[Value]) -> bool:
+    """Whether a node takes rows beside others of values that devices could share."""
+    pairs = [(v, a) for v in node.outputs for a in range(v.type.rank)]
+    shifts = [shift_of(layout, node, a) for v, a in pairs if layout.nearly(v)[a]]
+    return any(s is not None and node.inputs[s.operand] in values for s in shifts)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from graphc.ir.graph.nodes import Node
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
+from graphc.transform.sharding.by_hand import MeshAxes
 
 
 @dataclass(frozen=True)
@@ -46,3 +47,15 @@ def _outside(size: Size, sizes: Mapping[Symbol, Size]) -> Size:
 
 def _outside_of(one: Gathering, sizes: Mapping[Symbol, Size]) -> Gathering:
     return replace(one, bytes=_outside(one.bytes, sizes))
+
+
+def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
+    """All that is spread of the values at these places, gathered by a node."""
+    spread = [value for value, axes in places.items() if any(axes)]
+    axes = frozenset([a for v in spread for a in places[v] if a is not None])
+    return Gathering(node, sum(map(stored_bytes, spread)), axes)
+
+
+def stored_bytes(value: Value) -> Size:
+    """The bytes of a value as it is stored."""
+    return value.type.size * value.dtype.itemsize

@@ -138,7 +138,15 @@ def windows():
     w = gt.tensor("w", "float32", (4, 3, 3, 3))
     same, plain = gt.nn.conv(x, w, padding="SAME"), gt.nn.conv(x, w)
     pools = gt.nn.max_pool(x, (3, 3), stride=(1, 1)), gt.nn.avg_pool(x, (2, 2))
-    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools]
+    wide = gt.convolve(x[0, 0, :, 0], w[0, 0, 0], "full")
+    return [x, w], [same, plain, gt.sum(gt.nn.conv(x, w, dilation=2)), *pools, wide]
+
+
+def in_groups():
+    """A convolution for each channel alone, which gathers its images."""
+    x = gt.tensor("x", "float32", (2, 3, "batch"))
+    w = gt.tensor("w", "float32", (3, 1, 4))
+    return [x, w], gt.nn.conv(x, w, groups=3)
 
 
 def compiled(program, dims=ROWS, mesh=None):
@@ -191,17 +199,25 @@ def looping():
     x, y = (gt.tensor(n, "float32", ("batch",)) for n in "xy")
     special = gt.special
     results = [f(x, y) for f in (special.gammainc, special.gammaincinv)]
-    return [x, y], [*results, special.betainc(x, x, y), special.betaincinv(x, x, y)]
+    results += [special.betainc(x, x, y), special.betaincinv(x, x, y)]
+    return [x, y], [*results, gt.random.ball(gt.random.key(0), 3, 2, x.shape)]
 
 
 def undecided():
-    """Programs of which XLA decides what is gathered again, and one of the host."""
+    """Programs of which XLA decides what is gathered or made, and one of the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
     (q, _), left = gt.linalg.qr(x), gt.linalg.svd(x, full_matrices=False)[0]
     spectrum = gt.abs(gt.fft.fftn(x, s=(5, 3)))
     for result in q, left, spectrum:
         yield [x], graphc.grad(gt.sum(gt.sin(result)), x)
     yield [x], gt.special.hyp2f1(x, x, 2.5, 0.5)
+    noise = gt.random.gamma(gt.random.key(3), 1.5, x.shape[:1])
+    yield [x], gt.sum(noise) + gt.sum(x)
+    weighted = gt.diff(x, axis=0) * gt.arange(1, x.shape[0])[:, None]
+    yield [x], graphc.grad(gt.sum(weighted), x)
+    matrix = gt.tensor("matrix", "float32", ("batch", "batch"))
+    yield [matrix], gt.random.wishart(gt.random.key(3), 4.0, matrix)
+    yield [x], gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((2, 3)), x)
 
 
 def compared(function, batch=13):
@@ -238,7 +254,7 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
-    for program in stepping, attended, looping:
+    for program in stepping, attended, looping, in_groups:
         compared(compiled(program))
     for program in undecided():
         f = compiled(lambda program=program: program)
@@ -248,6 +264,11 @@ if __name__ == "__main__":
     mesh = laid_by_hand.mesh_of_all()
     compared(compiled(laid_by_hand.trained, laid_by_hand.ROWS, mesh))
     x = gt.tensor("x", "complex64", ("batch", 3))
+    drawn = gt.random.gamma(gt.random.key(3), 1.5, (2, x.shape[0]))  # whole, then cut
+    f = compiled(lambda: ([x], drawn + x[:, 0]))
+    assert "    sends, by rule: nothing" in f.explain() and not f.collectives(
+        {"batch": 9}
+    )
     held(compiled(attending))
     held(compiled(perceptron))
     f = compiled(lambda: ([x], [gt.sort(x, axis=0), gt.sum(x)]))

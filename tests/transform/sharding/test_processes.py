@@ -80,6 +80,11 @@ def step(x, w):
     value, slope = jax.value_and_grad(loss)(w)
     return {"loss": value, "w": w - 0.1 * slope}
 
+try:
+    with graphc.stance("no_compile" if RANK else "default"):
+        step(*arguments(5)[::2])
+except graphc.GraphError as error:
+    print("jit:", str(error).splitlines()[0])
 for batch in (5, 8):
     x, _, w = arguments(batch)
     found = step(x, w)
@@ -108,6 +113,8 @@ told(lambda: g(arguments(5)[0], np.zeros(3 + RANK, "float32")))
 k = gt.tensor("k", "int32", ())
 first = graphc.function([x, k], gt.sum(x[:k]), dims=dims, mesh=mesh)
 told(lambda: first(arguments(5)[0], np.int32(2 + RANK)))
+with graphc.stance("no_compile" if RANK else "default"):
+    told(lambda: f(*arguments(40)))
 other = graphc.function([x, t, w], outputs[::2], dims=dims, mesh=mesh)
 told(lambda: (other if RANK else f)(*arguments(5)))
 for refusing in (0, 1):
@@ -132,6 +139,8 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     sizes = "process 0 has x: float32[5, 3], and process 1 has x: float32[6, 3]"
     whole = "process 0 has v: float32[3], and process 1 has v: float32[4]"
     number = "process 0 has k: int32[] of 2, and process 1 has k: int32[] of 3"
+    stances = [f"{i} has permission to compile: {not i}" for i in (0, 1)]
+    stance = f"process {stances[0]}, and process {stances[1]}"
     programs = "processes 0 and 1 call different programs"
     code = f"FOLDER = {str(tmp_path)!r}\n{STEP}{EQUAL}{JIT}{DIFFERENT}"
     outs = on_processes(2, code, devices=2)
@@ -139,14 +148,17 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     first, second = [
         [line for line in out.splitlines() if "process" in line] for out in outs
     ]
+    needs = "nothing is to be compiled here, and this call needs a compilation"
+    assert f"jit: process 1 has refused its call: {needs}" == first.pop(0)
+    assert f"jit: {needs}" in outs[1].splitlines()
     assert first[0].endswith("and process 1 has x: float32[6, 3]")
-    assert first[1:6] == [sizes, sizes, whole, number, programs]
+    assert first[1:7] == [sizes, sizes, whole, number, stance, programs]
     dtype = "input x has another dtype"
     refused = "process of process {} process {} has refused its call: " + dtype
-    assert first[6:8] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
-    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[8])
-    assert second[:6] == first[:6]
-    assert second[6:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
+    assert first[7:9] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
+    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[9])
+    assert second[:7] == first[:7]
+    assert second[7:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
 
 
 SHORT = "import sys; sys.argv.append('waits little')\n"

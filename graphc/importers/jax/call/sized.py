@@ -16,8 +16,10 @@ from os import PathLike
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
+import jax
 from jax.export import default_export_platform
 
+from graphc.backends.sharding.agreement import withdraw_from
 from graphc.errors import GraphError, NoCompileError, graph_error
 from graphc.explain.program_text import ProgramText
 from graphc.importers.decorated import Decorated
@@ -173,8 +175,18 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             return None
         limit = refusing(self)
         if limit is not None:
-            family.require_ready(sizes, limit)
+            try:
+                family.require_ready(sizes, limit)
+            except Refused as refused:
+                self._withdraw(refused)
+                raise
         return family.program_at(sizes)
+
+    def _withdraw(self, refused: Refused) -> None:
+        """Let other processes know of a call that was refused before it could run."""
+        mesh = self._options.mesh
+        if mesh is not None and mesh.processes:
+            withdraw_from(jax, mesh.processes, refused.problem, ())
 
     def _refused(
         self,
