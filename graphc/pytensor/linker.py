@@ -62,12 +62,15 @@ class StepsProgram:
         }
         self._run = self._runner()
 
-    def __call__(self, *inputs: ConcreteArray) -> list[object]:
-        """Run the steps; raises what PyTensor's own modes raise."""
+    def __call__(self, *inputs: ConcreteArray) -> list[object] | None:
+        """Run the steps; raises what PyTensor's own modes raise.
+
+        A function without outputs gives None, which PyTensor requires.
+        """
         if jax_is_lost() and self._is_on_jax:
             self._leave_jax()
         try:
-            return self._run(inputs)
+            return self._run(inputs) or None
         except CallError as error:
             raise as_pytensor(error) from error
         except NoCompileError as error:

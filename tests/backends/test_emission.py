@@ -317,6 +317,12 @@ def test_a_small_integer_vector_may_be_cut_by_a_symbolic_size():
         np.testing.assert_array_equal(np.asarray(out), [0, 2])
 
 
+def test_a_number_with_axes_is_an_array_of_jax():
+    i = gt.tensor("i", "int64", ("n",))
+    one = gt.reshape(gt.asarray(np.int64(1)), (1,))
+    assert np.asarray(graphc.function([i], one[i])([0, 0])).tolist() == [1, 1]
+
+
 def test_an_unused_64_bit_input_keeps_its_dtype_on_the_way():
     x = gt.tensor("x", "float32", ("n",))
     i = gt.tensor("i", "int64", ("n",))

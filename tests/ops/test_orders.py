@@ -267,12 +267,14 @@ def test_complex_numbers_that_tie_keep_their_order(backend, dims):
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("dims", [PAD, graphc.Bound()], ids=["padded", "bound"])
 def test_the_largest_of_no_complex_numbers(backend, dims):
-    """There is no last element, which would fill the padding."""
+    """There is no last element, which would fill the padding; `initial` may be NaN."""
     z, chosen = gt.vector("z", "complex64"), gt.tensor("chosen", "bool", ("n",))
-    largest = gt.max(z[chosen][1:], initial=-5)
+    largest = [gt.max(z[chosen][1:], initial=first) for first in (-5, np.nan)]
     f = graphc.function([z, chosen], largest, backend=backend, dims=dims)
     for n in (1, 3, 5):
-        assert f(np.zeros(n, "complex64"), np.zeros(n, bool)) == -5
+        number, missing = f(np.zeros(n, "complex64"), np.zeros(n, bool))
+        assert number == -5
+        assert np.isnan(missing)
 
 
 def test_a_nan_of_another_sign_is_not_that_which_fills():

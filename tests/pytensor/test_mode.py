@@ -96,6 +96,10 @@ def test_errors_name_the_line_of_the_call_and_of_the_model():
         assert re.search(r"  at .*test_mode\.py:\d+: f\(np.ones\(2\)", text)
 
 
+def test_functions_may_have_no_outputs():
+    assert pytensor.function([], [], mode="GRAPHC")() == []
+
+
 def test_results_belong_to_the_caller():
     x = pt.dvector("x")
     for f in both([x], [x, x + 1]):

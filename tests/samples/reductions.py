@@ -76,6 +76,7 @@ SAMPLES = [
     sample("ptp", *AXES[:3], *EMPTY, dtypes=[t for t in ALL if t != "bool"]),
     sample("cumsum", *RUNNING, ulps=16),
     sample("cumsum", *TYPED, dtypes=REAL),
+    sample("cumsum", call(a(2, 3), dtype="bool"), dtypes=["float32", "complex64"]),
     sample("cumprod", *RUNNING, ulps=16),
     sample("cummax", *RUNNING, numpy=running(np.maximum), dtypes=REAL),
     sample("cummin", *RUNNING, numpy=running(np.minimum), dtypes=REAL),

@@ -261,7 +261,7 @@ class TracedArray:
         self.memory.write(content_of(index), content_of(new))
 
     def __iter__(self) -> Iterator[object]:
-        return iter([self[i] for i, _ in enumerate(self.content)])
+        return map(self.__getitem__, [i for i, _ in enumerate(self.content)])
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(np.equal(self, item)))

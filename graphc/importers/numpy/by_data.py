@@ -130,7 +130,24 @@ def _polyfit(
     return results_of(np.polyfit, (x, y, deg, *args), options)
 
 
+def _average(
+    a: object,
+    axis: Wrapped = None,
+    weights: Wrapped = None,
+    *args: object,
+    **options: object,
+) -> object:
+    """`np.average`, of weights whose sums are not 0."""
+    if weights is not None:
+        shares = as_value(content_of(weights))
+        own_axes = as_value(content_of(a)).ndim == shares.ndim
+        sums = F.sum(shares, axis if own_axes else None)
+        require(F.all(sums != 0), "average: weights sum to zero")
+    return results_of(np.average, (a, axis, weights, *args), options)
+
+
 OWN |= {
+    "average": _average,
     "bincount": _count_each,
     "digitize": _digitize,
     "eig": _eigenvalues(np.linalg.eig),

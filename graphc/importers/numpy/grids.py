@@ -12,7 +12,7 @@ import numpy as np
 from graphc.errors import called_by_user, graph_error
 from graphc.importers.numpy.arrays import content_of
 from graphc.importers.numpy.memory import is_symbolic
-from graphc.ir.types import NDArray
+from graphc.ir.types import DType, NDArray
 
 Writable = Callable[[object], object]  # of arrays that the user may write
 
@@ -47,15 +47,13 @@ class Joining(_BySlices):
 
     def _symbolic(self, items: object) -> object:
         listed = items if isinstance(items, tuple) else (items,)
-        arrays = [self._array(item) for item in listed]
+        parts = [_part(item) for item in listed]
+        dtype = np.result_type(*parts)  # Python's numbers take that of the others
+        arrays = [self._array(part, dtype) for part in parts]
         return np.concatenate(arrays, axis=-1 if self._columns else 0)
 
-    def _array(self, item: object) -> NDArray:
-        if isinstance(item, str):
-            hint = "use numpy.concatenate, stack or column_stack"
-            raise graph_error("takes no directives", op="r_", got=item, hint=hint)
-        numbers = _numbers(item) if isinstance(item, slice) else item
-        array = np.atleast_1d(np.asarray(numbers))
+    def _array(self, part: NDArray, dtype: DType) -> NDArray:
+        array = np.atleast_1d(np.asarray(part, dtype))
         return array[:, None] if self._columns and array.ndim == 1 else array
 
 
@@ -73,6 +71,16 @@ class Grid(_BySlices):
             *(axis.astype(dtype) for axis in axes), indexing="ij", sparse=sparse
         )
         return tuple(grids) if sparse else np.stack(grids)
+
+
+def _part(item: Any) -> NDArray:
+    """The array, or the number, that an item of `np.r_` stands for."""
+    if isinstance(item, str):
+        hint = "use numpy.concatenate, stack or column_stack"
+        raise graph_error("takes no directives", op="r_", got=item, hint=hint)
+    if isinstance(item, slice):
+        return _numbers(item)
+    return item if not np.ndim(item) else np.asarray(item)
 
 
 def _numbers(item: slice) -> NDArray:

@@ -6,7 +6,7 @@ into it replaces the content of the base.
 """
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -14,15 +14,16 @@ from weakref import WeakSet, ref
 
 import numpy as np
 
-from graphc.errors import ErrorKind, graph_error
+from graphc.errors import ErrorKind, graph_error, standing_at
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import looks_up, may_ask
 from graphc.importers.numpy.asked import is_number, number_class
-from graphc.ir.graph.build import as_value, cast, shape_text
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.build import SIZE_OP, as_value, cast, shape_text
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal
-from graphc.ir.types import DType, NDArray, is_integer
+from graphc.ir.types import FLOAT64, DType, NDArray, is_integer
+from graphc.ops.elementwise.declare import CONVERT
 
 Shape = tuple[Size, ...]
 Content = Any  # a Value, or an array of NumPy
@@ -71,6 +72,36 @@ def values_computed() -> Generator[list[Value]]:
 def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
     """Note a condition of data that NumPy raises for, where programs are checked."""
     _kept(F._assert(holds, holds, message, kind))
+
+
+def require_fit(number: Value, dtype: DType) -> None:
+    """Note that a number, cut to an integer, is one of an integer dtype."""
+    limits, inside = np.iinfo(dtype), list[Value]()
+    if number.dtype.kind == "f":  # float64 has the ends of all dtypes
+        whole = F.trunc(cast(number, FLOAT64))
+        inside = [whole >= float(limits.min), whole < float(limits.max) + 1]
+    elif is_integer(number.dtype):
+        source = np.iinfo(number.dtype)
+        if source.min < limits.min:
+            inside.append(number >= int(limits.min))
+        if source.max > limits.max:
+            inside.append(number <= int(limits.max))
+    for holds in inside:
+        problem = f"a number does not fit {dtype.name}: cast the array first, by astype"
+        require(F.all(holds), problem, "range")
+
+
+def require_python_fits(nodes: Iterable[Node]) -> None:
+    """Note that numbers of Python fit the integer dtypes that they are cast to.
+
+    Sizes are looked at where they are cast, with the sizes of a call.
+    """
+    for node in nodes:
+        if node.primitive is CONVERT and is_integer(node.outputs[0].dtype):
+            (number,) = node.inputs
+            if number.type.weak and number.node.primitive is not SIZE_OP:
+                with standing_at(node.place.plain):
+                    require_fit(number, node.outputs[0].dtype)
 
 
 def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:
@@ -143,7 +174,10 @@ class Memory:
 
     def write(self, index: object, new: Content) -> None:
         """Write the elements at an index, cast to the dtype there is."""
-        require_real("index", self.content.dtype, new)
+        dtype = self.content.dtype
+        require_real("index", dtype, new)
+        if is_number(new) and dtype.kind == "i" and takes_view(index):
+            require_fit(new, dtype)  # NumPy casts these by way of Python's numbers
         self.replace(_written(self.content, index, new))
 
     def part(self, index: object) -> "Memory":

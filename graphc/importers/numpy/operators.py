@@ -115,6 +115,8 @@ def _text(self: TracedArray) -> str:
 
 
 def _formatted(self: TracedArray, spec: str) -> str:
+    if not spec:
+        return str(self)
     return str(number_by(lambda content: format(content, spec), self.content))
 
 

@@ -25,6 +25,7 @@ from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, is_one
+from graphc.ir.types import same_size
 from graphc.transform.derivatives.vectorize import vmap
 
 
@@ -51,7 +52,7 @@ def _covariance(
     x: Wrapped, y: Wrapped = None, *args: Wrapped, **options: Wrapped
 ) -> object:
     _require_rows(x, y, "cov")
-    return _in_float64(F.cov, x, y, *args, **options)
+    return as_array(_in_float64(F.cov, x, y, *args, **options))
 
 
 def _correlation(
@@ -74,7 +75,7 @@ def _in_float64(
     if options.get("dtype") is None:
         arrays = [_array(x).dtype for x in args[:2] if x is not None]
         options["dtype"] = np.result_type(np.float64, *arrays)
-    return as_array(wrapped(function(*content_of(args), **content_of(options))))
+    return wrapped(function(*content_of(args), **content_of(options)))
 
 
 def _roll_axis(array: object, axis: int, start: int = 0) -> object:
@@ -313,6 +314,9 @@ def _put_along_axis(
 def _place(array: TracedArray, mask: object, new: object) -> None:
     """`np.place`: numbers in turn where a mask is true, repeated."""
     numbers, chosen = _numbers_for(array, new, "place"), _chosen(array, mask)
+    if same_size(numbers.type.shape[0], 0):
+        problem = "there are no numbers to put where the mask is true"
+        raise graph_error(problem, op="numpy.place", got=str(numbers.type))
     turns = (F.cumsum(chosen) - 1) % numbers.size
     _replace_chosen(array, chosen, numbers[turns])
 
@@ -320,6 +324,8 @@ def _place(array: TracedArray, mask: object, new: object) -> None:
 def _put_masked(array: TracedArray, mask: object, new: object) -> None:
     """`np.putmask`: where a mask is true, the numbers at its places, repeated."""
     numbers, chosen = _numbers_for(array, new, "putmask"), _chosen(array, mask)
+    if same_size(numbers.type.shape[0], 0):
+        return
     places = F.arange(chosen.shape[0]) % numbers.size
     _replace_chosen(array, chosen, numbers[places])
 

@@ -20,10 +20,11 @@ from graphc.importers.numpy.arrays import argument
 from graphc.importers.numpy.asked import needing_numbers
 from graphc.importers.numpy.draws import defined_at, no_draws
 from graphc.importers.numpy.libraries import explaining_libraries
-from graphc.importers.numpy.memory import values_computed
+from graphc.importers.numpy.memory import require_python_fits, values_computed
 from graphc.importers.numpy.names import numpy_of_values, sizes_by_len
 from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import DType, TensorType
@@ -85,6 +86,7 @@ def traced(
         leaves, tree = jax.tree.flatten(results)
         with standing_at(defined_at(called)):
             outputs = [_output(leaf) for leaf in leaves]
+        require_python_fits(ancestors([*outputs, *values]))
         if how is not None:
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derived(how, outputs, wrt)

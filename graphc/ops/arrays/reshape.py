@@ -14,6 +14,7 @@ from graphc.ir.graph.build import (
     as_shape,
     as_value,
     check_shape,
+    literal_of,
     normal_axes,
     normal_axis,
     shape_text,
@@ -22,6 +23,7 @@ from graphc.ir.graph.build import (
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import (
     Array,
+    Printing,
     op,
     require_at_most,
     require_equal,
@@ -74,8 +76,16 @@ def _kind_of_misfit(shape: Shape, total: Size) -> ErrorKind:
     return "shape"
 
 
+def _print_jax(p: Printing) -> str:
+    """A number of NumPy has a method `reshape`, which JAX calls: no array of JAX."""
+    number = literal_of(p.node.inputs[0])
+    of_number = number is not None and not number.ndim
+    function = "broadcast_to" if of_number else "reshape"
+    return f"jnp.{function}({p.inputs[0]}, {p.code(p.node.params['shape'])})"
+
+
 _reshape.rounding = "none"
-_reshape.emit("{xp}.reshape({x}, {shape})")
+_reshape.emit(numpy="np.reshape({x}, {shape})", jax=_print_jax)
 _reshape.views = views_of_inputs
 _reshape.sizes = lambda x, *, shape: np.reshape(x, shape)
 _reshape.linear = True
@@ -185,9 +195,7 @@ def reshape(x: ArrayLike, /, shape: ShapeLike, *, copy: bool | None = None) -> V
     else:
         value, sizes = with_free_sizes(value, sizes)
     check_shape(sizes, "reshape")
-    if len(sizes) == value.type.rank and all(
-        map(same_size, sizes, value.type.shape)
-    ):
+    if len(sizes) == value.type.rank and all(map(same_size, sizes, value.type.shape)):
         return value
     return _reshape(value, shape=sizes)
 
@@ -432,9 +440,7 @@ def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Value:
     """Stretched to `shape`, as `numpy.broadcast_to`."""
     value = strong(as_value(x))
     target = check_shape(as_shape(shape), "broadcast_to")
-    if len(target) == value.type.rank and all(
-        map(same_size, target, value.type.shape)
-    ):
+    if len(target) == value.type.rank and all(map(same_size, target, value.type.shape)):
         return value
     return _broadcast_to(value, shape=target)
 
@@ -446,5 +452,3 @@ def flip(x: ArrayLike, /, axis: AxesLike | None = None) -> Value:
     axes = normal_axes(axis, value.type.rank, "flip")
     steps = [slice(None, None, -1 if a in axes else 1) for a in range(value.type.rank)]
     return value[tuple(steps)] if axes else value
-
-

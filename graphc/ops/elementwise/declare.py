@@ -237,10 +237,26 @@ def elementwise(
 
         @public(name=name, method=method, doc=doc)
         def function(x: ArrayLike, y: ArrayLike, /) -> Value:  # type: ignore[misc]
-            known = None if compares is None else _beyond(compares, x, y)
-            return apply(primitive, ufunc, (x, y)) if known is None else known
+            if compares is not None:
+                known = _beyond(compares, x, y)
+                if known is not None:
+                    return known
+                x, y = _uncut(x, y), _uncut(y, x)
+            return apply(primitive, ufunc, (x, y))
 
     return function
+
+
+def _uncut(number: ArrayLike, other: ArrayLike) -> ArrayLike:
+    """A Python integer that data give: other integers may be of fewer bits.
+
+    A size is known when a call begins, which raises where it does not fit.
+    """
+    if not (isinstance(number, Value) and isinstance(other, Value)):
+        return number
+    both = is_integer(number.dtype) and is_integer(other.dtype)
+    by_data = number.node.primitive not in (CONSTANT, SIZE_OP)
+    return strong(number) if both and by_data and not other.type.weak else number
 
 
 def _beyond(

@@ -312,8 +312,8 @@ def _running(
     chosen = normal_axis(axis, value.type.rank, primitive.name)
     to = value.dtype if dtype is None else dtype_of(dtype)
     if to == BOOL:  # running any and all are maxima and minima of 0 and 1
-        small = primitive(cast(value, dtype_of("uint8")), axis=chosen, reverse=reverse)
-        return cast(small, BOOL)
+        small = cast(cast(value, BOOL), dtype_of("uint8"))
+        return cast(primitive(small, axis=chosen, reverse=reverse), BOOL)
     return primitive(cast(value, to), axis=chosen, reverse=reverse)
 
 

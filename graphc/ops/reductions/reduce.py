@@ -381,6 +381,8 @@ def extreme(
         result = start(value, first, axes=axes, keepdims=keepdims)
     if value.dtype.kind == "c":  # XLA passes over a NaN in the imaginary part
         missing = any_(F.isnan(value), axis, keepdims)
+        if initial is not None:
+            missing = F.logical_or(missing, F.isnan(first))
         result = F.where(missing, complex(np.nan, np.nan), result)
     return result
 

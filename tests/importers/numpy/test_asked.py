@@ -45,6 +45,7 @@ ASKED = {
     "cached": cached,
     "a hash of one": lambda n: {Window(12): 2.0}.get(Window(n), 1.0),
     "a text": lambda n: len(str(n)),
+    "a text in braces": lambda n: len(f"{n}"),
     "a text of a shape": lambda n: len(f"{(n, 1)}"),
     "a type and a limit": lambda n: isinstance(n, int) and n > 8,
     "a list": lambda n: len([0] * n),

@@ -54,6 +54,8 @@ BY_DATA = {  # of indices, counts, numbers and matrices
     "take": lambda x, i: np.take(TABLE, i),
     "take_along_axis": lambda x, i: np.take_along_axis(x, i, 0),
     "a mask that is longer": lambda x, i: np.compress(i < 6, TABLE[:3], axis=0)[:1],
+    "a number": written(lambda y, i: np.zeros(2, "int8").fill(y.size * i[2] * 10)),
+    "weights": lambda x, i: np.average(x[:2], weights=i[1:3] % 3),
     "choose": lambda x, i: np.choose(i, [x, -x, x, x]),
     "delete": lambda x, i: np.delete(x, i),
     "repeat": lambda x, i: np.repeat(x, 5 - i),
@@ -78,7 +80,7 @@ BY_DATA = {  # of indices, counts, numbers and matrices
 def agrees(function, backend):
     compiled = graphc.jit(function, frontend="numpy", backend=backend)
     np.testing.assert_allclose(compiled(X, INSIDE), function(X, INSIDE))
-    with pytest.raises((ValueError, IndexError)):
+    with pytest.raises((ValueError, IndexError, ArithmeticError)):
         function(X, OUTSIDE)
     with pytest.raises(graphc.CallError, match=r"asked for by .*test_checks\.py"):
         compiled(X, OUTSIDE)
@@ -99,6 +101,18 @@ def test_masks_that_are_longer_select_within():
     function = graphc.jit(BY_DATA["a mask that is longer"], frontend="numpy")
     with pytest.raises(graphc.CallError, match="out of bounds"):
         function(X, INSIDE)
+
+
+def test_integers_of_python_fit_where_they_are_cast_and_are_compared_whole():
+    names = {"frontend": "numpy", "backend": "numpy"}
+    added = graphc.jit(lambda pixels, k: pixels + k, **names)
+    above = graphc.jit(lambda pixels, k: pixels > k, **names)
+    pixels = np.array([0, 44, 255], "uint8")
+    np.testing.assert_array_equal(added(pixels, 255), pixels + 255)
+    for k in (-1, 300):
+        np.testing.assert_array_equal(above(pixels, k), pixels > k)
+        with pytest.raises(graphc.CallError, match="does not fit uint8"):
+            added(pixels, k)
 
 
 def test_nobody_looks_without_checks():

@@ -123,6 +123,15 @@ def positions(x):
     return y, z
 
 
+def elements_in_turn(x):
+    y, z = x * 1, np.zeros((2, 2))
+    for i, element in enumerate(y):
+        y[(i + 1) % y.size] += element
+    for element in z.flat:
+        z[-1] += element + x[0]
+    return y, z
+
+
 def classes(x):
     number, n, y = x.sum(), x.shape[0], np.zeros(3)
     asked = [isinstance(a, np.ndarray) for a in (x, y, number, n, np.array(number))]
@@ -137,7 +146,15 @@ def by_kind(x):
 
 
 FUNCTIONS = [flat_elements, repeated_numbers, diagonals, grids, numbers_and_arrays]
-FUNCTIONS += [layouts, other_shapes, by_methods, positions, classes, by_kind]
+FUNCTIONS += [
+    elements_in_turn,
+    layouts,
+    other_shapes,
+    by_methods,
+    positions,
+    classes,
+    by_kind,
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
@@ -446,6 +463,11 @@ np.insert(x, 0, [2 + 1j]), np.insert(x, 0, np.array([1j]))
 (lambda y: (np.put(y, 0, 1j), y)[1])(x * 1)
 (lambda y: (y.fill(1j), y)[1])(i * 1)
 np.dot(x, x, out=np.zeros((), "float16"))
+np.r_[x.astype("float32"), 0, 2.5], np.c_[i.astype("int8"), i > 1], np.r_[0, x.size]
+np.r_[i.astype("int8"), 300]
+(lambda y: (np.putmask(y, x > 0, np.zeros(0)), y)[1])(x * 1)
+(lambda y: np.place(y, x > 0, np.zeros(0)))(x * 1)
+np.copyto(np.corrcoef(x), 1)
 """
 
 
