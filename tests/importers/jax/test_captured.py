@@ -152,7 +152,7 @@ def changing(scaled):
         "item": (lambda x: x[0] * scaled.parts["by"][0], lambda n: change(by=[n])),
         "sign": (
             lambda x: x[0] / scaled.parts["by"][0],
-            lambda n: change(by=[0.0 * (n - 1.5)]),
+            lambda n: change(by=[0.0 * (2.5 - n)]),
         ),
         "type": (
             lambda x: x[0] // 1 * scaled.parts["by"][0],
