@@ -144,7 +144,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
             if pinning:
                 self._pin(sizes, trace.decisions.described(pinning))
                 return None
-            program = self._program(pattern, trace)
+            program = self._like(pattern, trace) or self._program(pattern, trace)
         except (GraphError, Unsupported, CallersError):
             raise
         except Exception as error:  # of a library that takes no size by a name
@@ -154,6 +154,18 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         for known in (*self.seen, sizes):
             self._check(program, known)
         return program
+
+    def _like(self, pattern: SizePattern, trace: NumpyTrace) -> NumpyProgram | None:
+        """The program that a trace would make, where something outside has changed."""
+        for program in self.programs:
+            unwritten = self.captured[id(program)].is_unwritten()
+            if (
+                unwritten
+                and program.pattern == pattern
+                and program.trace.is_like(trace)
+            ):
+                return program
+        return None
 
     def looked_at(self, one: NumpyProgram) -> tuple[Function, str]:
         """The function that runs a program."""

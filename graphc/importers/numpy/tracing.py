@@ -9,6 +9,7 @@ import jax
 
 from graphc.errors import graph_error, standing_at
 from graphc.importers.derivatives import Differentiated
+from graphc.importers.jax.call.alike import alike
 from graphc.importers.jax.read.sizes import JaxSizes
 from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.trace.answers import Answers, answering
@@ -48,6 +49,13 @@ class NumpyTrace:
     def checked(self, check: Checking) -> Graph:
         """The graph, with checks of what no result needs, where there are checks."""
         return asking(self.graph, self.unread, check) if check else self.graph
+
+    def is_like(self, other: "NumpyTrace") -> bool:
+        """Whether another is proved to compute the same at the same sizes."""
+        facts, other_facts = ({*map(str, x.decisions.taken)} for x in (self, other))
+        if self.types != other.types or facts != other_facts:
+            return False
+        return alike(self.checked(True), other.checked(True))
 
     @property
     def types(self) -> tuple[object, list[tuple[DType, int]]]:

@@ -1,6 +1,8 @@
-"""Arrays that are written in between are seen by the next size that is new."""
+"""Changes outside of a function are seen by the next size that is new."""
 
+import dataclasses
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import pytest
 
 import graphc
 from graphc.importers.jax.trace.captured import Snapshot
+from tests.importers.jax.comparing import same
 
 W = np.ones(3, "float32")
 LARGE = np.ones(100, "float32")
@@ -106,6 +109,117 @@ def test_nothing_is_traced_again_where_nothing_is_written():
     assert len(times) == 4
 
 
+FACTOR = 1.0
+
+
+class Scaled:
+    by = 1.0
+
+    def __init__(self):
+        self.parts = {"by": [1.0], "how": jnp.sin, "array": jnp.ones(2)}
+
+    def __call__(self, x):
+        return jnp.sum(x) * self.by
+
+    @property
+    def twice(self):
+        return FACTOR * 2
+
+
+def changing(scaled):
+    """Functions by what they read, and how to change that."""
+
+    def closed(x):
+        return jnp.sum(x) * number
+
+    def change_number(new):
+        nonlocal number
+        number = new
+
+    def change(**parts):
+        scaled.parts.update(parts)
+
+    number = 1.0
+    return {
+        "number": (closed, change_number),
+        "global": (lambda x: jnp.sum(x) * FACTOR, lambda n: globals().update(FACTOR=n)),
+        "property": (
+            lambda x: scaled.twice * x[0],
+            lambda n: globals().update(FACTOR=n),
+        ),
+        "attribute": (scaled, lambda n: setattr(scaled, "by", n)),
+        "class": (lambda x: Scaled()(x), lambda n: setattr(Scaled, "by", n)),
+        "item": (lambda x: x[0] * scaled.parts["by"][0], lambda n: change(by=[n])),
+        "sign": (
+            lambda x: x[0] / scaled.parts["by"][0],
+            lambda n: change(by=[0.0 * (2.5 - n)]),
+        ),
+        "type": (
+            lambda x: x[0] // 1 * scaled.parts["by"][0],
+            lambda n: change(by=[int(n)]),
+        ),
+        "function": (
+            lambda x: scaled.parts["how"](x)[0],
+            lambda n: change(how=jnp.cos if n == 2 else jnp.tan),
+        ),
+        "array": (
+            lambda x: x[0] * scaled.parts["array"].sum(),
+            lambda n: change(array=jnp.ones(2) * n),
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", changing(None))
+def test_as_jax_sees_names(what, monkeypatch):
+    monkeypatch.setattr(Scaled, "by", 1.0)
+    monkeypatch.setitem(globals(), "FACTOR", 1.0)
+    function, change = changing(Scaled())[what]
+    # JAX keeps a trace for each function and dtype.
+    ours, exact = graphc.jit(function), jax.jit(lambda x: function(x))
+    for n, new in (
+        (3, 1.0),
+        (4, 1.0),
+        (5, 2.0),
+        (6, 2.0),
+        (4, 3.0),
+        (7, 3.0),
+        (8, 2.0),
+    ):
+        change(new)
+        same(ours(np.arange(1, n)), exact(np.arange(1, n)))
+    assert ours.stats().fallbacks == []
+
+
+def test_static_owners_change():
+    class Model:
+        training = True
+
+        def call(self, x):
+            return jnp.where(self.training, x * 2, x)
+
+    Model.call, model = graphc.jit(Model.call, static_argnums=0), Model()
+    for n, training in ((3, True), (4, True), (5, False), (6, True)):
+        model.training = training
+        assert model.call(np.ones(n, "float32"))[0] == 1 + training
+
+
+@pytest.mark.usefixtures("without_audit")
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+def test_nothing_is_compiled_for_what_is_not_read(frontend):
+    class Model:
+        steps = 0
+
+        def __call__(self, x):
+            return (jnp if frontend == "jax" else np).sum(x) * 2
+
+    model = Model()
+    ours = graphc.jit(model, frontend=frontend, dims="pad")
+    for n in range(3, 16):
+        model.steps += 1
+        assert ours(np.ones(n, "float32")) == 2 * n
+    assert len(ours.stats().compilations) == 2
+
+
 def test_what_is_compared():
     assert set(map(id, Snapshot.of(MODEL).arrays)) == {id(W), id(LARGE)}
     assert Snapshot.of(jnp.sin).arrays == () == Snapshot.of(closed(3)).arrays
@@ -134,3 +248,26 @@ def test_donation_is_told_once_where_sizes_vary():
             assert not given.is_deleted()
     assert len(warned) == 1 and warned[0].filename == __file__
     assert ours.stats().fallbacks == []
+
+
+class Scale(NamedTuple):
+    by: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Scales:
+    first: Scale
+
+
+@pytest.mark.parametrize(
+    "equal", [(0.0, -0.0), ((1,), (1.0,)), (Scales(Scale(1)), Scales(Scale(True)))]
+)
+def test_equal_static_arguments_that_differ(equal):
+    def function(x, how):
+        leaves = dataclasses.astuple(how)[0] if isinstance(how, Scales) else how
+        return x / jnp.ravel(jnp.asarray(leaves))[0], jnp.asarray(leaves) * x[0]
+
+    ours, exact = (jit(function, static_argnums=1) for jit in (graphc.jit, jax.jit))
+    for n, i in ((3, 0), (4, 0), (5, 1), (6, 0), (7, 1)):
+        x = np.arange(1, n, dtype="int8")
+        same(ours(x, equal[i]), exact(x, equal[i]))

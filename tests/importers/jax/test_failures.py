@@ -79,8 +79,8 @@ def test_an_interrupt_while_traces_are_compared():
 
     ours = graphc.jit(function)
     for n in range(3, 9):
-        at.append(n)
-        with pytest.raises(KeyboardInterrupt) if n < 6 else np.errstate():
+        at.append(n)  # so that each size is traced, as by JAX
+        with pytest.raises(KeyboardInterrupt):
             ours(ones(n))
         np.testing.assert_array_equal(ours(ones(n)), 2 * ones(n))
     assert len(ours.stats().compilations) == 2 and ours.stats().fallbacks == []

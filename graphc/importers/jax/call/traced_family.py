@@ -5,8 +5,9 @@ up to a limit; what only one size decides so is compiled exactly.
 """
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 
 from graphc.errors import SourceLocation
@@ -23,7 +24,6 @@ from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
 from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Unlike, samples_like
-from graphc.importers.jax.trace.captured import Snapshot
 from graphc.importers.jax.trace.choices import require_names
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
@@ -48,6 +48,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     asking: SourceLocation | None = None  # for the number of a size
     direct: tuple[ShapesOfCall, TracedFunction] | None = None  # of the call at hand
     first: FirstExact | None = None
+    is_like_first: bool = False  # what the function takes from outside, as a call began
     otherwise = ", as by jax.jit"
 
     @property
@@ -64,11 +65,13 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
 
     def trace(self, sizes: ShapesOfCall) -> Exact:
         """Compile one call with JAX, whose sizes are numbers."""
-        captured = Snapshot.of(self.function) if not self.compiled else None
-        program = exact(self.subject, self.specs_at(sizes), self.names(), self.options)
+        captured = self.snapshot() if not self.compiled else None
+        specs, names = self.specs_at(sizes), self.names()
+        with self.settling():
+            program = exact(self.subject, specs, names, self.options)
         self.compiled[sizes] = program
         if captured is not None:
-            self.first = FirstExact(sizes, program, captured)
+            self.first = FirstExact(sizes, program, captured.settled())
         return program
 
     def first_for(self, program: JaxProgram, sizes: ShapesOfCall) -> FirstExact | None:
@@ -88,6 +91,19 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         if reason not in self.left:
             self.left.append(reason)
             self._warn(f"is called so that each size is compiled by jax.jit: {reason}")
+
+    @contextmanager
+    def settling(self) -> Generator[None]:
+        """As for all programs, and for the first, which is not traced once more."""
+        first = self.first
+        self.is_like_first = first is not None and first.captured.is_current()
+        try:
+            with super().settling():
+                yield
+            if first is not None and self.is_like_first:
+                self.first = replace(first, captured=first.captured.settled())
+        finally:
+            self.is_like_first = False
 
     def program_at(self, sizes: ShapesOfCall) -> JaxProgram | None:
         """The program for a call of these sizes; None where it is to be exact."""
@@ -119,17 +135,22 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
     def _serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether a program is the function at these sizes too.
 
-        It is compared with what JAX traces for them where decisions cannot be seen.
+        It is compared with what JAX traces for them where decisions cannot be seen, and
+        where something outside has changed, which need not be read.
         """
-        if not super()._serves(program, sizes):
+        if not self.captured[id(program)].is_unwritten():
             return False
         if program.template is not None:
             return self._admits(program, sizes)
         named = program.pattern.sizes(sizes) or {}
         if not program.holds(named):
             return False
-        if not self._is_to_check(program, sizes) or self._agrees(program, sizes):
+        fits = super()._serves(program, sizes)
+        is_known = fits and not self._is_to_check(program, sizes)
+        if is_known or self._agrees(program, sizes):
             return True
+        if not fits:
+            return False
         if AUDITS and program.decisions.opaque is None:
             self._warn(f"is traced otherwise for {program.pattern.shown(sizes)}")
         program.doubted = True
@@ -151,7 +172,9 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         Of the first sizes there is a trace, which need not be made once more.
         """
         named, first = program.pattern.sizes(sizes) or {}, self.first
-        known = None if first is None else first.trace_at(sizes, self.subject)
+        known = None
+        if first is not None and self.is_like_first:
+            known = first.trace_at(sizes, self.subject)
         agrees = known is not None and program.read.agrees(known, named)
         agrees = agrees or program.read.agrees(self._direct(sizes), named)
         if agrees:

@@ -34,10 +34,10 @@ class FirstExact:
     captured: Snapshot
 
     def trace_at(self, sizes: ShapesOfCall, subject: Subject) -> TracedFunction | None:
-        """Its trace, if that is one at these sizes, and would be the same now."""
+        """Its trace, if that is one at these sizes."""
         if sizes != self.sizes or subject.differentiated is not None:
             return None
-        return self.compiled.traced if self.captured.is_current() else None
+        return self.compiled.traced
 
     def serves(self, program: JaxProgram, sizes: ShapesOfCall) -> bool:
         """Whether it does what a program for many sizes does for these.

@@ -3,7 +3,8 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -272,11 +273,13 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if program is not None:
             return program
         try:
-            program = self._fitting(sizes)
+            with self.settling():
+                program = self._fitting(sizes)
+                if program is not None:
+                    self._check(program, sizes)
             if program is None:
                 self.exactly.add(sizes)
                 return None
-            self._check(program, sizes)
         except CallersError as error:
             raise error.error from None
         except Unsupported as error:
@@ -311,7 +314,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         else:
             self.seen.append(sizes)
             pattern = generalised(self.seen)
-        captured = Snapshot.of(self.function)
+        captured = self.snapshot()
         program = self._new_program(pattern, sizes)
         if program is not None and program not in self.programs:
             self.captured[id(program)] = captured
@@ -335,6 +338,18 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     def fits(self, program: ManyT) -> bool:
         """Whether a program has been made of what the function takes from outside."""
         return self.captured[id(program)].is_current()
+
+    def snapshot(self) -> Snapshot:
+        """All that the function and its static arguments take from outside now."""
+        return Snapshot.of(self.function, *(static for _, static in self.call.statics))
+
+    @contextmanager
+    def settling(self) -> Generator[None]:
+        """Within, the function is traced: it may count that, or keep what it makes."""
+        stale = {id(p) for p in self.programs if not self.fits(p)}
+        yield
+        for i in {id(p) for p in self.programs} - stale:
+            self.captured[i] = self.captured[i].settled()
 
     @abstractmethod
     def _new_program(self, pattern: SizePattern, sizes: ShapesOfCall) -> ManyT | None:

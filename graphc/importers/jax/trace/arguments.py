@@ -4,7 +4,7 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
 
@@ -72,7 +72,7 @@ class JaxCall:
     def kind(self, specs: Iterable[Spec]) -> Hashable:
         """All that a call is but for the sizes of its arrays; 1 and True differ."""
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
-        of_statics = tuple(type(static) for _, static in self.statics)
+        of_statics = tuple([_beside_equality(static) for _, static in self.statics])
         return self.form, self.statics, of_statics, types, settings()
 
     def are_arrays(self, specs: Iterable[Spec]) -> bool:
@@ -84,6 +84,19 @@ class JaxCall:
             and not is_key(leaf.dtype)
             for leaf, spec in pairs
         )
+
+
+def _beside_equality(static: object) -> tuple[object, ...]:
+    """The types and signs of zeros by which static arguments that are equal differ."""
+    kind = type(static)
+    if isinstance(static, (float, complex)):
+        return kind, repr(static)
+    if isinstance(static, tuple):
+        return kind, *map(_beside_equality, static)
+    if is_dataclass(static) and not isinstance(static, type):
+        compared = [f.name for f in fields(static) if f.compare]
+        return kind, *(_beside_equality(getattr(static, name)) for name in compared)
+    return (kind,)
 
 
 def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[ConcreteArray]:
