@@ -50,7 +50,7 @@ class DeviceCosts:
     called: float = 0.3e-6
     compiled: float = 1e-3
     crowded: float = 1.5e-6
-    compiled_alike: float = 0.25e-3
+    compiled_alike: float = 0.6e-3
     looped: float = 0.1
 
     @property
