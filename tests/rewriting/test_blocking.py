@@ -189,6 +189,22 @@ def test_steps_in_chunks(reverse):
             same(new(*arrays(inputs, (n, 0))), old(*arrays(inputs, (n, 0))))
 
 
+@pytest.mark.parametrize("gradient", [False, True])
+def test_few_bytes_of_steps_are_no_chunks(gradient):
+    """They would take longer: from 16 MiB on, they save memory that is worth it."""
+    xs, w, out = inputs = variables(("n", 2, 2), (2, 2), (2, 64), dtype="float32")
+    step = lambda h, x: (gt.tanh(h @ w + x),) * 2
+    loss = gt.sum(
+        gt.nn.logsumexp(gt.scan(step, gt.zeros((2, 2), "float32"), xs)[1] @ out, -1)
+    )
+    slopes = graphc.grad(loss, [w, out]) if gradient else []
+    f = graphc.function(inputs, [loss, *slopes])
+    assert "scan_in_chunks" in [a.rule.name for a in f.rewrites]
+    few, many = (f.lower({"n": n})[0].as_text() for n in (30_000, 40_000))
+    assert few.count("stablehlo.while") == 1 + gradient
+    assert many.count("stablehlo.while") > 1 + gradient
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_positions_of_steps_in_chunks(reverse):
     """The last chunk comes first where a scan goes back; the first of equals counts."""

@@ -187,6 +187,20 @@ def test_a_product_that_is_wanted_itself_is_left_alone():
     assert not rules_used(build, shapes)
 
 
+def test_a_sum_comes_with_a_product_that_is_a_result():
+    def build(w, a, b, also_product):
+        product = w * (a @ b.T)
+        total = (w @ b) * gt.sum(product, 1)[:, None]
+        return [total, product] if also_product else total
+
+    shapes = {"w": ("n", "k"), "a": ("n", 2), "b": ("k", 2)}
+    inputs = [gt.tensor(name, "float32", shape) for name, shape in shapes.items()]
+    for also_product in (False, True):
+        f = graphc.function(inputs, build(*inputs, also_product))
+        names = [a.rule.name for a in f.rewrites]
+        assert ("sum_of_weighted_product" in names) is not also_product
+
+
 def test_what_only_looks_like_a_diagonal():
     shifted = lambda a, b: gt.diag(a, 1) @ b  # noqa: E731
     shapes = {"a": (3,), "b": (4, 2)}

@@ -87,6 +87,8 @@ def test_blocks_of_which_nothing_else_takes_values_are_compiled_once():
     alone = replace(SMALL, role=Role.ALONE)
     assert not alone.pays(CPU) and replace(alone, count=200).pays(CPU)
     assert replace(SMALL, role=Role.BACKWARD).pays(CPU)
+    attention = replace(alone, count=24, nodes=46, work=2.0**24)
+    assert attention.pays(CPU) and not replace(attention, count=8).pays(CPU)
 
 
 def test_small_blocks_are_to_save_more_than_those_with_large_products():

@@ -15,7 +15,7 @@ from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, is_one
 from graphc.ir.types import same_shape, same_size
-from graphc.rewriting.engine.rule import Rules, rewrite
+from graphc.rewriting.engine.rule import IsKept, Rules, rewrite
 from graphc.rewriting.match.pattern import CountUses, once, p, v
 from graphc.rewriting.match.sizes import Axes, at_most, guarded, is_wide, split, varies
 
@@ -314,13 +314,16 @@ def _swapped(x: Value) -> Value:
 
 @rewrite(p.sum(v.s, axes=v.axes, keepdims=v.keepdims), exact=False, finite=True)
 def sum_of_weighted_product(
-    s: Value, axes: Axes, keepdims: bool, uses: CountUses
+    s: Value, axes: Axes, keepdims: bool, uses: CountUses, is_kept: IsKept
 ) -> Value | None:
     """sum(w * (a @ b.T), -1) is sum(a * (w @ b), -1), where w @ b is there already.
 
-    So it is in the gradient of a weighted mean, as of `softmax(q @ k.T) @ v`.
+    So it is in the gradient of a weighted mean, as of `softmax(q @ k.T) @ v`. Where
+    what is summed is a result too, its sum comes with it: the other took 1.08.
     """
     if axes != (s.type.rank - 1,) or s.type.rank < 2 or not is_wide(s.dtype):
+        return None
+    if is_kept(s):
         return None
     products = _factors(s, lambda x: _is_matmul(x, s)).above
     totals = (_by_known_mean(s, x, uses) for x in products if _is_matmul(x, s))

@@ -5,14 +5,14 @@ before the next chunk, so that the ys of one chunk are there at a time.
 """
 
 from collections.abc import Container, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from graphc.ir.graph.bodies import StepResult
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, maximum, minimum
 from graphc.rewriting.loops.find.affine_reads import View
 from graphc.rewriting.loops.find.producers import PartPlace
 from graphc.rewriting.loops.find.scan_view import Loop
@@ -26,12 +26,14 @@ Replacements = dict[Value, Value]
 class Limits:
     """The size of a chunk: the bytes of the largest value in it, and its iterations.
 
-    With at most `few` chunks, the steps of a first loop are not recomputed.
+    With at most `few` chunks, the steps of a first loop are not recomputed. Where that
+    value and what is stacked have at most `whole` bytes, there is one chunk.
     """
 
     most: int
     least: int
     few: int
+    whole: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,13 @@ class ScanInChunks:
 
     def extent(self, large: Sequence[PartPlace], limits: Limits) -> dict[str, Any]:
         """The numbers of iterations and of chunks, by values that are `large`."""
-        places = [*large, *((v, self.whole) for v in self.loop.stacked)]
-        each = bytes_of_one(places)
-        return {"length": self.loop.length, "each": each, **asdict(limits)}
+        stacked = [(v, self.whole) for v in self.loop.stacked]
+        length, each = self.loop.length, bytes_of_one([*large, *stacked])
+        if limits.whole:  # one chunk of all, if they are as few: as if each had no byte
+            together = length * (each + bytes_of_one(stacked))
+            each = maximum(1, each * minimum(1, together // (limits.whole + 1)))
+        extent = {"length": length, "each": each, "most": limits.most}
+        return {**extent, "least": limits.least, "few": limits.few}
 
     def run(
         self, extent: dict[str, Any], keeps: bool = False

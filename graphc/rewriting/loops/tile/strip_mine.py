@@ -53,7 +53,10 @@ def _scan_in_chunks(chunk: int | None, few: int | None, costs: DeviceCosts) -> R
     """
     most, steps = costs.temporary // 2, costs.rows // 2
     few_chunks = costs.few_chunks if few is None else few
-    limits = Limits(0, chunk, few_chunks) if chunk else Limits(most, steps, few_chunks)
+    if chunk:
+        limits = Limits(0, chunk, few_chunks)
+    else:
+        limits = Limits(most, steps, few_chunks, costs.stacked_at_once)
     tuned = partial(_scan_in_chunks, chunk, few)
 
     @whole_graph(
