@@ -39,7 +39,7 @@ class InnerSizes:
     """Such sizes of a graph whose arguments have the sizes and integers `asked`."""
 
     def __init__(self, asked: Collection[Symbol]) -> None:
-        self._asked = asked
+        self._asked = frozenset(asked)
         self._by_size: dict[Dim, InnerSize] = {}
 
     @property
