@@ -182,8 +182,8 @@ def _(step: ChooseCapacities, body: PrintedBody) -> None:
         _bind(body, [step.symbols[i] for i in tied], choice)
     triples = zip(step.sizes, step.symbols, step.capacities, strict=True)
     for true_size, symbol, capacities in triples:
-        size = body.code(true_size)
         if not body.knows(symbol):
+            size = body.code(true_size)
             _bind(body, [symbol], _calling(body, size, *capacity_call(capacities)))
 
 

@@ -63,7 +63,7 @@ class RoundedSize:
 def needed_alone(
     sizes: Sequence[Size], symbols: Sequence[Symbol]
 ) -> list[tuple[int, Symbol]]:
-    """The capacities that others of these sizes depend on, and their places."""
+    """The places and symbols of the capacities that others of these sizes depend on."""
     asked = {s for size in sizes if isinstance(size, Dim) for s in size.symbols}
     return [(i, symbol) for i, symbol in enumerate(symbols) if symbol in asked]
 

@@ -47,7 +47,7 @@ class Joining(_BySlices):
 
     def _symbolic(self, items: object) -> object:
         listed = items if isinstance(items, tuple) else (items,)
-        parts = [_part(item) for item in listed]
+        parts = [cast("NDArray", _part(item)) for item in listed]
         dtype = np.result_type(*parts)  # Python's numbers take that of the others
         arrays = [self._array(part, dtype) for part in parts]
         return np.concatenate(arrays, axis=-1 if self._columns else 0)
@@ -73,14 +73,15 @@ class Grid(_BySlices):
         return tuple(grids) if sparse else np.stack(grids)
 
 
-def _part(item: Any) -> NDArray:
+def _part(item: object) -> object:
     """The array, or the number, that an item of `np.r_` stands for."""
     if isinstance(item, str):
         hint = "use numpy.concatenate, stack or column_stack"
         raise graph_error("takes no directives", op="r_", got=item, hint=hint)
     if isinstance(item, slice):
         return _numbers(item)
-    return item if not np.ndim(item) else np.asarray(item)
+    array = np.asarray(item)
+    return array if array.ndim else item
 
 
 def _numbers(item: slice) -> NDArray:

@@ -1,6 +1,7 @@
 """The padded graph, and what is remarked of its nodes."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from graphc.errors import SourceLocation
 from graphc.ir.graph.nodes import Graph, Guard, Node
@@ -67,7 +68,7 @@ class PaddedGraph:
         pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
         return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
 
-    @property
+    @cached_property
     def rounded(self) -> list[RoundedSize]:
         """The sizes whose capacities are chosen when a call begins: none has bounds."""
         axes = [(s, c, self.policies[s]) for s, c in self.capacities.items()]
