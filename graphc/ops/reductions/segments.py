@@ -55,17 +55,17 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
         return edges.shape[0] - position
     count = edges.shape[0]
     ends = F.concatenate([edges[:1], edges[-1:]])  # nothing where there are no edges
-    falls = F.any(F.greater(ends[:1], ends[-1:]))
+    rises = F.logical_or(ends[:1] <= ends[-1:], F.isnan(ends[-1:]))  # NaN is largest
+    falls = F.any(F.logical_not(rises))
     position = F.searchsorted(F.where(falls, F.flip(edges), edges), value, side=side)
     return F.where(falls, count - position, position)
 
 
 def _descends(edges: NDArray) -> bool:
-    """Whether constant edges descend; raises where they do neither."""
-    if (edges[1:] >= edges[:-1]).all():
-        return False
-    if (edges[1:] <= edges[:-1]).all():
-        return True
+    """Whether constant edges descend, NaN being largest; raises if they do neither."""
+    for descends, ordered in ((False, edges), (True, edges[::-1])):
+        if np.array_equal(ordered, np.sort(ordered), equal_nan=True):
+            return descends
     raise graph_error("the edges must ascend or descend", op="digitize")
 
 
