@@ -183,9 +183,9 @@ def promoted_as_arrays(*args: ArrayLike) -> list[Value]:
 
 
 def _promoted_dtype(dtypes: Sequence[DType]) -> DType:
-    """What NumPy promotes dtypes to; of bfloat16, what arithmetic of it gives.
+    """The dtype that NumPy promotes to; with bfloat16, that of sums.
 
-    NumPy itself has nothing in common for bfloat16 and int16, wider integers or float16.
+    NumPy itself joins bfloat16 neither with float16 nor with int16 or wider integers.
     """
     try:
         return np.result_type(*dtypes)

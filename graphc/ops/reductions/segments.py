@@ -42,7 +42,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
     The edges ascend or descend, which is checked where they are constant.
     """
     value, edges = strong(as_value(x)), strong(as_value(bins))
-    if value.dtype.kind == "c" or edges.type.rank != 1:
+    if "c" in (value.dtype.kind, edges.dtype.kind) or edges.type.rank != 1:
         got = f"{value.type}, {edges.type}"
         raise graph_error("needs real numbers and a vector of edges", got=got)
     side = "left" if right else "right"
