@@ -326,10 +326,13 @@ def _segment_function(
             raise graph_error("needs rows and integers", op=name, got=got)
         ids = cast(ids, INT64)
         if num_segments is None:
-            num_segments = F.max(ids, initial=-1) + 1
+            count = as_size(F.max(ids, initial=-1) + 1)
+        else:
+            count, reason = as_size(num_segments), "a size must not be negative"
+            value = F._at_most(0, count, reason, value, name)
         first = cast(as_value(start(value)), value.dtype)
         by = _OF_BOOLS.get(how, how) if value.dtype == BOOL else how
-        return _segment(value, ids, first, how=by, count=as_size(num_segments))
+        return _segment(value, ids, first, how=by, count=count)
 
 
 _segment_function("segment_sum", "add", lambda v: 0)
