@@ -29,8 +29,8 @@ _WAITS = ContextVar("recomputed parts wait for their cotangents", default=True)
 def without_waiting() -> Generator[None]:
     """Within, recomputed parts do not wait for their cotangents.
 
-    What is linear in cotangents, and transposed once more, must not depend on them
-    otherwise, in the bodies of loops neither.
+    Derivatives that are transposed once more must depend on their cotangents in no
+    other way than linearly, also within the bodies of loops.
     """
     token = _WAITS.set(False)
     try:
