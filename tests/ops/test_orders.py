@@ -339,3 +339,13 @@ def test_norms_of_complex_infinity(backend, order):
     for parts in (complex(INF, 0), complex(0, -INF), complex(INF, np.nan)):
         a = np.array([parts, 1j])
         np.testing.assert_allclose(f(a), np.linalg.norm(a, order))
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_nan_is_the_largest_of_edges(constant):
+    x, table = np.array([0.5, 1.5, np.inf, np.nan]), np.array([1.0, 2.0, np.nan])
+    for edges in (table, np.flip(table)):
+        symbol = gt.vector("edges", "float64")
+        bins = gt.digitize(x, edges if constant else symbol)
+        f = graphc.function([symbol], [bins, symbol], backend="numpy")
+        assert f(edges)[0].tolist() == np.digitize(x, edges).tolist()

@@ -134,3 +134,24 @@ def test_windows_that_start_beyond_all_axes(backend):
     for start in (11, 2**63 - 1, -(2**63)):
         with pytest.raises(graphc.CallError, match="leaves an axis of size n"):
             f(X, start)
+
+
+NEGATIVE = {
+    "linspace": lambda n: gt.linspace(0.0, 1.0, n),
+    "indices": lambda n: gt.indices((n, 2)),
+    "sliding_window_view": lambda n: gt.sliding_window_view(gt.arange(12), n),
+    "bincount": lambda n: gt.bincount([0, 1], minlength=n),
+    "tril_indices": lambda n: gt.tril_indices(n)[0],
+    "triu_indices": lambda n: gt.triu_indices(n, 1)[0],
+    "segment_sum": lambda n: gt.segment_sum([1, 2], [0, 1], n),
+}
+
+
+@pytest.mark.parametrize("name", NEGATIVE)
+def test_sizes_below_0_are_refused(name):
+    with pytest.raises(graphc.GraphError, match=f"{name}: .*negative"):
+        NEGATIVE[name](-1)
+    for dims in ("specialize", "pad"):
+        f = graphc.function([low], NEGATIVE[name](low), backend="numpy", dims=dims)
+        with pytest.raises(graphc.CallError, match=f"{name}: .*needs 0 <= low; got -1"):
+            f(-1)

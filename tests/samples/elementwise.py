@@ -152,4 +152,5 @@ SAMPLES = [
     ),
     sample("sigmoid", *ONE, numpy=sigmoid, dtypes=FLOATS),
     sample("round", *ONE, call(a(2, 3), 1), call(a(3), -1)),
+    sample("round", call(np.array([complex(np.inf, 0.26)]), 1), dtypes=["int8"]),
 ]

@@ -75,6 +75,7 @@ def chosen(namespace, **options):
 SAMPLES = [
     sample("real", *ONE),
     sample("imag", *ONE),
+    sample("interp", call(a(3), np.array([0j, 1]), [1.0, 2.0]), dtypes=["float64"]),
     sample("angle", *ONE),
     sample("angle", call(a(2, 3), deg=True)),
     sample("frexp", *ONE),

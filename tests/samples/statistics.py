@@ -277,6 +277,7 @@ SAMPLES = [
         call(a(), EDGES),
         call(a(3), np.array([0, 2, 1])),
         call(a(3), a(4, values="ordered")),
+        call(a(3), np.array([0j, 1])),
         call(a(3), np.ones((2, 2))),
     ),
     *histograms(),

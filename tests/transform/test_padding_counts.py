@@ -81,3 +81,12 @@ def test_rows_are_padded_beside_a_size_that_is_read(count, monkeypatch):
     small = graphc.function([m], m[:, None] + gt.unique(m), dims={"n": "pad"})
     with pytest.raises(graphc.CallError, match=r"needs count\*n_capacity <= 40"):
         small(np.arange(8))
+
+
+def test_a_number_of_repeats_is_padded_beside_an_array_without_elements():
+    counts = gt.where(x > 0, 2, 0)
+    total = gt.sum(gt.repeat(x, counts))
+    dims = {"n": "specialize", "sum": "pad"}
+    f = graphc.function([x], total, dims=dims, backend="numpy")
+    assert f(np.array([1.0, -1.0])) == 2
+    assert f(np.zeros(0)) == 0

@@ -385,9 +385,7 @@ def _(
     """The element at a place is the first whose counts reach beyond it."""
     ends = F.cumsum(pad.filled(counts, (0,), 0))
     places = F.astype(pad.positions(pad.out[axis]), ends.dtype)
-    source = F.searchsorted(ends, places, side="right")
-    elements: Value = F._gather(x.value, source, axes=(axis,), inside=(False,))
-    return elements
+    return read(x.value, axis, F.searchsorted(ends, places, side="right"))
 
 
 def _one_per_element(counts: Value, n: Size) -> Value:

@@ -63,8 +63,11 @@ def indices(
 
     With `sparse`, a tuple of grids with their own axis only.
     """
-    shape = as_shape(dimensions)
-    ranges = [F.arange(size_value(n), dtype=dtype) for n in shape]
+    shape, reason = as_shape(dimensions), "a size must not be negative"
+    ranges = [
+        F._at_most(0, n, reason, F.arange(size_value(n), dtype=dtype), "indices")
+        for n in shape
+    ]
     grids = meshgrid(*ranges, sparse=sparse, indexing="ij")
     if sparse:
         return tuple(grids)
@@ -133,9 +136,7 @@ _window(
         0.42 + 0.5 * F.cos(np.pi * i / last) + 0.08 * F.cos(2.0 * np.pi * i / last)
     ),
 )
-_window(
-    "bartlett", lambda i, last: F.where(i <= 0, 1 + i / last, 1 - i / last)
-)
+_window("bartlett", lambda i, last: F.where(i <= 0, 1 + i / last, 1 - i / last))
 
 
 @public()
@@ -215,7 +216,8 @@ def _unless_none(step: Value, gaps: Size, alone: float) -> Value:
 
 def _counted(count: Size) -> Value:
     """0, 1, ... count - 1; raises at the call where `count` is negative."""
-    return F.arange(F.full((count,), 0, "int64").shape[0])
+    reason, numbers = "the number of points must not be negative", size_value(count)
+    return F._at_most(0, count, reason, F.arange(numbers), "linspace")
 
 
 @public()

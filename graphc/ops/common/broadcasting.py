@@ -1,9 +1,11 @@
 """Promotion (NEP 50) and broadcasting: the common part of op families."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
+from numpy.exceptions import DTypePromotionError
 
 from graphc.ir.config import config
 from graphc.ir.graph.accepted import ArrayLike
@@ -12,7 +14,7 @@ from graphc.ir.graph.nodes import Value, origins
 from graphc.ir.graph.op import require_at_most, require_equal
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, equal, is_one, may_be_one, stretch
-from graphc.ir.types import BFLOAT16, DType, product, same_shape
+from graphc.ir.types import BFLOAT16, DType, is_inexact, product, same_shape
 
 Ufunc = Any  # np.ufunc; its stubs know neither resolve_dtypes nor ml_dtypes
 LoopKey = DType | type
@@ -180,13 +182,25 @@ def promoted_as_arrays(*args: ArrayLike) -> list[Value]:
     return [cast(v, dtype) for v in values if dtype is not None]
 
 
+def _promoted_dtype(dtypes: Sequence[DType]) -> DType:
+    """The dtype that NumPy promotes to; with bfloat16, that of sums.
+
+    NumPy itself joins bfloat16 neither with float16 nor with int16 or wider integers.
+    """
+    try:
+        return np.result_type(*dtypes)
+    except DTypePromotionError:
+        others = [d for d in dtypes if is_inexact(d) and d != BFLOAT16]
+        return np.result_type(np.float32, *others) if others else BFLOAT16
+
+
 def common_dtype(values: list[Value]) -> DType:
     """The dtype that NumPy promotes these values to; weak ones adapt."""
     keys = {weak_key(v) for v in values}
     if all(isinstance(k, type) for k in keys):
         return strong(max(values, key=lambda v: "uifc".index(v.dtype.kind))).dtype
     strong_keys = [k for k in keys if not isinstance(k, type)]
-    dtype: DType = np.result_type(*strong_keys)
+    dtype = _promoted_dtype(strong_keys)
     for key in keys:
         if isinstance(key, type):
             loop = loop_dtypes(np.add, (dtype, key))

@@ -408,6 +408,9 @@ def round_(x: ArrayLike, decimals: int = 0) -> Value:
         return F.rint(value)
     if value.dtype == BOOL:
         raise graph_error("bools have no decimals", op="round", got=str(value.type))
+    if value.dtype.kind == "c":
+        parts = (round_(part, decimals) for part in (F.real(value), F.imag(value)))
+        return F._from_parts(*parts)
     scale = 10.0 ** abs(decimals)
     if decimals > 0:
         return F.rint(value * scale) / scale

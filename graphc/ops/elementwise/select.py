@@ -108,6 +108,9 @@ def interp(
     if knots.type.rank != 1 or values.type.rank != 1:
         got = f"{knots.type}, {values.type}"
         raise graph_error("needs vectors of points", op="interp", got=got)
+    if "c" in (at.dtype.kind, knots.dtype.kind):
+        got = f"{at.type}, {knots.type}"
+        raise graph_error("needs real numbers to find a place", op="interp", got=got)
     if period is not None:
         at, knots, values = _periodic(at, knots, values, F.absolute(period))
         left = right = None

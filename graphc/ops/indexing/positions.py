@@ -157,7 +157,8 @@ def tril_indices(
     rows, columns, offset = _of_matrix(n, k, m, "tril_indices")
     ends = F.clip(F.arange(size_value(rows)) + size_value(offset + 1), 0, columns)
     count = _below(rows, columns, offset)
-    return _positions(F.zeros_like(ends), ends, count)
+    first = _of_sizes((rows, columns), F.zeros_like(ends), "tril_indices")
+    return _positions(first, ends, count)
 
 
 @public()
@@ -171,6 +172,7 @@ def triu_indices(
     rows, columns, offset = _of_matrix(n, k, m, "triu_indices")
     first = F.clip(F.arange(size_value(rows)) + size_value(offset), 0, columns)
     count = rows * columns - _below(rows, columns, offset - 1)
+    first = _of_sizes((rows, columns), first, "triu_indices")
     return _positions(first, F.full_like(first, size_value(columns)), count)
 
 
@@ -212,6 +214,13 @@ def _below(rows: Size, columns: Size, k: Size) -> Size:
     full = dims.minimum(rows, dims.maximum(first, columns - k))
     growing = (full - first) * (first + full + 2 * k + 1) // 2
     return growing + (rows - full) * columns
+
+
+def _of_sizes(sizes: Shape, value: Value, name: str) -> Value:
+    """`value`, provided that none of the sizes is negative."""
+    for n in sizes:
+        value = F._at_most(0, n, "a size must not be negative", value, name)
+    return value
 
 
 def _positions(first: Value, ends: Value, count: Size) -> tuple[Value, Value]:

@@ -87,10 +87,11 @@ def sliding_window_view(
         problem = f"needs a window size for each of {len(axes)} axes"
         got = f"{len(sizes)} sizes"
         raise graph_error(problem, op="sliding_window_view", got=got)
-    reason = "a window is no larger than its axis"
+    reason = "a window is no larger than its axis, nor negative"
     for at, size in zip(axes, sizes, strict=True):
         most = value.type.shape[at]
-        value = F._at_most(size, most, reason, value, "sliding_window_view")
+        for low, high in ((0, size), (size, most)):
+            value = F._at_most(low, high, reason, value, "sliding_window_view")
         starts = F.expand_dims(F.arange(size_value(most - size + 1)), 1)
         places = starts + F.arange(size_value(size))
         value = F.moveaxis(F.take(value, places, axis=at), at + 1, -1)

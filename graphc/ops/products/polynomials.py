@@ -18,6 +18,7 @@ from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, is_inexact
 from graphc.ops.common.broadcasting import promoted_as_arrays
 
+UINT64 = np.dtype("uint64")
 Overlap = Literal["full", "same", "valid"]
 
 
@@ -44,6 +45,8 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Value:
 
 def _by_powers(coefficients: Value, x: Value) -> Value:
     """The sum of coefficients times powers; those of bools are counted."""
+    if x.dtype == UINT64:  # of which NumPy's powers are floats; both wrap around alike
+        return cast(_by_powers(cast(coefficients, INT64), cast(x, INT64)), UINT64)
     count, *others = coefficients.shape
     powers = F.reshape(F.vander(F.ravel(x), count).T, (count, *x.shape))
     ranks = len(others), x.type.rank

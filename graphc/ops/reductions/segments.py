@@ -42,7 +42,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
     The edges ascend or descend, which is checked where they are constant.
     """
     value, edges = strong(as_value(x)), strong(as_value(bins))
-    if value.dtype.kind == "c" or edges.type.rank != 1:
+    if "c" in (value.dtype.kind, edges.dtype.kind) or edges.type.rank != 1:
         got = f"{value.type}, {edges.type}"
         raise graph_error("needs real numbers and a vector of edges", got=got)
     side = "left" if right else "right"
@@ -55,17 +55,17 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Value:
         return edges.shape[0] - position
     count = edges.shape[0]
     ends = F.concatenate([edges[:1], edges[-1:]])  # nothing where there are no edges
-    falls = F.any(F.greater(ends[:1], ends[-1:]))
+    rises = F.logical_or(ends[:1] <= ends[-1:], F.isnan(ends[-1:]))  # NaN is largest
+    falls = F.any(F.logical_not(rises))
     position = F.searchsorted(F.where(falls, F.flip(edges), edges), value, side=side)
     return F.where(falls, count - position, position)
 
 
 def _descends(edges: NDArray) -> bool:
-    """Whether constant edges descend; raises where they do neither."""
-    if (edges[1:] >= edges[:-1]).all():
-        return False
-    if (edges[1:] <= edges[:-1]).all():
-        return True
+    """Whether constant edges descend, NaN being largest; raises if they do neither."""
+    for descends, ordered in ((False, edges), (True, edges[::-1])):
+        if np.array_equal(ordered, np.sort(ordered), equal_nan=True):
+            return descends
     raise graph_error("the edges must ascend or descend", op="digitize")
 
 
@@ -326,10 +326,13 @@ def _segment_function(
             raise graph_error("needs rows and integers", op=name, got=got)
         ids = cast(ids, INT64)
         if num_segments is None:
-            num_segments = F.max(ids, initial=-1) + 1
+            count = as_size(F.max(ids, initial=-1) + 1)
+        else:
+            count, reason = as_size(num_segments), "a size must not be negative"
+            value = F._at_most(0, count, reason, value, name)
         first = cast(as_value(start(value)), value.dtype)
         by = _OF_BOOLS.get(how, how) if value.dtype == BOOL else how
-        return _segment(value, ids, first, how=by, count=as_size(num_segments))
+        return _segment(value, ids, first, how=by, count=count)
 
 
 _segment_function("segment_sum", "add", lambda v: 0)

@@ -345,9 +345,7 @@ _bincount.linear = True
 
 
 @_bincount.padding
-def _(
-    pad: Padding, x: PaddedValue, weights: PaddedValue, *, length: Size
-) -> Value:
+def _(pad: Padding, x: PaddedValue, weights: PaddedValue, *, length: Size) -> Value:
     """Padding counts for nothing, as a weight of 0 at 0; it needs an element there."""
     numbers, shares = pad.filled(x, (0,), 0), pad.filled(weights, (0,), 0)
     if less_equal(1, length) is True:
@@ -399,6 +397,9 @@ def bincount(
         share = F.ones_like(numbers)
     else:
         share = cast(_weight_vector(as_value(weights)), np.dtype("float64"))
-    floor = F.asarray(integer_like(minlength, "the least length"), "int64") - 1
+    least = integer_like(minlength, "the least length")
+    reason = "the least length must not be negative"
+    numbers = F._at_most(0, as_size(least), reason, numbers, "bincount")
+    floor = F.asarray(least, "int64") - 1
     largest = F.maximum(F.max(numbers, initial=floor), floor)  # surely not below it
     return _bincount(numbers, share, length=as_size(largest + 1))

@@ -4,7 +4,9 @@ Only the values that the part starts from are kept from the forward pass, not it
 values. (Griewank and Walther, Evaluating Derivatives, 2nd ed., ch. 12.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -19,6 +21,22 @@ from graphc.ir.types import TensorType, is_inexact
 from graphc.ops.common.batching import Batched, spread
 from graphc.ops.common.padding import first_values
 from graphc.transform.derivatives.autodiff import pull
+
+_WAITS = ContextVar("recomputed parts wait for their cotangents", default=True)
+
+
+@contextmanager
+def without_waiting() -> Generator[None]:
+    """Within, recomputed parts do not wait for their cotangents.
+
+    Derivatives that are transposed once more must depend on their cotangents in no
+    other way than linearly, also within the bodies of loops.
+    """
+    token = _WAITS.set(False)
+    try:
+        yield
+    finally:
+        _WAITS.reset(token)
 
 
 @op()
@@ -39,7 +57,7 @@ def _(
     outputs, saved = values[:count], values[count:]
     cotangents = g if isinstance(g, tuple) else (g,)
     # The same nodes on the same values would be those of the forward pass.
-    after = [c for c in cotangents if c is not None]
+    after = [c for c in cotangents if c is not None and _WAITS.get()]
     again = [F._barrier(v, *after) if is_inexact(v.dtype) else v for v in saved]
     new = dict(zip(saved, again, strict=True))
     recomputed = rebuilt(outputs, new)

@@ -8,12 +8,11 @@ from graphc.errors import graph_error
 from graphc.ir.garbage import young_garbage
 from graphc.ir.graph.build import as_value, cast, variable
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.replay import follow, region_between
-from graphc.ir.graph.walk import ancestors, operands
+from graphc.ir.graph.walk import ancestors
 from graphc.ir.namespace import F
 from graphc.ir.types import is_float, is_inexact
-from graphc.ops.effects.barriers import BARRIER
 from graphc.transform.derivatives.autodiff import pull
+from graphc.transform.derivatives.checkpoint import without_waiting
 from graphc.transform.derivatives.rolled_gradients import as_written, pulled
 from graphc.transform.derivatives.vectorize import vmap
 
@@ -102,12 +101,10 @@ def jvp(outputs: object, wrt: object = None, tangents: object = None) -> Any:
     values, _ = flatten(wrt)
     directions = _alike(tangents, values, "jvp", "tangent")
     seeds = [variable("cotangent", v.type) for v in targets]
-    pairs = [
-        (p, t)
-        for p, t in zip(pull(targets, seeds, values), directions, strict=True)
-        if p is not None
-    ]
-    pushed = pull([p for p, _ in pairs], [t for _, t in pairs], seeds)
+    with without_waiting():
+        pulled_back = zip(pull(targets, seeds, values), directions, strict=True)
+        pairs = [(p, t) for p, t in pulled_back if p is not None]
+        pushed = pull([p for p, _ in pairs], [t for _, t in pairs], seeds)
     results = [
         F.zeros_like(v) if p is None else p
         for p, v in zip(pushed, targets, strict=True)
@@ -141,9 +138,9 @@ def _jacobian_of(output: Value, wrt: object, disconnected: Disconnected) -> obje
     n = output.type.size
     basis = F.reshape(F.eye(n, dtype=output.dtype), (n, *shape))
     written = as_written([output])
-    rows = vmap(
-        lambda g: _pulled("jacobian", written, [g], wrt, disconnected, pull)
-    )(basis)
+    rows = vmap(lambda g: _pulled("jacobian", written, [g], wrt, disconnected, pull))(
+        basis
+    )
     values, like = flatten(rows)
     return unflatten(like, [F.reshape(v, (*shape, *v.type.shape[1:])) for v in values])
 
@@ -158,33 +155,14 @@ def hessian(cost: object, wrt: object = None) -> Any:
 
 
 def _without_seeds(results: list[Value], seeds: list[Value]) -> list[Value]:
-    """The results, which do not depend on the seeds unless a rule is not linear.
-
-    Only barriers may wait for one: what they wait for is left out.
-    """
-    nodes = ancestors(results, _awaited_aside)
-    if {v.node for v in seeds}.intersection(nodes):
+    """The results, which do not depend on the seeds unless a rule is not linear."""
+    if {v.node for v in seeds}.intersection(ancestors(results)):
         raise graph_error(
             "a rule on the way is not linear in its cotangents",
             op="jvp",
             hint="mend the rule given to graphc.custom_vjp",
         )
-    needed = set(nodes)
-    waiting = [n for n in region_between(results, seeds) if n in needed]
-    replacements: dict[Value, Value] = {}
-    for node in waiting:
-        if node.primitive is BARRIER:
-            replacements[node.outputs[0]] = BARRIER(
-                replacements.get(node.inputs[0], node.inputs[0])
-            )
-        else:
-            follow(node, replacements, node.place.plain)
-    return [replacements.get(v, v) for v in results]
-
-
-def _awaited_aside(node: Node) -> tuple[Value, ...]:
-    """The inputs that a node computes with, without those it only waits for."""
-    return node.inputs[:1] if node.primitive is BARRIER else operands(node)
+    return results
 
 
 def hvp(cost: object, wrt: object = None, vectors: object = None) -> Any:

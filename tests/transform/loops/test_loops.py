@@ -242,6 +242,26 @@ def test_second_derivatives(case, backend):
     alike(found, jax.jit(both)(at, tuple(along)), 1e-8, 1e-10)
 
 
+@pytest.mark.parametrize("loop", ["scan", "while", "few"])
+def test_forward_mode_through_recomputed_parts_of_a_step(loop):
+    x, rows = gt.scalar("x", "float64"), gt.vector("rows", "float64")
+
+    def derivatives(part):
+        if loop == "while":
+            y = gt.while_loop(lambda c: c < 3, lambda c: c + 1 + part(c) ** 2, x)
+        else:
+            few = "sqrt" if loop == "few" else None
+            step = lambda c, row: (part(c) * row, part(c + row))
+            y = gt.scan(step, x, rows, checkpoint=few)[1].sum()
+        return graphc.jvp(y, x, x), graphc.hvp(y, x, x)
+
+    part = lambda v: gt.tanh(v) * gt.sin(v)
+    found = [*derivatives(graphc.checkpoint(part)), *derivatives(part)]
+    given = {x: np.float64(0.7), rows: np.array([0.5, -2.0, 1.5])}
+    slopes = values([*found, gt.sum(rows)], given, "numpy")
+    alike(slopes[:2], slopes[2:4])
+
+
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize(
     ("case", "backend"), [(c, "numpy") for c in CASES] + FEW_ON_JAX
