@@ -14,15 +14,12 @@ ENDS = (
     call(a(2, 2), a(2)),
     call(a(3), a(2), mode="other"),
 )
-BYTES = a(8, values="special", dtype="uint64")  # whose sums wrap around
-
 SAMPLES = [
     sample("convolve", *ODD[:2], *ENDS, ulps=64),
     sample("convolve", ODD[2], *EVEN, dtypes=["int8", "float64"], ulps=64),
     sample("correlate", *ODD[:2], *ENDS, ulps=64),
     sample("correlate", ODD[2], *EVEN, dtypes=["int8", "float64"], ulps=64),
     sample("polyval", call(a(3), a(2, 2)), ulps=64),
-    sample("polyval", call(BYTES, BYTES), dtypes=["int8"]),
     sample(
         "polyval",
         call(a(3), a()),

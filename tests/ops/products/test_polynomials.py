@@ -8,6 +8,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from tests.errors.messages import whole
+from tests.ops.comparing import BACKENDS
 
 MODES = ("full", "same", "valid")
 SIZES = list(product((1, 2, 3, 5), (1, 2, 3, 4)))
@@ -111,3 +112,11 @@ def test_messages():
         lambda: gt.polyval(2.0, a),
         "polyval: needs a vector of coefficients\n  got: float32[]",
     )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_polyval_of_uint64_wraps_around(backend):
+    p, x = gt.vector("p", "uint64"), gt.vector("x", "uint64")
+    f = graphc.function([p, x], gt.polyval(p, x), backend=backend)
+    args = [np.array(v, "uint64") for v in ([2**63 + 3, 5, 2**62 + 1], [3, 2**63 + 1])]
+    np.testing.assert_array_equal(f(*args), np.polyval(*args))
