@@ -34,10 +34,16 @@ from graphc.transform.sharding.neighbours import (
     Shift,
     bytes_sent,
     is_put_among_spread,
+    is_resized,
     is_shifted,
     shift_of,
 )
-from graphc.transform.sharding.recomputed import recomputed, unviewed
+from graphc.transform.sharding.recomputed import (
+    recomputed,
+    repeated_along,
+    shared_values,
+    unviewed,
+)
 from graphc.transform.sharding.sent import (
     Gathering,
     Messages,
@@ -54,8 +60,9 @@ _PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 class Follower:
     """Follows where arrays lie, through one segment after the other."""
 
-    def __init__(self, layout: MeshLayout) -> None:
+    def __init__(self, layout: MeshLayout, is_inside: bool = False) -> None:
         self.layout = layout
+        self._is_inside = is_inside  # of a body
         self._places: dict[Value, MeshAxes] = {}
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
         self._made: set[Value] = set()  # of nothing that is spread
@@ -65,6 +72,7 @@ class Follower:
         # What is made of nothing that nodes take parts of, and what they take whole.
         self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
         self.crossed: set[Value] = set()  # masks that a device makes whole
+        self.pinned: set[Value] = set()  # computed where they lie, then moved for some
 
     def messages(
         self,
@@ -104,6 +112,7 @@ class Follower:
     def enter(self, inputs: Iterable[Value], nodes: Iterable[Node] = ()) -> None:
         """Begin a segment."""
         self._copies.clear()
+        inputs = self.pinned = {*inputs}
         for value in inputs:
             if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
@@ -111,7 +120,7 @@ class Follower:
 
     def _recomputed_in(self, nodes: Iterable[Node]) -> dict[Value, Node]:
         """The values that devices compute whole, and the nodes that need them so."""
-        before, moves = Follower(self.layout), {}
+        before, moves, demands = Follower(self.layout), {}, {}
         before._places.update(self._places)
         taken: dict[bool, set[Value]] = {True: set(), False: set()}  # masks, by parts
         for node in nodes:
@@ -120,6 +129,7 @@ class Follower:
                 self.crossed.update(map(unviewed, node.inputs))
             needs = gathered(self.layout, node)
             places = moves[node] if needs is None else needs.inputs
+            demands[node] = places
             spread = [v for v in node.inputs if any(before.place(v))]
             for value in filter(before.is_made, spread):
                 is_parted = any(places.get(value, before.place(value)))
@@ -129,7 +139,13 @@ class Follower:
             before.follow(node, Messages())
         self._taken = before._taken
         self.crossed |= taken[True] & taken[False]
-        return recomputed(self.layout, moves, before.place, before.is_made)
+        whole = recomputed(self.layout, moves, before.place, before.is_made)
+        self.pinned |= {
+            v
+            for v in shared_values(demands, before.place, whole)
+            if not before.is_made(v) and self.layout.of(v) is not None
+        }
+        return whole
 
     def _decided(self, value: Value) -> MeshAxes:
         """Where the layout says that a value lies; whole where it leaves that open."""
@@ -244,6 +260,10 @@ class Follower:
         is_summed = is_summed_first(node, self.place, self.is_made)
         if is_summed or (not moves and self._is_gathered_again(node)):
             raise Unforeseen
+        if asking and is_resized(self.layout, node, self._recomputed):
+            raise Unforeseen  # XLA may compute parts, and send rows beside others
+        if moves and self._is_inside and node.primitive is OP.scatter:
+            raise Unforeseen  # XLA may add parts, since nothing in the text lays them
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
         if moves or not self._kept.isdisjoint(node.inputs):
@@ -351,7 +371,7 @@ class Follower:
         """Where the outputs of a body lie, and its messages."""
         if len(places) != len(body.inputs):
             raise Unforeseen
-        follower, messages = Follower(self.layout), Messages()
+        follower, messages = Follower(self.layout, is_inside=True), Messages()
         follower._places.update(zip(body.inputs, places, strict=True))
         for node in body.nodes:
             follower.follow(node, messages)
@@ -381,12 +401,16 @@ class Follower:
         if not left or (value, axes) in self._copies or value in self._made:
             return
         self._copies.add((value, axes))
-        size = self.layout.local_bytes(value, axes)
+        size = self.layout.moved_bytes(value, before, axes)
         if not taken:
             messages.add("all-gather", size)
             messages.gathers.append(Gathering(node, size, frozenset(left)))
         elif left == taken and len(left) == 1:
-            messages.add("all-to-all", size)
+            repeated = repeated_along(value, axes.index(left[0]))
+            if repeated is None:
+                messages.add("all-to-all", size)
+            else:  # each device needs all that it repeats along that axis
+                self._move(node, repeated, _whole(repeated), messages)
         else:
             raise Unforeseen
 
