@@ -24,7 +24,6 @@ from graphc.backends.sharding.neighbours import rows_joined, rows_written
 from graphc.backends.sharding.text import constrained, specs_text
 from graphc.backends.source import PrintedBody
 from graphc.control.scan import SCAN
-from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
@@ -74,8 +73,8 @@ def print_on_mesh(body: PrintedBody, follower: Follower, node: Node) -> None:
     if (moves or masks) and node.primitive is not SCAN:
         arrays = [v for v in node.outputs if v.type.rank and not follower.is_made(v)]
         _lay(body, {v: follower.place(v) for v in arrays})
-    crossed = follower.crossed.intersection(node.outputs)
-    _lay(body, {v: follower.place(v) for v in crossed})
+    laid = follower.crossed | follower.pinned
+    _lay(body, {v: follower.place(v) for v in node.outputs if v in laid})
 
 
 def _print_on_parts(
@@ -166,7 +165,8 @@ def _whole(
 ) -> Generator[None]:
     """Within it, these values lie so; afterwards, as they did.
 
-    Computed values are pinned where they lay: else XLA gathers all that they need.
+    Computed values are pinned where they lay, for their other users before that: else
+    XLA gathers all that they need, or computes on each device what these make of them.
     """
     names = {value: body.value(value) for value in places}
     for value, name in names.items():
@@ -177,7 +177,7 @@ def _whole(
             body.copies[value, after] = copy
             pinned = name
             decided = follower.layout.of(value) is not None
-            is_free = value.node.primitive is INPUT or follower.is_made(value)
+            is_free = value in follower.pinned or follower.is_made(value)
             if decided and before != after and not is_free:
                 pinned = constrained(name, before)
             body.line(f"{copy} = {constrained(pinned, after)}")

@@ -83,6 +83,7 @@ class Announcements:
 
     def __init__(self) -> None:
         self.pending: list[_Pending] = []
+        self._done: set[str] = set()
         self.traces: Callable[[], bool] = lambda: True  # not under jax.disable_jit
         self.executables: Executables = Executables()
         # Who tells a segment and its sizes in the words of a function that lives.
@@ -102,6 +103,15 @@ class Announcements:
         self.pending.append(_Pending(segment, sizes, now))
         shown = self.teller() or _in_short
         self._line = begun(lambda: f"compiling {shown(segment, sizes)}")
+
+    def complete(self, segment: int, sizes: Mapping[str, int]) -> None:
+        """A segment is compiled for these sizes."""
+        self._done.add(_in_short(segment, sizes))
+
+    def completed(self) -> list[str]:
+        """The segments that are compiled, each with its sizes, in order."""
+        pending = {_in_short(one.segment, one.sizes) for one in self.pending}
+        return sorted(self._done | pending)
 
     def over(self) -> None:
         """The compilation at hand has ended, however it has."""
@@ -170,9 +180,7 @@ class Log:
         if sizes is None:
             reason = "another placement of an argument"
             return Compilation(segment, seconds, reason, {})
-        reason = self._reason(segment, sizes)
-        self._seen.setdefault(segment, []).append(sizes)
-        return Compilation(segment, seconds, reason, sizes)
+        return self._compilation(segment, seconds, sizes)
 
     def fail(self, running: Iterable[str]) -> None:
         """The call failed in these functions: a segment among them is not compiled."""
@@ -209,12 +217,19 @@ class Log:
         for item in items:
             self._interrupted.pop(item.segment, None)
             seconds = (item.ended or now) - item.started
-            reason = self._reason(item.segment, item.sizes)
-            self._seen.setdefault(item.segment, []).append(item.sizes)
-            self.done.append(Compilation(item.segment, seconds, reason, item.sizes))
+            self.done.append(self._compilation(item.segment, seconds, item.sizes))
             if logger.isEnabledFor(logging.INFO):
                 words = self._in_words(item.segment, item.sizes)
                 logger.info("compiled %s in %.2f s", words, seconds)
+
+    def _compilation(
+        self, segment: int, seconds: float, sizes: dict[str, int]
+    ) -> Compilation:
+        """The record of a compilation; the next one is for other sizes than these."""
+        reason = self._reason(segment, sizes)
+        self._seen.setdefault(segment, []).append(sizes)
+        self.announced.complete(segment, sizes)
+        return Compilation(segment, seconds, reason, sizes)
 
     def needed(self, segment: int | None, sizes: dict[str, int]) -> str:
         """The reason of a compilation that is not made."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from graphc.errors import NoCompileError, describe, graph_error, shortened, user_place
 
@@ -190,17 +190,28 @@ def begins(
             limit.grant()
 
 
-def with_stance(agree: Callable[..., None], owner: object) -> Callable[..., None]:
+class Compiling(Protocol):
+    """An owner of compilations that tells them."""
+
+    def completed(self) -> list[str]:
+        """The segments that are compiled, each with its sizes, in order."""
+
+
+def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., None]:
     """The function by which processes agree on a call, so that they do on stances too.
 
-    Processes that compile would wait forever for the devices of one that may not.
+    Processes that compile would wait forever for the devices of one that may not, and
+    so would one that has compiled for a call, where the others may not.
     """
 
     def agreeing(*call: object) -> None:
         *before, values = call
         assert isinstance(values, dict)
-        permission = {"permission to compile": refusing(owner) is None}
-        agree(*before, values | permission)
+        may_compile = refusing(owner) is None
+        told: dict[str, object] = {"permission to compile": may_compile}
+        if not may_compile:
+            told["compiled"] = owner.completed()
+        agree(*before, values | told)
 
     return agreeing
 

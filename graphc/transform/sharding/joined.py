@@ -4,7 +4,7 @@ Loops that take arrays part by part have such rules, for tiles; here are those o
 that are not tiled, and of what is summed over an axis.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
@@ -21,6 +21,8 @@ from graphc.ops.indexing.counted import (
 )
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.rewriting.loops.find.axis_rules import operand_axes
+from graphc.transform.sharding.combined import PlaceOf
+from graphc.transform.sharding.sent import Unforeseen
 
 OperandAxis = Sequence[int | None]
 AxesOfOperands = Sequence[Iterable[int]]
@@ -266,3 +268,43 @@ def _aligned(values: Sequence[Value], behind: int) -> list[int | None]:
     """The axis of each value that is so far from its end, where it has one."""
     ranks = [v.type.rank for v in values]
     return [n - behind if n >= behind else None for n in ranks]
+
+
+def shared_axis(
+    node: Node,
+    of_operands: Sequence[int | None],
+    place: PlaceOf,
+    is_made: Callable[[Value], bool],
+) -> str | None:
+    """The axis of the mesh along which the operands of an axis lie.
+
+    Values that are made of nothing lie as others do.
+    """
+    pairs = [(v, a) for v, a in zip(node.inputs, of_operands, strict=False)]
+    along = [
+        (v, a) for v, a in pairs if a is not None and not same_size(v.type.shape[a], 1)
+    ]
+    others = [(v, a) for v, a in along if not is_made(v)]
+    names = {place(v)[a] for v, a in others or along} - {None}
+    if len(names) > 1:
+        raise Unforeseen
+    return next(iter(names), None)
+
+
+def joined_names(
+    node: Node, taken: Sequence[Container[int]], place: PlaceOf
+) -> set[str]:
+    """The axes of the mesh over which results of parts are joined.
+
+    Of operands, parts along the axes that are `taken` make parts of results.
+    """
+    summed = [set(axes) for axes in joined_axes(node)]
+    summed += [set()] * (len(node.inputs) - len(summed))
+    joined: set[str] = set()
+    for value, parts, reduced in zip(node.inputs, taken, summed, strict=True):
+        for axis, name in enumerate(place(value)):
+            if name is not None and axis not in parts:
+                if axis not in reduced:
+                    raise Unforeseen
+                joined.add(name)
+    return joined

@@ -96,9 +96,26 @@ class MeshLayout:
         """The bytes of the part that one device has of a value that lies so."""
         return prod(self.local_shape(value, axes)) * value.dtype.itemsize
 
+    def moved_bytes(self, value: Value, before: MeshAxes, axes: MeshAxes) -> Size:
+        """The bytes on one device of a value that is laid so from where it lay before.
+
+        What is gathered has parts that are equally large, so that the last is filled.
+        """
+        shape = list(self.local_shape(value, axes))
+        for i, (name, after) in enumerate(zip(before, axes, strict=True)):
+            size = value.type.shape[i]
+            if name is None or after is not None or self._is_even(size, name):
+                continue
+            if self._nearly(size) is not None:  # else it is of a body, and not known
+                shape[i] = self._part(size, name) * self.mesh.size(name)
+        return prod(shape) * value.dtype.itemsize
+
+    def _is_even(self, size: Size, axis: str) -> bool:
+        return is_multiple(size, self.mesh.size(axis), self.devices)
+
     def _part(self, size: Size, axis: str) -> Size:
         count = self.mesh.size(axis)
-        even = is_multiple(size, count, self.devices)
+        even = self._is_even(size, axis)
         return size // count if even else ceil_div(size, count)
 
     def is_spread(self, value: Value) -> bool:

@@ -17,24 +17,37 @@ from graphc.control.switch import SWITCH
 from graphc.ir.graph.bodies import Body, has_inner
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
-from graphc.ir.types import is_float, same_size
+from graphc.ir.types import is_float
 from graphc.ops.effects.shardings import FREE
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
-from graphc.transform.sharding.joined import AGREED, MATRICES, joined_axes, parted_axes
+from graphc.transform.sharding.joined import (
+    AGREED,
+    MATRICES,
+    joined_names,
+    parted_axes,
+    shared_axis,
+)
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.moved import is_crossed, is_summed_first, moved
 from graphc.transform.sharding.neighbours import (
     Shift,
     bytes_sent,
     is_put_among_spread,
+    is_resized,
     is_shifted,
     shift_of,
 )
-from graphc.transform.sharding.recomputed import recomputed, unviewed
+from graphc.transform.sharding.recomputed import (
+    recomputed,
+    repeated_along,
+    shared_values,
+    unviewed,
+)
 from graphc.transform.sharding.sent import (
     Gathering,
     Messages,
+    Unforeseen,
     gathering_of,
     stored_bytes,
 )
@@ -44,15 +57,12 @@ _NOT_PLAIN = "chunk", "per_chunk"  # of scans
 _PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 
 
-class _Unforeseen(Exception):
-    """Raised where no rule says where a result lies."""
-
-
 class Follower:
     """Follows where arrays lie, through one segment after the other."""
 
-    def __init__(self, layout: MeshLayout) -> None:
+    def __init__(self, layout: MeshLayout, is_inside: bool = False) -> None:
         self.layout = layout
+        self._is_inside = is_inside  # of a body
         self._places: dict[Value, MeshAxes] = {}
         self._copies: set[tuple[Value, MeshAxes]] = set()  # that a segment has moved
         self._made: set[Value] = set()  # of nothing that is spread
@@ -62,6 +72,7 @@ class Follower:
         # What is made of nothing that nodes take parts of, and what they take whole.
         self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
         self.crossed: set[Value] = set()  # masks that a device makes whole
+        self.pinned: set[Value] = set()  # computed where they lie, then moved for some
 
     def messages(
         self,
@@ -84,7 +95,7 @@ class Follower:
             if axes is not None:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
-                except _Unforeseen:
+                except Unforeseen:
                     places = {value: self.place(value)}
                     messages.unforeseen.append(gathering_of(value.node, places))
         return messages
@@ -101,6 +112,7 @@ class Follower:
     def enter(self, inputs: Iterable[Value], nodes: Iterable[Node] = ()) -> None:
         """Begin a segment."""
         self._copies.clear()
+        inputs = self.pinned = {*inputs}
         for value in inputs:
             if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
@@ -108,7 +120,7 @@ class Follower:
 
     def _recomputed_in(self, nodes: Iterable[Node]) -> dict[Value, Node]:
         """The values that devices compute whole, and the nodes that need them so."""
-        before, moves = Follower(self.layout), {}
+        before, moves, demands = Follower(self.layout), {}, {}
         before._places.update(self._places)
         taken: dict[bool, set[Value]] = {True: set(), False: set()}  # masks, by parts
         for node in nodes:
@@ -117,6 +129,7 @@ class Follower:
                 self.crossed.update(map(unviewed, node.inputs))
             needs = gathered(self.layout, node)
             places = moves[node] if needs is None else needs.inputs
+            demands[node] = places
             spread = [v for v in node.inputs if any(before.place(v))]
             for value in filter(before.is_made, spread):
                 is_parted = any(places.get(value, before.place(value)))
@@ -126,7 +139,13 @@ class Follower:
             before.follow(node, Messages())
         self._taken = before._taken
         self.crossed |= taken[True] & taken[False]
-        return recomputed(self.layout, moves, before.place, before.is_made)
+        whole = recomputed(self.layout, moves, before.place, before.is_made)
+        self.pinned |= {
+            v
+            for v in shared_values(demands, before.place, whole)
+            if not before.is_made(v) and self.layout.of(v) is not None
+        }
+        return whole
 
     def _decided(self, value: Value) -> MeshAxes:
         """Where the layout says that a value lies; whole where it leaves that open."""
@@ -148,7 +167,7 @@ class Follower:
         before = {v: self.place(v) for v in node.inputs}
         try:
             self._through(node, messages)
-        except _Unforeseen:
+        except Unforeseen:
             gathering = gathering_of(node, before)
             if not gathering.axes:  # XLA may spread what is whole, and gather it
                 spread = gathering_of(node, {v: self.layout.nearly(v) for v in before})
@@ -163,7 +182,7 @@ class Follower:
         self._places.update((v, _whole(v)) for v in whole)
 
     def _through(self, node: Node, messages: Messages) -> None:
-        """Set where the results lie. Raises _Unforeseen where no rule says that."""
+        """Set where the results lie. Raises Unforeseen where no rule says that."""
         moves = self._gather_operands(node, messages)
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
@@ -183,7 +202,7 @@ class Follower:
             pairs = zip(node.outputs, map(self.place, node.inputs), strict=False)
             self._places.update(pairs)
         elif has_inner(node):
-            raise _Unforeseen
+            raise Unforeseen
         else:
             self._by_axes(node, messages)
 
@@ -234,13 +253,17 @@ class Follower:
     def _gather_operands(self, node: Node, messages: Messages) -> bool:
         """Count what it takes to lay operands as a node needs them; whether any is.
 
-        Raises _Unforeseen where XLA may gather them though they are whole.
+        Raises Unforeseen where XLA may gather them though they are whole.
         """
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
         is_summed = is_summed_first(node, self.place, self.is_made)
         if is_summed or (not moves and self._is_gathered_again(node)):
-            raise _Unforeseen
+            raise Unforeseen
+        if asking and is_resized(self.layout, node, self._recomputed):
+            raise Unforeseen  # XLA may compute parts, and send rows beside others
+        if moves and self._is_inside and node.primitive is OP.scatter:
+            raise Unforeseen  # XLA may add parts, since nothing in the text lays them
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
         if moves or not self._kept.isdisjoint(node.inputs):
@@ -254,7 +277,7 @@ class Follower:
         """
         is_made = not any(map(self.layout.is_spread, node.inputs))
         if not is_made and is_cut(node) and not is_pinned:
-            raise _Unforeseen  # XLA may spread what it cuts
+            raise Unforeseen  # XLA may spread what it cuts
         place = self._decided if is_made else _whole
         self._places.update((v, place(v)) for v in node.outputs)
         if is_made:
@@ -288,7 +311,7 @@ class Follower:
         """Set where the results lie of a node that devices do on their parts."""
         needs = gathered(self.layout, node)
         if needs is None or has_inner(node):
-            raise _Unforeseen
+            raise Unforeseen
         for value, axes in needs.inputs.items():
             self._move(node, value, self._spread(axes), messages)
         self._places.update((v, self._spread(a)) for v, a in needs.outputs.items())
@@ -306,7 +329,7 @@ class Follower:
         branches = [(call, *self._inside(call.body, before)) for call in calls]
         _, places, _ = branches[0]
         if any(others != places for _, others, _ in branches):
-            raise _Unforeseen
+            raise Unforeseen
         self._places.update(zip(node.outputs, places, strict=True))
         for call, _, inner in branches:
             messages.take(inner, call.sizes)
@@ -323,7 +346,7 @@ class Follower:
         carries = [self.place(v) for v in parts.first]
         plain = not any(params[name] for name in _NOT_PLAIN)
         if not plain or any(axes[0] for axes in rows):
-            raise _Unforeseen
+            raise Unforeseen
         steady = [*(axes[1:] for axes in rows), *map(self.place, parts.captures)]
         places, inner = self._inside(call.body, [*carries, *steady])
         if places[: len(carries)] != carries:
@@ -332,7 +355,7 @@ class Follower:
             places, inner = self._inside(call.body, [*carries, *steady])
         steps = zip(carries, places, strict=False)
         if any(old != new for old, new in steps if any(new)):
-            raise _Unforeseen
+            raise Unforeseen
         split = len(carries) + params["stops"]
         stacked = [(None, *axes) for axes in places[split:]]
         counts = places[len(carries) : split]
@@ -347,8 +370,8 @@ class Follower:
     ) -> tuple[list[MeshAxes], Messages]:
         """Where the outputs of a body lie, and its messages."""
         if len(places) != len(body.inputs):
-            raise _Unforeseen
-        follower, messages = Follower(self.layout), Messages()
+            raise Unforeseen
+        follower, messages = Follower(self.layout, is_inside=True), Messages()
         follower._places.update(zip(body.inputs, places, strict=True))
         for node in body.nodes:
             follower.follow(node, messages)
@@ -368,7 +391,7 @@ class Follower:
 
         A part of what is there takes no message, and what is spread is gathered, or
         laid along another axis, once in a segment. Both at once XLA does in ways of
-        its own: raises _Unforeseen.
+        its own: raises Unforeseen.
         """
         before = self.place(value)
         changes = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
@@ -378,14 +401,18 @@ class Follower:
         if not left or (value, axes) in self._copies or value in self._made:
             return
         self._copies.add((value, axes))
-        size = self.layout.local_bytes(value, axes)
+        size = self.layout.moved_bytes(value, before, axes)
         if not taken:
             messages.add("all-gather", size)
             messages.gathers.append(Gathering(node, size, frozenset(left)))
         elif left == taken and len(left) == 1:
-            messages.add("all-to-all", size)
+            repeated = repeated_along(value, axes.index(left[0]))
+            if repeated is None:
+                messages.add("all-to-all", size)
+            else:  # each device needs all that it repeats along that axis
+                self._move(node, repeated, _whole(repeated), messages)
         else:
-            raise _Unforeseen
+            raise Unforeseen
 
     def _by_axes(self, node: Node, messages: Messages) -> None:
         """Set where the results lie, axis by axis.
@@ -393,12 +420,12 @@ class Follower:
         No rule is needed for arrays that each device has whole, or makes.
         """
         if node.primitive is OP.hyp2f1:
-            raise _Unforeseen  # the host computes it
+            raise Unforeseen  # the host computes it
         spread = [v for v in node.inputs if self._may_be_parted(v)]
         for result in node.outputs:
             try:
                 self._result_by_axes(node, result, messages)
-            except _Unforeseen:
+            except Unforeseen:
                 if not self._is_from_made(node):
                     raise
                 self._places[result] = _whole(result)
@@ -410,7 +437,7 @@ class Follower:
         """Count what tells all devices whether the loops of a node go on.
 
         A device makes all of a value that others take whole, by itself. Raises
-        _Unforeseen where some take parts of it.
+        Unforeseen where some take parts of it.
         """
         agreed = AGREED.find(node.primitive)
         if agreed is None or not any(any(self.place(v)) for v in node.outputs):
@@ -419,7 +446,7 @@ class Follower:
         if self._made.isdisjoint(node.outputs) or not whole:
             messages.add("all-reduce", agreed)
         elif not (whole - parted).issuperset(node.outputs):
-            raise _Unforeseen
+            raise Unforeseen
 
     def _may_be_parted(self, value: Value) -> bool:
         """Whether devices may have parts of a value; sizes of bodies do not tell."""
@@ -437,13 +464,13 @@ class Follower:
             shift = None if of_operands else shift_of(self.layout, node, axis)
             if shift is not None:
                 of_operands, shifts[axis] = shift.axes, shift
-            axes.append(self._shared(node, of_operands))
+            axes.append(shared_axis(node, of_operands, self.place, self.is_made))
             for places, operand_axis in zip(taken, of_operands, strict=False):
                 places.update([] if operand_axis is None else [operand_axis])
-        joined = self._joined(node, taken)
+        joined = joined_names(node, taken, self.place)
         names = [*filter(None, axes), *joined]
         if len(set(names)) < len(names):
-            raise _Unforeseen  # one axis of the mesh for two of the result
+            raise Unforeseen  # one axis of the mesh for two of the result
         self._places[result] = tuple(axes)
         for axis, shift in shifts.items():
             size = bytes_sent(self.layout, node, axis, shift, self.place)
@@ -463,36 +490,6 @@ class Follower:
         if node.primitive in EXTREMES and is_float(result.dtype):
             size += prod(self.layout.local_shape(result, axes))  # NaN or not
         messages.add("all-reduce", size)
-
-    def _shared(self, node: Node, of_operands: Sequence[int | None]) -> str | None:
-        """The axis of the mesh along which the operands of an axis lie.
-
-        Values that are made of nothing lie as others do.
-        """
-        pairs = [(v, a) for v, a in zip(node.inputs, of_operands, strict=False)]
-        along = [
-            (v, a)
-            for v, a in pairs
-            if a is not None and not same_size(v.type.shape[a], 1)
-        ]
-        others = [(v, a) for v, a in along if v not in self._made]
-        names = {self.place(v)[a] for v, a in others or along} - {None}
-        if len(names) > 1:
-            raise _Unforeseen
-        return next(iter(names), None)
-
-    def _joined(self, node: Node, taken: Sequence[set[int]]) -> set[str]:
-        """The axes of the mesh over which results of parts are joined."""
-        summed = [set(axes) for axes in joined_axes(node)]
-        summed += [set()] * (len(node.inputs) - len(summed))
-        joined: set[str] = set()
-        for value, parts, reduced in zip(node.inputs, taken, summed, strict=True):
-            for axis, name in enumerate(self.place(value)):
-                if name is not None and axis not in parts:
-                    if axis not in reduced:
-                        raise _Unforeseen
-                    joined.add(name)
-        return joined
 
 
 def _whole(value: Value) -> MeshAxes:

@@ -5,7 +5,7 @@ written slice lies somewhere in an array. Each device needs a few rows of its
 neighbours, which XLA sends, and nothing else.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -25,7 +25,8 @@ from graphc.ir.sizes.dims import (
 from graphc.ir.types import same_size
 from graphc.ops.indexing.basic import BASIC_INDEX
 from graphc.transform.sharding.combined import PlaceOf
-from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.layout import MeshLayout, weight
+from graphc.transform.sharding.sent import Unforeseen
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,17 @@ def rows_sent(
     """The rows that a device takes of its neighbours, of both sides.
 
     `before` and `after` are the rows of all devices along an axis of the mesh, of the
-    operand and of the result.
+    operand and of the result. Raises Unforeseen where they differ by more than a few:
+    then rows come from devices that are ever farther, and XLA decides on the way.
     """
     devices, start, stride = layout.mesh.size(name), shift.start, shift.stride
     spread = [symbol for symbol, axis in layout.axes.items() if axis == name]
     parts = {symbol: Symbol(symbol.name) for symbol in spread}
     multiples = {s: devices * symbol_dim(part) for s, part in parts.items()}
     old, new = [ceil_div(_with(n, multiples), devices) for n in (before, after)]
+    farther = old - new * stride  # for each device
+    if isinstance(farther, Dim) and abs(weight(farther)) > stride:
+        raise Unforeseen
     last = (new - 1) * stride + shift.window  # of the rows of the first device
     left = [(old - new * stride) * i - start for i in {1, devices - 1}]
     right = [(new * stride - old) * i + start + last - old for i in {0, devices - 2}]
@@ -220,6 +225,23 @@ def is_put_among_spread(layout: MeshLayout, node: Node) -> bool:
 
 def is_shifted(layout: MeshLayout, node: Node, values: Container[Value]) -> bool:
     """Whether a node takes rows beside others of values that devices could share."""
-    pairs = [(v, a) for v in node.outputs for a in range(v.type.rank)]
-    shifts = [shift_of(layout, node, a) for v, a in pairs if layout.nearly(v)[a]]
-    return any(s is not None and node.inputs[s.operand] in values for s in shifts)
+    return any(node.inputs[s.operand] in values for _, s in _shifts(layout, node))
+
+
+def is_resized(layout: MeshLayout, node: Node, values: Container[Value]) -> bool:
+    """Whether it gives more or fewer of them, so that devices have other rows."""
+    sizes = [
+        (node.inputs[s.operand].type.shape[s.axes[s.operand] or 0], size)
+        for size, s in _shifts(layout, node)
+        if node.inputs[s.operand] in values
+    ]
+    return any(not same_size(before, after) for before, after in sizes)
+
+
+def _shifts(layout: MeshLayout, node: Node) -> Iterator[tuple[Size, Shift]]:
+    """The shifts along axes that devices could share, and the rows of results."""
+    for value in node.outputs:
+        for axis, name in enumerate(layout.nearly(value)):
+            shift = shift_of(layout, node, axis) if name else None
+            if shift is not None:
+                yield value.type.shape[axis], shift

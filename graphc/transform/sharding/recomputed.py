@@ -4,11 +4,13 @@ A matrix of distances between rows is larger than the rows: where an op needs it
 the rows are gathered, and each device computes all of it.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
+from graphc.ir.types import same_size
 from graphc.ops.common.monoids import MONOIDS
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout, weight
@@ -24,6 +26,15 @@ def unviewed(value: Value) -> Value:
     while value.node.primitive in _VIEWS:
         (value,) = value.node.inputs
     return value
+
+
+def repeated_along(value: Value, axis: int) -> Value | None:
+    """The array of which all that a value has along an axis are repetitions, if any."""
+    if value.node.primitive is not OP.broadcast_to:
+        return None
+    (operand,) = value.node.inputs
+    at = axis - value.type.rank + operand.type.rank
+    return operand if at < 0 or same_size(operand.type.shape[at], 1) else None
 
 
 @dataclass(frozen=True)
@@ -89,3 +100,23 @@ def recomputed(
             if sizes.is_computed(value):
                 asking.setdefault(value, (*users, node)[0])
     return asking
+
+
+def shared_values(
+    demands: Mapping[Node, Moves],
+    place: Callable[[Value], MeshAxes],
+    whole: Mapping[Value, Node],
+) -> list[Value]:
+    """The values that some nodes take elsewhere than at their place, and others there.
+
+    `demands` are the places where nodes take values. Of those that devices compute
+    `whole`, they take all values whole.
+    """
+    users = Counter(v for node in demands for v in dict.fromkeys(node.inputs))
+    leaving = dict.fromkeys(
+        v for moves in demands.values() for v, axes in moves.items() if axes != place(v)
+    )
+    for node in demands:
+        if not whole.keys().isdisjoint(node.outputs):
+            leaving |= dict.fromkeys(v for v in node.inputs if any(place(v)))
+    return [v for v in leaving if users[v] > 1 and v not in whole]

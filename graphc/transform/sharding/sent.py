@@ -8,6 +8,10 @@ from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.transform.sharding.by_hand import MeshAxes
 
 
+class Unforeseen(Exception):
+    """Raised where no rule says where a result lies."""
+
+
 @dataclass(frozen=True)
 class Gathering:
     """A node, and the bytes that it gathers along axes of the mesh, to each device."""

@@ -203,6 +203,15 @@ def looping():
     return [x, y], [*results, gt.random.ball(gt.random.key(0), 3, 2, x.shape)]
 
 
+def shared():
+    """What is gathered for some nodes, and stays for others; repeated and odd rows."""
+    x, w = gt.tensor("x", "float32", ("batch", 3)), gt.tensor("w", "float32", (3,))
+    up, down = gt.sin(x), gt.cos(x)
+    scaled = down / gt.sqrt(gt.sum(down**2, axis=0))  # of which a device computes all
+    results = [up[::-1] + gt.sum(up**2, axis=0), gt.linalg.qr(scaled)[1]]
+    return [x, w], [*results, *gt.meshgrid(x[:, 0], x[:, 1]), gt.append(x, w[None], 0)]
+
+
 def undecided():
     """Programs of which XLA decides what is gathered or made, and one of the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
@@ -217,6 +226,10 @@ def undecided():
     yield [x], graphc.grad(gt.sum(weighted), x)
     matrix = gt.tensor("matrix", "float32", ("batch", "batch"))
     yield [matrix], gt.random.wishart(gt.random.key(3), 4.0, matrix)
+    yield [x], graphc.grad(gt.sum(gt.cummax(x, axis=0) ** 2), x)
+    even = gt.arange(x.shape[0]) // 2
+    yield [x], gt.scan(lambda c, _: (c.at[even].add(c), None), x, None, length=3)[0]
+    yield [x], x[: x.shape[0] // 3]  # rows of devices that are ever farther
     yield [x], gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((2, 3)), x)
 
 
@@ -254,7 +267,7 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
-    for program in stepping, attended, looping, in_groups:
+    for program in stepping, attended, looping, in_groups, shared:
         compared(compiled(program))
     for program in undecided():
         f = compiled(lambda program=program: program)

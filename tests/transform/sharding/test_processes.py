@@ -115,6 +115,10 @@ first = graphc.function([x, k], gt.sum(x[:k]), dims=dims, mesh=mesh)
 told(lambda: first(arguments(5)[0], np.int32(2 + RANK)))
 with graphc.stance("no_compile" if RANK else "default"):
     told(lambda: f(*arguments(40)))
+if RANK:
+    g.compile({"batch": 5, "m": 3})
+with graphc.stance("no_compile"):
+    told(lambda: g(arguments(5)[0], np.zeros(3, "float32")))
 other = graphc.function([x, t, w], outputs[::2], dims=dims, mesh=mesh)
 told(lambda: (other if RANK else f)(*arguments(5)))
 for refusing in (0, 1):
@@ -141,6 +145,8 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     number = "process 0 has k: int32[] of 2, and process 1 has k: int32[] of 3"
     stances = [f"{i} has permission to compile: {not i}" for i in (0, 1)]
     stance = f"process {stances[0]}, and process {stances[1]}"
+    ahead = "['segment 0 for batch_capacity = 8, m = 3']"
+    ahead = f"process 0 has compiled: [], and process 1 has compiled: {ahead}"
     programs = "processes 0 and 1 call different programs"
     code = f"FOLDER = {str(tmp_path)!r}\n{STEP}{EQUAL}{JIT}{DIFFERENT}"
     outs = on_processes(2, code, devices=2)
@@ -152,13 +158,13 @@ def test_two_processes_compute_what_one_does_and_are_told_where_they_differ(tmp_
     assert f"jit: process 1 has refused its call: {needs}" == first.pop(0)
     assert f"jit: {needs}" in outs[1].splitlines()
     assert first[0].endswith("and process 1 has x: float32[6, 3]")
-    assert first[1:7] == [sizes, sizes, whole, number, stance, programs]
+    assert first[1:8] == [sizes, sizes, whole, number, stance, ahead, programs]
     dtype = "input x has another dtype"
     refused = "process of process {} process {} has refused its call: " + dtype
-    assert first[7:9] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
-    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[9])
-    assert second[:7] == first[:7]
-    assert second[7:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
+    assert first[8:10] == [f"dtype of process 0 {dtype}", refused.format(0, 1)]
+    assert re.fullmatch(r"process 1 has not come to call \d+ within 1 s", first[10])
+    assert second[:8] == first[:8]
+    assert second[8:] == [refused.format(1, 0), f"dtype of process 1 {dtype}"]
 
 
 SHORT = "import sys; sys.argv.append('waits little')\n"
