@@ -112,8 +112,8 @@ class Follower:
     def enter(self, inputs: Iterable[Value], nodes: Iterable[Node] = ()) -> None:
         """Begin a segment."""
         self._copies.clear()
-        inputs = self.pinned = {*inputs}
-        for value in inputs:
+        self.pinned = {*inputs}
+        for value in self.pinned:
             if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
         self._recomputed = self._recomputed_in(nodes)
@@ -138,8 +138,12 @@ class Follower:
                     taken[is_parted].add(unviewed(value))
             before.follow(node, Messages())
         self._taken = before._taken
-        self.crossed |= taken[True] & taken[False]
         whole = recomputed(self.layout, moves, before.place, before.is_made)
+        for node in demands:
+            if not whole.keys().isdisjoint(node.outputs):
+                masks = filter(before.is_made, node.inputs)
+                taken[False].update(map(unviewed, masks))
+        self.crossed |= taken[True] & taken[False]
         self.pinned |= {
             v
             for v in shared_values(demands, before.place, whole)

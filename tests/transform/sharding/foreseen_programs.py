@@ -212,6 +212,12 @@ def shared():
     return [x, w], [*results, *gt.meshgrid(x[:, 0], x[:, 1]), gt.append(x, w[None], 0)]
 
 
+def searching():
+    """Masks that devices take by parts, and whole where they compute all of it."""
+    x, w = gt.tensor("x", "float32", ("batch",)), gt.tensor("w", "float32", (3,))
+    return [x, w], [gt.searchsorted(gt.sort(x), w)]
+
+
 def undecided():
     """Programs of which XLA decides what is gathered or made, and one of the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
@@ -267,7 +273,7 @@ if __name__ == "__main__":
         compared(compiled(program))
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
-    for program in stepping, attended, looping, in_groups, shared:
+    for program in stepping, attended, looping, in_groups, shared, searching:
         compared(compiled(program))
     for program in undecided():
         f = compiled(lambda program=program: program)
