@@ -271,3 +271,34 @@ def test_equal_static_arguments_that_differ(equal):
     for n, i in ((3, 0), (4, 0), (5, 1), (6, 0), (7, 1)):
         x = np.arange(1, n, dtype="int8")
         same(ours(x, equal[i]), exact(x, equal[i]))
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["how"]
+)
+@dataclasses.dataclass
+class Layer:
+    x: np.ndarray
+    how: dict[str, list[float]]
+
+
+def layer(how):
+    return lambda x: Layer(x, {"scale": [how]})
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+@pytest.mark.parametrize(
+    ("holding", "text"),
+    [
+        ((layer(0.0), layer(-0.0)), lambda tree: str(tree.how)),
+        ((lambda x: {1: x}, lambda x: {True: x}), lambda tree: str([*tree])),
+    ],
+    ids=["static field", "key"],
+)
+def test_equal_structures_of_arguments_that_differ(holding, text, frontend):
+    ours = graphc.jit(
+        lambda tree: jax.tree.leaves(tree)[0] + len(text(tree)), frontend=frontend
+    )
+    for n, i in ((3, 0), (4, 0), (5, 1), (6, 0), (7, 1)):
+        tree = holding[i](np.arange(n))
+        assert ours(tree)[0] == len(text(tree))
