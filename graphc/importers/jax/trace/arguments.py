@@ -78,7 +78,7 @@ class JaxCall:
         return self.form, self.statics, of_statics, in_form, types, settings()
 
     def _metadata(self) -> list[object]:
-        """What the structures of arguments hold beside leaves: keys, static fields."""
+        """Keys and static fields: all that structures of arguments hold beside leaves."""
         data: list[object] = []
         self.form.walk(lambda _, of_node: data.append(of_node), id, self.leaves)
         return [of_node for of_node in data if of_node is not None]
@@ -100,7 +100,7 @@ def _beside_equality(static: object, within: int = MOST_WITHIN) -> Hashable:
     if isinstance(static, (float, complex, np.generic)):
         return kind, repr(static)
     if not within:
-        return kind
+        return (kind,)
     if isinstance(static, (list, tuple)):
         return kind, *(_beside_equality(item, within - 1) for item in static)
     if isinstance(static, dict):
@@ -109,7 +109,7 @@ def _beside_equality(static: object, within: int = MOST_WITHIN) -> Hashable:
     if is_dataclass(static) and not isinstance(static, type):
         values = [getattr(static, f.name) for f in fields(static) if f.compare]
         return kind, *(_beside_equality(value, within - 1) for value in values)
-    return kind
+    return (kind,)
 
 
 def arrays(leaves: Iterable[object], specs: Iterable[Spec]) -> list[ConcreteArray]:
