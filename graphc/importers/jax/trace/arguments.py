@@ -78,7 +78,7 @@ class JaxCall:
         return self.form, self.statics, of_statics, in_form, types, settings()
 
     def _metadata(self) -> list[object]:
-        """Keys and static fields: all that structures of arguments hold beside leaves."""
+        """Keys and static fields: all that structures hold beside their leaves."""
         data: list[object] = []
         self.form.walk(lambda _, of_node: data.append(of_node), id, self.leaves)
         return [of_node for of_node in data if of_node is not None]
