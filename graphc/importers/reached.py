@@ -4,16 +4,29 @@ They are what a trace may read beside its arguments.
 """
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from functools import partial
 from itertools import chain, islice
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    CodeType,
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from weakref import ref
+
+import numpy as np
 
 from graphc.errors import is_library, is_user_file
 from graphc.importers.decorated import Decorated
 
 MOST_WITHIN = 8  # structures within structures, and functions that call functions
 MOST_PARTS = 10_000  # of each level that are looked at
+_WITHOUT_PARTS = frozenset([bool, int, float, complex, str, bytes, type(None)])
 
 
 def reached(*roots: object) -> Iterator[object]:
@@ -45,6 +58,8 @@ def spread(*roots: object) -> Iterator[Sequence[object]]:
 
 def _parts(item: object) -> Iterable[object]:
     """The values that a function may read, or that an object holds."""
+    if type(item) in _WITHOUT_PARTS:
+        return ()
     if isinstance(item, FunctionType):
         return _named(item)
     if isinstance(item, MethodType):
@@ -54,21 +69,52 @@ def _parts(item: object) -> Iterable[object]:
     if isinstance(item, Decorated):  # which counts its calls, too
         function, more = item._parts()
         return (function, *more)
-    if isinstance(item, dict):
-        return chain.from_iterable(list(item.items()))
-    if isinstance(item, (list, tuple, set, frozenset)):
-        return list(item)
     if isinstance(item, type):
         return _of_class(item)
-    fields = getattr(item, "__dict__", None)
-    closed = isinstance(item, ModuleType) or type(item).__module__ == "builtins"
-    if closed or not isinstance(fields, dict):
+    if isinstance(item, ModuleType):
         return ()
-    return [type(item), *fields.values()]  # decorated functions have the one within
+    return [*_items(item), *_fields(item)]
+
+
+def _items(item: object) -> Iterable[object]:
+    """The items of a structure, and what a variable or a reference stands for."""
+    if isinstance(item, (dict, MappingProxyType)):
+        return chain.from_iterable(list(item.items()))
+    if isinstance(item, (list, tuple, set, frozenset, deque)):
+        return list(item)
+    if isinstance(item, np.ndarray) and item.dtype == object:
+        return item.ravel().tolist()
+    if isinstance(item, ContextVar):
+        return (item.get(None),)
+    if isinstance(item, ref):
+        return (item(),)
+    return ()
+
+
+def _fields(item: object) -> Sequence[object]:
+    """The class of an object, which may have methods, and its attributes."""
+    kind = type(item)
+    if kind.__module__ == "builtins":
+        return ()
+    fields = getattr(item, "__dict__", None)
+    slotted = [base for base in kind.__mro__ if "__slots__" in vars(base)]
+    slotted = [base for base in slotted if _is_users(base.__module__)]
+    if not slotted and not isinstance(fields, dict):
+        return ()
+    values = [*fields.values()] if isinstance(fields, dict) else []
+    for slot in chain.from_iterable(vars(base).values() for base in slotted):
+        if isinstance(slot, MemberDescriptorType):
+            try:
+                values.append(slot.__get__(item))
+            except AttributeError:  # which is empty so far
+                continue
+    return [kind, *values]  # decorated functions have the one within
 
 
 def _of_class(item: type) -> Iterator[object]:
     """The attributes of a user's class, methods included: they may be read."""
+    if type(item) is not type:
+        yield type(item)
     for base in item.__mro__:
         if not _is_users(base.__module__):
             continue
@@ -95,6 +141,7 @@ def _named(function: FunctionType) -> Iterator[object]:
         except ValueError:  # which is empty so far
             continue
     yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
     yield from function.__dict__.values()
     if is_library(function.__code__.co_filename):
         return  # whose globals are its own
@@ -103,8 +150,18 @@ def _named(function: FunctionType) -> Iterator[object]:
         if name in function.__globals__:
             item = function.__globals__[name]
             yield item
-            if isinstance(item, ModuleType) and _is_users(item.__name__):
-                yield from (vars(item)[n] for n in names if n in vars(item))
+            yield from _of_module(item, names)
+
+
+def _of_module(item: object, names: Sequence[str]) -> Iterator[object]:
+    """The attributes of these names, where an item is a module of the user's."""
+    if not isinstance(item, ModuleType) or not _is_users(item.__name__):
+        return
+    for name in names:
+        if name in vars(item):
+            part = vars(item)[name]
+            yield part
+            yield from _of_module(part, [n for n in names if n != name])
 
 
 def _names(code: CodeType) -> Iterator[str]:

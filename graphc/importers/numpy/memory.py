@@ -91,6 +91,21 @@ def require_fit(number: Value, dtype: DType) -> None:
         require(F.all(holds), problem, "range")
 
 
+def python_fitting(numbers: Content, dtype: DType) -> Content:
+    """Numbers, nested lists of them too, of which Python's integers fit a dtype.
+
+    Raises OverflowError for integers that do not, as NumPy does; those that are
+    arguments are looked at when they are known.
+    """
+    if isinstance(numbers, (list, tuple)):
+        return [python_fitting(number, dtype) for number in numbers]
+    if not is_integer(dtype):
+        return numbers
+    if isinstance(numbers, Value) and numbers.type.weak and is_integer(numbers.dtype):
+        return cast(numbers, dtype)
+    return np.asarray(numbers, dtype) if type(numbers) is int else numbers
+
+
 def require_python_fits(nodes: Iterable[Node]) -> None:
     """Note that numbers of Python fit the integer dtypes that they are cast to.
 
@@ -178,6 +193,8 @@ class Memory:
         require_real("index", dtype, new)
         if is_number(new) and dtype.kind == "i" and takes_view(index):
             require_fit(new, dtype)  # NumPy casts these by way of Python's numbers
+        if isinstance(new, (list, tuple)):
+            new = python_fitting(new, dtype)
         self.replace(_written(self.content, index, new))
 
     def part(self, index: object) -> "Memory":

@@ -35,7 +35,7 @@ from graphc.importers.numpy.arrays import (
 )
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
-from graphc.importers.numpy.memory import Memory, is_symbolic
+from graphc.importers.numpy.memory import Memory, is_symbolic, python_fitting
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.importers.numpy.sharing import READ_ONLY
 from graphc.importers.numpy.ufuncs import UfuncOfUser
@@ -46,6 +46,7 @@ from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.dispatch import name_of
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
+from graphc.ir.types import DType
 
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 OUTSIDE = "an array from outside of the function would be written"
@@ -209,7 +210,9 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
             return function(*args, **options)
         if is_symbolic(content_of([*args, *options.values()])):
             if makes_arrays and isinstance(args[0], (list, tuple)):
-                args = (_with_arrays(args[0]), *args[1:])
+                dtype: Any = options.get("dtype", args[1] if len(args) > 1 else None)
+                target = None if dtype is None else np.dtype(dtype)
+                args = (_with_arrays(args[0], target), *args[1:])
             in_rows = name in ORDERED and options.pop("order", "C") == "C"
             result = called(function, args, options)
             if in_rows:
@@ -281,11 +284,14 @@ def _written_later(
     return TracedArray(Memory(result, fixed, ordered))
 
 
-def _with_arrays(items: object) -> object:
+def _with_arrays(items: object, dtype: DType | None) -> object:
     """Nested lists in which numbers are arrays: these have dtypes in NumPy's lists."""
     if isinstance(items, (list, tuple)):
-        return [_with_arrays(item) for item in items]
-    return strong(as_value(items))
+        return [_with_arrays(item, dtype) for item in items]
+    number = content_of(items)
+    if dtype is not None:
+        number = python_fitting(number, dtype)
+    return strong(as_value(number))
 
 
 def _nditer(*args: Any, **options: Any) -> object:

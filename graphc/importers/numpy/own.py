@@ -21,6 +21,7 @@ from graphc.importers.numpy.arrays import (
 )
 from graphc.importers.numpy.by_data import is_listed
 from graphc.importers.numpy.in_place import put
+from graphc.importers.numpy.memory import python_fitting
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -339,7 +340,7 @@ def _chosen(array: TracedArray, mask: object) -> Value:
 
 def _numbers_for(array: TracedArray, new: object, name: str) -> Value:
     """Numbers in turn, which are cast if that loses nothing, or if there is one."""
-    numbers = F.asarray(content_of(new))
+    numbers = F.asarray(python_fitting(content_of(new), array.dtype))
     listed = numbers.ndim and not isinstance(new, (list, tuple))
     if listed and not np.can_cast(numbers.dtype, array.dtype):
         got = f"{numbers.dtype} into {array.dtype}"

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+from collections import deque
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import jax
@@ -112,6 +114,18 @@ def test_nothing_is_traced_again_where_nothing_is_written():
 FACTOR = 1.0
 
 
+NUMBER = ContextVar("NUMBER", default=1.0)
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    by: float = 1.0
+
+
+class Items(dict):
+    pass
+
+
 class Scaled:
     by = 1.0
 
@@ -139,9 +153,21 @@ def changing(scaled):
     def change(**parts):
         scaled.parts.update(parts)
 
-    number = 1.0
+    def by_keyword(x, *, by=1.0):
+        return x[0] * by
+
+    number, slotted, items, recent = 1.0, Slotted(), Items(), deque([1.0], maxlen=1)
+    items.by = 1.0
     return {
         "number": (closed, change_number),
+        "slot": (lambda x: x[0] * slotted.by, lambda n: setattr(slotted, "by", n)),
+        "variable of a context": (lambda x: x[0] * NUMBER.get(), NUMBER.set),
+        "field beside items": (
+            lambda x: x[0] * items.by,
+            lambda n: setattr(items, "by", n),
+        ),
+        "queue": (lambda x: x[0] * recent[0], recent.append),
+        "keyword": (by_keyword, lambda n: by_keyword.__kwdefaults__.update(by=n)),
         "global": (lambda x: jnp.sum(x) * FACTOR, lambda n: globals().update(FACTOR=n)),
         "property": (
             lambda x: scaled.twice * x[0],
@@ -271,3 +297,34 @@ def test_equal_static_arguments_that_differ(equal):
     for n, i in ((3, 0), (4, 0), (5, 1), (6, 0), (7, 1)):
         x = np.arange(1, n, dtype="int8")
         same(ours(x, equal[i]), exact(x, equal[i]))
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["x"], meta_fields=["how"]
+)
+@dataclasses.dataclass
+class Layer:
+    x: np.ndarray
+    how: dict[str, list[float]]
+
+
+def layer(how):
+    return lambda x: Layer(x, {"scale": [how]})
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+@pytest.mark.parametrize(
+    ("holding", "text"),
+    [
+        ((layer(0.0), layer(-0.0)), lambda tree: str(tree.how)),
+        ((lambda x: {1: x}, lambda x: {True: x}), lambda tree: str([*tree])),
+    ],
+    ids=["static field", "key"],
+)
+def test_equal_structures_of_arguments_that_differ(holding, text, frontend):
+    ours = graphc.jit(
+        lambda tree: jax.tree.leaves(tree)[0] + len(text(tree)), frontend=frontend
+    )
+    for n, i in ((3, 0), (4, 0), (5, 1), (6, 0), (7, 1)):
+        tree = holding[i](np.arange(n))
+        assert ours(tree)[0] == len(text(tree))

@@ -1,5 +1,7 @@
 """Where NumPy raises for the data it gets, so does a function that is compiled."""
 
+import operator
+
 import jax
 import numpy as np
 import pytest
@@ -113,6 +115,29 @@ def test_integers_of_python_fit_where_they_are_cast_and_are_compared_whole():
         np.testing.assert_array_equal(above(pixels, k), pixels > k)
         with pytest.raises(graphc.CallError, match="does not fit uint8"):
             added(pixels, k)
+
+
+LISTED = {
+    "made": lambda pixels, k: np.array([[k], [pixels[0]]], "uint8"),
+    "put": lambda pixels, k: np.putmask(pixels, pixels > 0, k),
+    "item": lambda pixels, k: operator.setitem(pixels, slice(2), [k, 1]),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_integers_of_python_in_lists_fit(name):
+    def made(pixels, k):
+        array = pixels.copy()
+        result = LISTED[name](array, k)
+        return array if result is None else result
+
+    pixels = np.array([0, 44, 255], "uint8")
+    function = graphc.jit(made, frontend="numpy", backend="numpy")
+    np.testing.assert_array_equal(function(pixels, 7), made(pixels, 7))
+    with pytest.raises(OverflowError):
+        made(pixels, 300)
+    with pytest.raises(graphc.CallError, match="does not fit uint8"):
+        function(pixels, 300)
 
 
 def test_nobody_looks_without_checks():

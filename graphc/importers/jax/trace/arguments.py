@@ -16,6 +16,7 @@ from graphc.errors import graph_error, shortened
 from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import settings
 from graphc.importers.jax.trace.tracing import Spec
+from graphc.importers.reached import MOST_WITHIN
 from graphc.ir.types import ConcreteArray
 from graphc.runtime.call.arguments import ArgumentValues
 
@@ -73,7 +74,14 @@ class JaxCall:
         """All that a call is but for the sizes of its arrays; 1 and True differ."""
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
         of_statics = tuple([_beside_equality(static) for _, static in self.statics])
-        return self.form, self.statics, of_statics, types, settings()
+        in_form = tuple(map(_beside_equality, self._metadata()))
+        return self.form, self.statics, of_statics, in_form, types, settings()
+
+    def _metadata(self) -> list[object]:
+        """Keys and static fields: all that structures hold beside their leaves."""
+        data: list[object] = []
+        self.form.walk(lambda _, of_node: data.append(of_node), id, self.leaves)
+        return [of_node for of_node in data if of_node is not None]
 
     def are_arrays(self, specs: Iterable[Spec]) -> bool:
         """Whether the leaves are arrays of the very dtypes that JAX takes them for."""
@@ -86,16 +94,21 @@ class JaxCall:
         )
 
 
-def _beside_equality(static: object) -> tuple[object, ...]:
-    """The types and signs of zeros by which static arguments that are equal differ."""
+def _beside_equality(static: object, within: int = MOST_WITHIN) -> Hashable:
+    """The types and signs of zeros by which values differ that are equal."""
     kind = type(static)
-    if isinstance(static, (float, complex)):
+    if isinstance(static, (float, complex, np.generic)):
         return kind, repr(static)
-    if isinstance(static, tuple):
-        return kind, *map(_beside_equality, static)
+    if not within:
+        return (kind,)
+    if isinstance(static, (list, tuple)):
+        return kind, *(_beside_equality(item, within - 1) for item in static)
+    if isinstance(static, dict):
+        items = list(static.items())
+        return kind, frozenset((i[0], _beside_equality(i, within - 1)) for i in items)
     if is_dataclass(static) and not isinstance(static, type):
-        compared = [f.name for f in fields(static) if f.compare]
-        return kind, *(_beside_equality(getattr(static, name)) for name in compared)
+        values = [getattr(static, f.name) for f in fields(static) if f.compare]
+        return kind, *(_beside_equality(value, within - 1) for value in values)
     return (kind,)
 
 

@@ -4,6 +4,8 @@ JAX reads them when it traces a function: a program holds for those of that time
 size that is new is traced for those of now. So it is here.
 """
 
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from weakref import ref
@@ -15,7 +17,8 @@ from graphc.ir.types import NDArray
 
 _VALUES = bool, int, str, bytes, type(None)
 _BY_TEXT = float, complex, np.generic  # in which zeros differ by their signs
-_HOLDING = list, tuple, dict, set, frozenset  # of which the items are compared
+_HOLDING = list, tuple, dict, set, frozenset, deque  # of which the items are compared
+_BUFFERS = bytearray, array
 Marks = tuple[object, ...]
 
 
@@ -95,6 +98,8 @@ def _mark(part: object) -> object:
         return kind, part
     if isinstance(part, _BY_TEXT):
         return kind, repr(part)
+    if isinstance(part, _BUFFERS):
+        return kind, bytes(part)
     if isinstance(part, _HOLDING):
         return kind, len(part)
     return _Identity(part)
