@@ -1,5 +1,6 @@
 """Settings of JAX that are changed between calls: each holds from the next call on."""
 
+import itertools
 from functools import partial
 
 import jax
@@ -52,8 +53,12 @@ def outcome(function, x):
     return str(result.dtype), np.asarray(result).tolist()
 
 
-@pytest.mark.parametrize("dims", [None, "pad"])
-@pytest.mark.parametrize("name", CHANGED)
+def by_turns(names):
+    """Each with one of the policies: which settings hold does not depend on them."""
+    return [*zip(names, itertools.cycle((None, "pad")), strict=False)]
+
+
+@pytest.mark.parametrize(("name", "dims"), by_turns(CHANGED))
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
 def test_programs_are_those_of_the_setting(name, dims):
     setting, function = CHANGED[name]
@@ -82,8 +87,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("dims", [None, "pad"])
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize(("name", "dims"), by_turns(DRAWS))
 def test_draws_that_depend_on_how_many_they_are(name, dims):
     with jax.threefry_partitionable(False):
         ours, theirs = graphc.jit(DRAWS[name], dims=dims), jax.jit(DRAWS[name])
