@@ -1,7 +1,7 @@
 """A function of JAX by `graphc.jit` and by `jax.jit`, at several sizes."""
 
+import itertools
 import warnings
-from itertools import islice
 
 import jax
 import jax.numpy as jnp
@@ -82,6 +82,14 @@ def outcomes_by_jax(function, calls):
         return {key: outcome(exact, args) for key, args in calls.items()}
 
 
+def by_turns(cases):
+    """Each with one of the policies, where the other has nothing to do with it.
+
+    Sizes are padded from the second on, or from the first.
+    """
+    return [*zip(cases, itertools.cycle((None, "pad")), strict=False)]
+
+
 def compare(function, words, sizes=SIZES, rtol=2e-5, may_raise=True, **options):
     """What was compared must agree; the compiled function, for its stats."""
     ours, theirs = graphc.jit(function, **options), jax.jit(function)
@@ -117,7 +125,7 @@ def compare_together(rows, sizes=SIZES, may_raise=False, **options):
 
     def all_results(*args):
         left = iter(args)
-        parts = [[*islice(left, count)] for count in counts]
+        parts = [[*itertools.islice(left, count)] for count in counts]
         pairs = zip(functions.items(), parts, strict=True)
         return {name: function(*part) for (name, function), part in pairs}
 

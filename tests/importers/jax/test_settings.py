@@ -1,6 +1,5 @@
 """Settings of JAX that are changed between calls: each holds from the next call on."""
 
-import itertools
 from functools import partial
 
 import jax
@@ -11,6 +10,7 @@ from jax import random
 
 import graphc
 from graphc.importers.jax.read import products
+from tests.importers.jax.comparing import by_turns
 
 SIZES = 3, 5, 3  # the first, another, and again
 
@@ -51,11 +51,6 @@ def outcome(function, x):
     except Exception as error:
         return type(error)
     return str(result.dtype), np.asarray(result).tolist()
-
-
-def by_turns(names):
-    """Each with one of the policies: which settings hold does not depend on them."""
-    return [*zip(names, itertools.cycle((None, "pad")), strict=False)]
 
 
 @pytest.mark.parametrize(("name", "dims"), by_turns(CHANGED))
