@@ -14,7 +14,7 @@ import graphc.tensor as gt
 from tests.fuzz.parts import NUMBERS, SYMBOLS, text_of
 
 pytestmark = pytest.mark.usefixtures("wide")
-COUNT = int(os.environ.get("GRAPHC_FUZZ", "8"))
+COUNT = int(os.environ.get("GRAPHC_FUZZ", "4"))
 START = int(os.environ.get("GRAPHC_FUZZ_START", "0"))
 SIZES = (5, 3, 2), (1, 1, 1), (40, 70, 33), (3, 2, 0), (0, 3, 0), (130, 200, 99)
 FEW_SIZES = SIZES[0], SIZES[2]  # JAX compiles for seconds

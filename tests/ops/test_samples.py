@@ -2,10 +2,11 @@
 values as NumPy's, dtypes exactly NumPy's, inferred types the actual ones.
 
 NumPy's backend is tried with every call and dtype. At CI size this is so for the usual
-dtype of a sample; with the others its most telling call is tried and the rest take
-turns, as do sizes that are numbers and that are symbols. Compiling all of them for JAX
-would take long: it is tried with the most telling call for float32, and for every
-fourth sample for one dtype of each kind; at length, with every call and dtype.
+dtype of a sample and sizes that are numbers. With symbols, and with other dtypes, its
+most telling call is tried and the rest take turns: each call meets a symbol or two, and
+one other dtype. Rules of padding try all calls with symbols, too. Compiling all of them
+for JAX would take long: it is tried with the most telling call for float32, and for
+every fourth sample for one dtype of each kind; at length, with every call and dtype.
 """
 
 import importlib
@@ -61,11 +62,11 @@ def usual(given: Sample) -> str:
     return "float32" if "float32" in given.dtypes else given.dtypes[0]
 
 
-def in_turn(given: Sample, turn: int) -> Sample:
-    """The sample with its most telling call and a quarter of the others."""
+def in_turn(given: Sample, turn: int, turns: int) -> Sample:
+    """The sample with its most telling call and, by turns, a share of the others."""
     (first,) = telling(given).calls
     others = [c for c in given.calls if c is not first]
-    return replace(given, calls=(first, *others[turn % 4 :: 4]))
+    return replace(given, calls=(first, *others[turn % turns :: turns]))
 
 
 def share(items: Iterable[T], turn: int) -> list[T]:
@@ -88,7 +89,9 @@ def test_numpy_backend(family, dtype, symbolic):
     elif not AT_LENGTH:
         others = share([s for s in samples if usual(s) != dtype], turn + symbolic)
         samples = [s for s in samples if usual(s) == dtype]
-        samples += [in_turn(s, turn) for s in others]
+        if symbolic:
+            samples = [in_turn(s, turn, turns=3) for s in samples]
+        samples += [in_turn(s, turn, turns=12) for s in others]
     found = problems(samples, dtype, "numpy", symbolic)
     assert not found, "\n".join(found)
 

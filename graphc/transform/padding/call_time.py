@@ -6,7 +6,7 @@ from math import prod
 from graphc.analysis.cost import DeviceCosts
 from graphc.control.scan import SCAN
 from graphc.errors import GraphError
-from graphc.ir.graph.nodes import Graph, Node
+from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.rewriting.loops.find.work import HEAVY, REDUCTIONS, TYPICAL
@@ -17,14 +17,50 @@ _IN_ONE_PASS = (OP.cumsum, OP.cumprod, OP.slice_update, OP.segment, OP.bincount)
 
 def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
     """Seconds that the ops of a graph take at these sizes; others are typical ones."""
-    return _seconds(graph.nodes, sizes, costs)
+    return _seconds(graph.nodes, _Numbers(sizes), costs)
 
 
-def _seconds(nodes: Iterable[Node], sizes: _NumberOf, costs: DeviceCosts) -> float:
-    return sum(_of_node(node, sizes, costs) for node in nodes)
+class _Numbers:
+    """The numbers of sizes and of elements of values, each worked out once.
+
+    Sizes of symbols that are not among these are typical ones.
+    """
+
+    def __init__(self, sizes: _NumberOf) -> None:
+        self._sizes = sizes
+        self._numbers: dict[Dim, int] = {}
+        self._elements: dict[Value, int] = {}
+
+    def at(self, size: Size) -> int:
+        """The number of a size."""
+        if not isinstance(size, Dim):
+            return size
+        number = self._numbers.get(size)
+        if number is None:
+            number = self._numbers[size] = self._worked_out(size)
+        return number
+
+    def elements(self, value: Value) -> int:
+        """How many elements a value has."""
+        number = self._elements.get(value)
+        if number is None:
+            number = self._elements[value] = self.at(value.type.size)
+        return number
+
+    def _worked_out(self, size: Dim) -> int:
+        known = {s: self._sizes.get(s, TYPICAL) for s in size.symbols}
+        try:
+            number = substitute(size, known)
+        except GraphError:  # it is divided by 0 at these
+            return TYPICAL
+        return number if isinstance(number, int) else TYPICAL
 
 
-def _of_node(node: Node, sizes: _NumberOf, costs: DeviceCosts) -> float:
+def _seconds(nodes: Iterable[Node], numbers: _Numbers, costs: DeviceCosts) -> float:
+    return sum(_of_node(node, numbers, costs) for node in nodes)
+
+
+def _of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
     """The seconds of a node: most write their results, products and sorts take longer.
 
     A sort or a decomposition of so many elements takes the power 1.5 of them: 512 rows
@@ -33,15 +69,15 @@ def _of_node(node: Node, sizes: _NumberOf, costs: DeviceCosts) -> float:
     primitive = node.primitive
     if primitive.nests:
         length = node.params["length"] if primitive is SCAN else 1
-        steps = TYPICAL if length is None else _at(length, sizes)
+        steps = TYPICAL if length is None else numbers.at(length)
         calls = [*primitive.body_calls(node)]
-        inner = [{s: _at(n, sizes) for s, n in call.sizes.items()} for call in calls]
-        bodies = zip(calls, inner, strict=True)
+        inner = [{s: numbers.at(n) for s, n in call.sizes.items()} for call in calls]
+        bodies = zip(calls, map(_Numbers, inner), strict=True)
         work = sum(_seconds(call.body.nodes, known, costs) for call, known in bodies)
         return steps * (costs.step + work)
-    written = [_at(v.type.size, sizes) * v.dtype.itemsize for v in node.outputs]
+    written = [numbers.elements(v) * v.dtype.itemsize for v in node.outputs]
     seconds = sum(written) / costs.bandwidth
-    elements = [_at(v.type.size, sizes) for v in (*node.inputs, *node.outputs)]
+    elements = [*map(numbers.elements, (*node.inputs, *node.outputs))]
     if primitive in HEAVY:
         # Of m * k, k * n and m * n elements: each of m, k and n stands there twice.
         multiplications = prod(elements, start=1.0) ** 0.5
@@ -51,15 +87,3 @@ def _of_node(node: Node, sizes: _NumberOf, costs: DeviceCosts) -> float:
     if primitive.rounding == "none" or not node.inputs or primitive in _IN_ONE_PASS:
         return seconds
     return seconds + max(elements, default=0) ** 1.5 / (costs.bandwidth / 4)
-
-
-def _at(size: Size, sizes: _NumberOf) -> int:
-    """The number of a size, of which others than these are typical."""
-    if not isinstance(size, Dim):
-        return size
-    known = {s: sizes.get(s, TYPICAL) for s in size.symbols}
-    try:
-        number = substitute(size, known)
-    except GraphError:  # it is divided by 0 at these
-        return TYPICAL
-    return number if isinstance(number, int) else TYPICAL

@@ -80,13 +80,17 @@ def _cheap(
     """How long all axes may be until a call takes long, and the power of `Tied`."""
     compiled = costs.compiled * (costs.segment + len(graph.nodes))
 
+    def equal(length: int) -> float:
+        """The seconds of a call in which all axes are so long."""
+        return call_seconds(graph, dict.fromkeys(axes, length), costs)
+
     def seconds(longest: int, others: int) -> list[float]:
         """The seconds of calls in which each of the axes is longest."""
         sizes = [{s: longest if s is one else others for s in axes} for one in axes]
         return [call_seconds(graph, one, costs) for one in sizes]
 
     little, most = compiled * LITTLE, shortest
-    while most < LONGEST and seconds(2 * most, 2 * most)[0] <= little:
+    while most < LONGEST and equal(2 * most) <= little:
         most *= 2
     longest = 4 * most
     least = seconds(longest, shortest)

@@ -1,5 +1,6 @@
 """A function of JAX by `graphc.jit` and by `jax.jit`, at several sizes."""
 
+import itertools
 import warnings
 
 import jax
@@ -81,7 +82,15 @@ def outcomes_by_jax(function, calls):
         return {key: outcome(exact, args) for key, args in calls.items()}
 
 
-def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
+def by_turns(cases):
+    """Each with one of the policies, where the other has nothing to do with it.
+
+    Sizes are padded from the second on, or from the first.
+    """
+    return [*zip(cases, itertools.cycle((None, "pad")), strict=False)]
+
+
+def compare(function, words, sizes=SIZES, rtol=2e-5, may_raise=True, **options):
     """What was compared must agree; the compiled function, for its stats."""
     ours, theirs = graphc.jit(function, **options), jax.jit(function)
     for n in sizes:
@@ -89,21 +98,39 @@ def compare(function, words, sizes=SIZES, rtol=2e-5, **options):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found, wanted = outcome(ours, args), outcome(theirs, args)
+        if isinstance(wanted, Exception) and not may_raise:
+            raise wanted
         if isinstance(wanted, Exception):
             assert type(found) is type(wanted), (n, found, wanted)
             continue
         if isinstance(found, Exception):
             raise found
         assert jax.tree.structure(found) == jax.tree.structure(wanted)
-        pairs = zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True)
-        for a, b in pairs:
+        leaves = jax.tree.leaves_with_path(found)
+        for (path, a), b in zip(leaves, jax.tree.leaves(wanted), strict=True):
+            where = f"n = {n}, {jax.tree_util.keystr(path)}"
             a, b = np.asarray(a), np.asarray(b)
-            assert a.dtype == b.dtype and a.shape == b.shape, (n, a, b)
+            assert a.dtype == b.dtype and a.shape == b.shape, (where, a, b)
             small = a.dtype.name in ("float16", "bfloat16")
             near = 1e-2 if small else rtol
             a, b = (v.astype("float32") if small else v for v in (a, b))
-            np.testing.assert_allclose(a, b, rtol=near, atol=near, err_msg=f"n = {n}")
+            np.testing.assert_allclose(a, b, rtol=near, atol=near, err_msg=where)
     return ours
+
+
+def compare_together(rows, sizes=SIZES, may_raise=False, **options):
+    """Functions by name, with their arguments, as one: each program takes its time."""
+    functions = {name: function for name, (function, _) in rows.items()}
+    counts = [len(words) for _, words in rows.values()]
+
+    def all_results(*args):
+        left = iter(args)
+        parts = [[*itertools.islice(left, count)] for count in counts]
+        pairs = zip(functions.items(), parts, strict=True)
+        return {name: function(*part) for (name, function), part in pairs}
+
+    words = [word for _, words in rows.values() for word in words]
+    return compare(all_results, words, sizes, may_raise=may_raise, **options)
 
 
 def same(results, expected):

@@ -1,6 +1,5 @@
 """Functions of Python that act: as often, in order, on arrays of true sizes."""
 
-import itertools
 import logging
 
 import jax
@@ -11,6 +10,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 import graphc
+from tests.importers.jax.comparing import by_turns
 
 SIZES = (3, 6, 1, 4, 18)
 RECORD: list[object] = []
@@ -159,11 +159,7 @@ def called(function, x):
     return results, sorted(RECORD, key=str) if is_open else list(RECORD)
 
 
-# Sizes are padded from the second on, or from the first: the policies take turns.
-IN_TURN = [*zip(CASES, itertools.cycle([None, "pad"]), strict=False)]
-
-
-@pytest.mark.parametrize(("function", "dims"), IN_TURN)
+@pytest.mark.parametrize(("function", "dims"), by_turns(CASES))
 def test_they_act_as_in_jax(function, dims):
     ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
     for n in SIZES:

@@ -25,7 +25,7 @@ import graphc
 from graphc.importers.jax.call import traced_family
 from graphc.importers.jax.sizes.family import MOST_PROGRAMS
 from graphc.importers.jax.trace.dimensions import DIMENSION, WATCHED
-from tests.importers.jax.comparing import agrees, same, vector
+from tests.importers.jax.comparing import MANY_SIZES, agrees, same, vector
 
 AT_LENGTH = "GRAPHC_EXAMPLES" in os.environ
 
@@ -131,11 +131,15 @@ IN_TURN = [*zip(CHANNELS, itertools.cycle(POLICIES), strict=False)]
 IN_TURN = [*itertools.product(CHANNELS, POLICIES)] if AT_LENGTH else IN_TURN
 
 
+# Sizes on both sides of what is asked, and these in both orders.
+ASKED = (5, 6, 9, 12, 7, 17, 8, 20, 0, 33)
+
+
 @pytest.mark.parametrize(("name", "policy"), IN_TURN)
 def test_each_size_has_its_branch(name, policy):
     options = POLICIES[policy]
-    decide = CHANNELS[name]
-    ours = agrees(lambda x: jnp.cumsum(x) * float(decide(x.shape[0])), **options)
+    decide, sizes = CHANNELS[name], MANY_SIZES if AT_LENGTH else ASKED
+    ours = agrees(lambda x: jnp.cumsum(x) * float(decide(x.shape[0])), sizes, **options)
     if not ("refused" in name or name in OF_NUMBERS):
         assert ours.stats().fallbacks == []
         assert any("(n," in c.program for c in ours.stats().compilations)

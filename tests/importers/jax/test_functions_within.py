@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 import graphc
+from tests.importers.jax.comparing import by_turns
 
 SIZES = 3, 5, 8, 3
 POLICIES = jax.checkpoint_policies
@@ -72,8 +73,7 @@ def rows(n):
     return np.linspace(0.1, 3, 3 * n, dtype="float32").reshape(n, 3)
 
 
-@pytest.mark.parametrize("dims", [None, "pad"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize(("name", "dims"), by_turns(FUNCTIONS))
 def test_they_are_read(name, dims):
     ours, theirs = graphc.jit(FUNCTIONS[name], dims=dims), jax.jit(FUNCTIONS[name])
     for n in SIZES:

@@ -12,6 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 import graphc
+from tests.importers.jax.comparing import by_turns
 
 SIZES = (3, 4, 5, 6, 7, 8)
 
@@ -98,8 +99,7 @@ partitioned.def_partition(
 CASES = [like_a_loop_of_equinox, solved, solved_with_sizes, partitioned]
 
 
-@pytest.mark.parametrize("function", CASES)
-@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize(("function", "dims"), by_turns(CASES))
 def test_one_program_serves_all_sizes(function, dims):
     ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
     with warnings.catch_warnings():

@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 import graphc
+from tests.importers.jax.comparing import by_turns
 
 SIZES = 3, 4, 5, 3, 20, 1
 
@@ -98,8 +99,7 @@ CASES = written, frozen, in_loops, in_a_while, in_a_branch, within_a_function
 CASES += differentiated, for_each
 
 
-@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize(("function", "dims"), by_turns(CASES))
 def test_those_of_a_function_are_arrays_of_its_program(function, dims):
     ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
     for n in SIZES:

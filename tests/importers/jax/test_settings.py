@@ -10,6 +10,7 @@ from jax import random
 
 import graphc
 from graphc.importers.jax.read import products
+from tests.importers.jax.comparing import by_turns
 
 SIZES = 3, 5, 3  # the first, another, and again
 
@@ -52,8 +53,7 @@ def outcome(function, x):
     return str(result.dtype), np.asarray(result).tolist()
 
 
-@pytest.mark.parametrize("dims", [None, "pad"])
-@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize(("name", "dims"), by_turns(CHANGED))
 @pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
 def test_programs_are_those_of_the_setting(name, dims):
     setting, function = CHANGED[name]
@@ -82,8 +82,7 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("dims", [None, "pad"])
-@pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.parametrize(("name", "dims"), by_turns(DRAWS))
 def test_draws_that_depend_on_how_many_they_are(name, dims):
     with jax.threefry_partitionable(False):
         ours, theirs = graphc.jit(DRAWS[name], dims=dims), jax.jit(DRAWS[name])

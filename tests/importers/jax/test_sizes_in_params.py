@@ -4,7 +4,6 @@ Where a function needs a size as a number, its traces at several sizes are put t
 an integer may follow a formula only where a rule says that it is a size.
 """
 
-import warnings
 from functools import partial
 
 import jax
@@ -14,9 +13,9 @@ import pytest
 from jax import lax
 from jax.experimental import io_callback
 
-import graphc
 from graphc.importers.jax.read.jaxprs import equations
 from graphc.importers.jax.read.rules import PRIMITIVES
+from tests.importers.jax.comparing import compare_together
 
 ROW = jnp.arange(1.0, 200.0)
 ONLY_OF_SYMBOLS = {("dim_as_value", "dim")}
@@ -120,17 +119,16 @@ def vector(n):
     return np.ones(n, "float32")
 
 
-@pytest.mark.parametrize("name", BY_SIZES)
-def test_sizes_in_params_follow_a_formula(name):
-    ours, theirs = graphc.jit(by_size(name)), jax.jit(by_size(name))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", graphc.FallbackWarning)
-        for n in (6, 8, 4):
-            results = (jax.tree.leaves(f(vector(n))) for f in (ours, theirs))
-            for a, b in zip(*results, strict=True):
-                assert (a.dtype, a.shape) == (b.dtype, b.shape)
-                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-    assert any("(n," in c.program for c in ours.stats().compilations)
+GROUPS = 5  # of functions that are compiled together: each program takes its time
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_sizes_in_params_follow_a_formula(group):
+    rows = {name: (by_size(name), ["n"]) for name in [*BY_SIZES][group::GROUPS]}
+    stats = compare_together(rows, (6, 8, 4), rtol=1e-4).stats()
+    assert stats.fallbacks == []
+    exact = [one for one in stats.compilations if one.program.startswith("exactly")]
+    assert len(exact) == 1 < len(stats.compilations)  # that of the first size
 
 
 def varying(name):

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from tests.importers.jax.comparing import compare, gradient_of
+from tests.importers.jax.comparing import compare, compare_together, gradient_of
 from tests.importers.jax.table import ROWS
 
 WHOLE = os.environ.get("GRAPHC_JAX_TABLE") == "all"
@@ -25,23 +25,35 @@ GRADIENTS += ["far outside"]
 FALLS_BACK = {"python loop"}
 
 
-@pytest.mark.parametrize("name", ROWS if WHOLE else FORWARD)
-def test_values_are_those_of_jax(name):
-    function, words = ROWS[name]
-    stats = compare(function, words, SIZES).stats()
+def groups(names):
+    """Those that are compiled together, since each program takes its time."""
+    size = 1 if WHOLE else 5
+    return [names[i : i + size] for i in range(0, len(names), size)]
+
+
+@pytest.mark.parametrize("names", groups([*ROWS] if WHOLE else FORWARD), ids=", ".join)
+def test_values_are_those_of_jax(names):
+    rows = {name: ROWS[name] for name in names}
+    stats = compare_together(rows, SIZES, may_raise=WHOLE).stats()
     if not WHOLE:
         assert stats.fallbacks == []
         assert any("n" in one.program for one in stats.compilations)
 
 
-@pytest.mark.parametrize("name", ROWS if WHOLE else GRADIENTS)
-def test_gradients_are_those_of_jax(name):
-    function, words = ROWS[name]
-    slope = gradient_of(function, words)
-    if slope is None:
-        assert all(word[-1] in "ibck" for word in words)  # no floats among them
-        return
-    compare(slope, words, SIZES[:3])
+@pytest.mark.parametrize(
+    "names", groups([*ROWS] if WHOLE else GRADIENTS), ids=", ".join
+)
+def test_gradients_are_those_of_jax(names):
+    rows = {}
+    for name in names:
+        function, words = ROWS[name]
+        slope = gradient_of(function, words)
+        if slope is None:
+            assert all(word[-1] in "ibck" for word in words)  # no floats among them
+        else:
+            rows[name] = slope, words
+    if rows:
+        compare_together(rows, SIZES[:3], may_raise=WHOLE)
 
 
 @pytest.mark.parametrize("name", sorted(FALLS_BACK))

@@ -78,8 +78,13 @@ FUNCTIONS = (
 )
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("dims", ["pad", "specialize"])
+OF_EACH_SIZE = FUNCTIONS[::3]  # the traces are put together alike
+
+
+@pytest.mark.parametrize(
+    ("function", "dims"),
+    [(f, "pad") for f in FUNCTIONS] + [(f, "specialize") for f in OF_EACH_SIZE],
+)
 def test_one_program_has_the_values_of_jax(function, dims):
     ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
     sizes = SIZES if dims == "pad" else SIZES[:3]
@@ -113,9 +118,7 @@ def test_one_size_that_is_another_program_is_noticed():
     for function in (special, other):
         ours = graphc.jit(function)
         for n in (4, 5, 6, 8, 9, 7, 10):
-            np.testing.assert_allclose(
-                ours(vector(n)), function(vector(n)), rtol=1e-6
-            )
+            np.testing.assert_allclose(ours(vector(n)), function(vector(n)), rtol=1e-6)
         assert ours.stats().fallbacks == []
 
 
@@ -199,7 +202,7 @@ def test_integers_that_are_no_sizes_follow_no_formula(name):
     def function(x):
         return BY_AXES[name](x, int(x.shape[0]) // 2 % 2)
 
-    calls = {n: (vector(n),) for n in (7, 10, 9, 6, 11, 4, 13)}
+    calls = {n: (vector(n),) for n in (7, 10, 9, 6, 4)}
     ours = graphc.jit(function)
     results = {n: ours(*args) for n, args in calls.items()}
     for n, expected in outcomes_by_jax(function, calls).items():
