@@ -208,10 +208,10 @@ def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., N
         *before, values = call
         assert isinstance(values, dict)
         may_compile = refusing(owner) is None
-        told: dict[str, object] = {"permission to compile": may_compile}
+        compared: dict[str, object] = {"permission to compile": may_compile}
         if not may_compile:
-            told["compiled"] = owner.completed()
-        agree(*before, values | told)
+            compared["compiled"] = owner.completed()
+        agree(*before, values | compared)
 
     return agreeing
 

@@ -99,7 +99,7 @@ class MeshLayout:
     def moved_bytes(self, value: Value, before: MeshAxes, axes: MeshAxes) -> Size:
         """The bytes on one device of a value that is laid so from where it lay before.
 
-        What is gathered has parts that are equally large, so that the last is filled.
+        Parts that are gathered are equally large, so the last one is filled.
         """
         shape = list(self.local_shape(value, axes))
         for i, (name, after) in enumerate(zip(before, axes, strict=True)):
