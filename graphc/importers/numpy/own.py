@@ -21,13 +21,15 @@ from graphc.importers.numpy.arrays import (
 )
 from graphc.importers.numpy.by_data import is_listed
 from graphc.importers.numpy.in_place import put
-from graphc.importers.numpy.memory import python_fitting
+from graphc.importers.numpy.memory import python_fitting, require_fit
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, is_one
-from graphc.ir.types import same_size
+from graphc.ir.types import is_integer, same_size
 from graphc.transform.derivatives.vectorize import vmap
+
+_STEPS = "start", "stop", "step"
 
 
 def _squeeze(array: object, axis: Wrapped = None) -> object:
@@ -366,6 +368,20 @@ def _nan_to_num(
     return array if array.content.ndim else array[()]
 
 
+def _arange(*args: object, **options: object) -> object:
+    """`np.arange`, of which NumPy casts the first two numbers; others may wrap."""
+    named = {name: options.pop(name) for name in _STEPS if name in options}
+    if named:
+        first = ("stop",) if len(args) == 1 and "stop" not in named else _STEPS
+        steps = {"start": 0, "step": 1, **dict(zip(first, args, strict=False)), **named}
+        args = (*(steps[name] for name in _STEPS if name in steps), *args[3:])
+    result: Wrapped = results_of(np.arange, args, options)
+    exact: Value = F.arange(*content_of(args[:3]))
+    if is_integer(result.dtype) and is_integer(exact.dtype):
+        require_fit(exact[:2], result.dtype)
+    return result
+
+
 def _diag_indices(n: object, ndim: int = 2) -> object:
     """The same indices for each axis, in one array."""
     return (np.arange(content_of(n)),) * ndim
@@ -379,6 +395,7 @@ def _diag_indices_from(array: TracedArray) -> object:
 # Functions of NumPy that write, or that call functions of the user.
 SAME_RESULTS = frozenset(["diag_indices", "diag_indices_from"])
 OWN |= {
+    "arange": _arange,
     "from_dlpack": _from_dlpack,
     "histogram2d": _histogram_of_two,
     "histogramdd": _histogram_of_several,

@@ -140,6 +140,19 @@ def test_integers_of_python_in_lists_fit(name):
         function(pixels, 300)
 
 
+def test_the_first_numbers_of_arange_fit_and_others_wrap():
+    def numbers(start, stop):
+        return np.arange(start, stop=stop, dtype="int8")
+
+    function = graphc.jit(numbers, frontend="numpy", backend="numpy")
+    for ends in ((126, 130), (0, 300), (5, 2)):
+        np.testing.assert_array_equal(function(*ends), numbers(*ends))
+    with pytest.raises(OverflowError):
+        numbers(300, 302)
+    with pytest.raises(graphc.CallError, match="does not fit int8"):
+        function(300, 302)
+
+
 def test_nobody_looks_without_checks():
     function = graphc.jit(BY_DATA["unread write"], frontend="numpy", check=False)
     np.testing.assert_allclose(function(X, OUTSIDE), X * 2)
