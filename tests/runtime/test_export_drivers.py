@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("compiled_quickly")
 X = gt.tensor("x", "float32", ("n",))
 Y = gt.tensor("y", "float32", ("m",))
 K = gt.tensor("k", "int32", ())
+PAIR = gt.tensor("pair", "int64", (2,))
 POSITIVE = X[X > 0]
 COUNT = POSITIVE.shape[0]
 TABLE = gt.asarray(np.linspace(0, 1, 500, dtype="float32"))
@@ -130,8 +131,16 @@ def test_checks_are_made(tmp_path):
         assert "500" in text or x < 0
 
 
+def test_a_check_of_what_is_checked_already(tmp_path):
+    known = gt.assert_(gt.all(PAIR >= 0), "below 0", PAIR)
+    f = exact([PAIR], gt.assert_(known[0] <= known[1], "falls", known) * 2)
+    m = exported(f, tmp_path, {})
+    agree(f, m, (np.array([1, 2]),))
+    for pair, problem in ([-1, 2], "below 0"), ([2, 1], "falls"):
+        assert problem in message(graphc.ModelError, lambda: m(np.array(pair)))  # noqa: B023
+
+
 LONG = gt.tensor("long", "int64", ())
-PAIR = gt.tensor("pair", "int64", (2,))
 ON_HOST = {
     "a product": (LONG * X.shape[0] + 1, {"n": [2, 3], "long": [1, 2]}),
     "a choice": (gt.where(LONG > 1, LONG, abs(LONG - 9) % 5), {"n": 2, "long": [1, 2]}),

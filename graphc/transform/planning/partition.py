@@ -123,7 +123,8 @@ def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:
     checks = [c for c in facts.checks if not facts.is_data(c.condition)]
     steps: list[PlanStep] = []
     for node in ancestors([*requested, *(c.condition for c in checks)]):
-        if node.primitive is not INPUT and not node.primitive.inline:
+        is_computed = node.primitive is not INPUT and not node.primitive.passes_on
+        if is_computed and not node.primitive.inline:
             steps.append(
                 HostNode(
                     node,
