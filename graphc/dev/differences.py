@@ -59,9 +59,9 @@ TAIL = """
 - `linalg.svd`: vectors of singular values that are equal or 0 are any that fit.
   Of a matrix with infinity all values are NaN; its vectors are so too in padded JAX
   programs, and what LAPACK leaves in others.
-- Of infinity, `linalg.solve`, `qr`, `det` and Fourier transforms give NaN or infinity by
-  the order of their steps. Padded programs have other steps: padded Fourier transforms
-  give NaN everywhere, as infinity meets zeros of padding.
+- Of infinity, `linalg.solve`, `qr`, `det` and Fourier transforms give NaN or infinity
+  by the order of their steps. Padded programs have other steps: padded Fourier
+  transforms give NaN everywhere, as infinity meets zeros of padding.
 - `nn.conv`: zeros put beside an array meet NaN in a kernel, or add nothing, by the
   algorithm that XLA chooses. Kernels of padded lengths, and single vectors in NumPy
   programs, meet none of them, as in `numpy.convolve`.
