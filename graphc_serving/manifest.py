@@ -100,7 +100,7 @@ class Module:
     """
 
     convention: int
-    kept: tuple[int, ...]
+    taken: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -328,7 +328,7 @@ def _stages(programs: Sequence[Exported]) -> list[Stage]:
 
 
 def _kept(program: Exported) -> tuple[int, ...]:
-    return () if program.module is None else program.module.kept
+    return () if program.module is None else program.module.taken
 
 
 def _require_whole(manifest: Manifest, tensors: Tensors) -> None:

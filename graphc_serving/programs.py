@@ -98,7 +98,7 @@ def _of_module(jax: Any, manifest: Manifest, program: Exported, content: bytes) 
         like,
         mlir_module_serialized=content,
         calling_convention_version=program.module.convention,
-        module_kept_var_idx=program.module.kept,
+        module_kept_var_idx=program.module.taken,
     )
 
 

@@ -28,7 +28,12 @@ from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched
-from graphc.ops.common.broadcasting import common_dtype, require_room, with_room
+from graphc.ops.common.broadcasting import (
+    common_dtype,
+    require_room,
+    with_room,
+    with_sizes,
+)
 from graphc.ops.common.known import KnownSizes
 from graphc.ops.common.padding import PaddedValue, Padding, constant_fill
 
@@ -280,9 +285,7 @@ def eye(
     i = with_room(F.arange(size_value(rows)), (rows, columns), result_dtype, "eye")
     j = F.arange(size_value(columns))
     matrix = cast(F.equal(F.expand_dims(i, 1) + k, j), result_dtype)
-    for n in (rows, columns):
-        matrix = F._at_most(0, n, "a size must not be negative", matrix, "eye")
-    return matrix
+    return with_sizes(matrix, (rows, columns), "eye")
 
 
 enroll(eye, "identity")

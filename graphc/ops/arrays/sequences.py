@@ -23,7 +23,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size, less_equal
 from graphc.ir.types import BOOL, INT64, dtype_of, is_inexact, is_integer
-from graphc.ops.common.broadcasting import common_dtype
+from graphc.ops.common.broadcasting import common_dtype, with_sizes
 
 
 def _strong(x: ArrayLike) -> Value:
@@ -63,10 +63,9 @@ def indices(
 
     With `sparse`, a tuple of grids with their own axis only.
     """
-    shape, reason = as_shape(dimensions), "a size must not be negative"
+    shape = as_shape(dimensions)
     ranges = [
-        F._at_most(0, n, reason, F.arange(size_value(n), dtype=dtype), "indices")
-        for n in shape
+        with_sizes(F.arange(size_value(n), dtype=dtype), (n,), "indices") for n in shape
     ]
     grids = meshgrid(*ranges, sparse=sparse, indexing="ij")
     if sparse:

@@ -80,6 +80,13 @@ def with_room(x: Value, shape: tuple[Size, ...], dtype: DType, op: str) -> Value
     return checked_value
 
 
+def with_sizes(x: Value, sizes: tuple[Size, ...], op: str) -> Value:
+    """`x`, provided that none of these sizes is negative."""
+    for n in sizes:
+        x = F._at_most(0, n, "a size must not be negative", x, op)
+    return x
+
+
 def _is_of_numbers(shape: tuple[Size, ...]) -> bool:
     free = [s for n in shape if isinstance(n, Dim) for s in n.symbols]
     free = [s for s in free if s.lower is None and s.upper is None]

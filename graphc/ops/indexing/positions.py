@@ -22,6 +22,7 @@ from graphc.ir.namespace import F, public
 from graphc.ir.sizes import dims
 from graphc.ir.sizes.dims import Size
 from graphc.ir.types import BOOL, INT64, NDArray, is_integer, product
+from graphc.ops.common.broadcasting import with_sizes
 from graphc.ops.common.modes import moved_inside, require_mode
 
 Layout = Literal["C", "F"]
@@ -157,7 +158,7 @@ def tril_indices(
     rows, columns, offset = _of_matrix(n, k, m, "tril_indices")
     ends = F.clip(F.arange(size_value(rows)) + size_value(offset + 1), 0, columns)
     count = _below(rows, columns, offset)
-    first = _of_sizes((rows, columns), F.zeros_like(ends), "tril_indices")
+    first = with_sizes(F.zeros_like(ends), (rows, columns), "tril_indices")
     return _positions(first, ends, count)
 
 
@@ -172,7 +173,7 @@ def triu_indices(
     rows, columns, offset = _of_matrix(n, k, m, "triu_indices")
     first = F.clip(F.arange(size_value(rows)) + size_value(offset), 0, columns)
     count = rows * columns - _below(rows, columns, offset - 1)
-    first = _of_sizes((rows, columns), first, "triu_indices")
+    first = with_sizes(first, (rows, columns), "triu_indices")
     return _positions(first, F.full_like(first, size_value(columns)), count)
 
 
@@ -214,13 +215,6 @@ def _below(rows: Size, columns: Size, k: Size) -> Size:
     full = dims.minimum(rows, dims.maximum(first, columns - k))
     growing = (full - first) * (first + full + 2 * k + 1) // 2
     return growing + (rows - full) * columns
-
-
-def _of_sizes(sizes: Shape, value: Value, name: str) -> Value:
-    """`value`, provided that none of the sizes is negative."""
-    for n in sizes:
-        value = F._at_most(0, n, "a size must not be negative", value, name)
-    return value
 
 
 def _positions(first: Value, ends: Value, count: Size) -> tuple[Value, Value]:

@@ -29,7 +29,7 @@ from graphc.ir.types import (
     is_integer,
 )
 from graphc.ops.common.batching import Batched, spread
-from graphc.ops.common.broadcasting import common_dtype
+from graphc.ops.common.broadcasting import common_dtype, with_sizes
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.common.spread import keeping_nan
@@ -328,8 +328,8 @@ def _segment_function(
         if num_segments is None:
             count = as_size(F.max(ids, initial=-1) + 1)
         else:
-            count, reason = as_size(num_segments), "a size must not be negative"
-            value = F._at_most(0, count, reason, value, name)
+            count = as_size(num_segments)
+            value = with_sizes(value, (count,), name)
         first = cast(as_value(start(value)), value.dtype)
         by = _OF_BOOLS.get(how, how) if value.dtype == BOOL else how
         return _segment(value, ids, first, how=by, count=count)

@@ -256,9 +256,9 @@ def test_forward_mode_through_recomputed_parts_of_a_step(loop):
         return graphc.jvp(y, x, x), graphc.hvp(y, x, x)
 
     part = lambda v: gt.tanh(v) * gt.sin(v)
-    found = [*derivatives(graphc.checkpoint(part)), *derivatives(part)]
-    given = {x: np.float64(0.7), rows: np.array([0.5, -2.0, 1.5])}
-    slopes = values([*found, gt.sum(rows)], given, "numpy")
+    both = [*derivatives(graphc.checkpoint(part)), *derivatives(part)]
+    point = {x: np.float64(0.7), rows: np.array([0.5, -2.0, 1.5])}
+    slopes = values([*both, gt.sum(rows)], point, "numpy")
     alike(slopes[:2], slopes[2:4])
 
 

@@ -94,21 +94,21 @@ class JaxCall:
         )
 
 
-def _beside_equality(static: object, within: int = MOST_WITHIN) -> Hashable:
+def _beside_equality(value: object, within: int = MOST_WITHIN) -> Hashable:
     """The types and signs of zeros by which values differ that are equal."""
-    kind = type(static)
-    if isinstance(static, (float, complex, np.generic)):
-        return kind, repr(static)
+    kind = type(value)
+    if isinstance(value, (float, complex, np.generic)):
+        return kind, repr(value)
     if not within:
         return (kind,)
-    if isinstance(static, (list, tuple)):
-        return kind, *(_beside_equality(item, within - 1) for item in static)
-    if isinstance(static, dict):
-        items = list(static.items())
+    if isinstance(value, (list, tuple)):
+        return kind, *(_beside_equality(item, within - 1) for item in value)
+    if isinstance(value, dict):
+        items = list(value.items())
         return kind, frozenset((i[0], _beside_equality(i, within - 1)) for i in items)
-    if is_dataclass(static) and not isinstance(static, type):
-        values = [getattr(static, f.name) for f in fields(static) if f.compare]
-        return kind, *(_beside_equality(value, within - 1) for value in values)
+    if is_dataclass(value) and not isinstance(value, type):
+        held = [getattr(value, f.name) for f in fields(value) if f.compare]
+        return kind, *(_beside_equality(item, within - 1) for item in held)
     return (kind,)
 
 
