@@ -102,6 +102,20 @@ def stepped(p, g, state):
     return [p - 0.01 * m / (gt.sqrt(g * 0.5 * g) + 1), m]
 
 
+def test_gradients_of_scales_are_summed_in_the_loop():
+    """Their products take what the first loop stacks: no array is stacked for them."""
+    x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(6, (8, 8))
+    scales, y = parameters(6, (8,), "g"), x
+    for w, g in zip(ws, scales, strict=True):
+        y = y + gt.tanh(y * g @ w)
+    loss = gt.sum(y * y)
+    inputs = [x, *ws, *scales]
+    outputs = [loss, *graphc.grad(loss, [*ws, *scales])]
+    new = agree(inputs, outputs, arrays_of(inputs))
+    products = [n for n in ancestors(new) if n.primitive.name == "multiply"]
+    assert len(products) < len(scales)
+
+
 @pytest.mark.parametrize("state", [False, True])
 def test_state_of_an_optimizer_is_not_stacked(state):
     """Updates that need none are made in the loop, others of its gradients after it."""

@@ -124,14 +124,14 @@ class BlockSearch:
             self._before[node] = [v.node for v in values]
             for value in dict.fromkeys(values):
                 self.users[value].append(node)
-        self._slices = set(filter(_is_slice, nodes))
+        self.slices = set(filter(_is_slice, nodes))
 
     def leave(self, blocks: Repeats) -> None:
         """Take what blocks compute for slices of arrays, as the loop of them stacks."""
         inside = blocks.nodes
         self.nodes = [node for node in self.nodes if node not in inside]
         self.kinds |= dict.fromkeys(inside)
-        self._slices |= inside
+        self.slices |= inside
 
     def refuse(self, blocks: Repeats) -> None:
         """Try no row of these blocks, nor part of one, as the last nodes of others."""
@@ -215,8 +215,8 @@ class BlockSearch:
     def _labels(self, rounds: int) -> dict[Node, int]:
         """Hashes of nodes and of what they take; the places of slices do not count."""
         labels = {node: hash((self.kinds[node], node.primitive)) for node in self.nodes}
-        labels |= dict.fromkeys(self._slices, hash("slice"))
-        inner = [node for node in self.nodes if node not in self._slices]
+        labels |= dict.fromkeys(self.slices, hash("slice"))
+        inner = [node for node in self.nodes if node not in self.slices]
         return with_operands(labels, inner, rounds)
 
     def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
@@ -362,7 +362,7 @@ class _Matching(Lockstep):
                 continue
             if any(v.node in self._late for v in row) or not _of_one_type(row):
                 return False
-            if light and row not in self._result.sequences and _must_be_stacked(row):
+            if light and row not in self._result.sequences and self._to_be_stacked(row):
                 return False
             if not _is_shared(row):
                 rows[row] = None
@@ -371,12 +371,11 @@ class _Matching(Lockstep):
         self._result.sequences |= rows
         return True
 
-
-def _must_be_stacked(row: Counterparts) -> bool:
-    """Whether counterparts are arrays that are not there side by side."""
-    if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
-        return False
-    return any(place_of(v) is None for v in row)
+    def _to_be_stacked(self, row: Counterparts) -> bool:
+        """Whether counterparts are arrays that are not there side by side."""
+        if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
+            return False
+        return any(v.node not in self._search.slices for v in row)
 
 
 def _is_shared(row: Counterparts) -> bool:
