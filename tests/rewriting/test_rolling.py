@@ -116,6 +116,33 @@ def test_gradients_of_scales_are_summed_in_the_loop():
     assert len(products) < len(scales)
 
 
+def test_late_work_makes_no_chain_longer():
+    """Slopes are for the second chain alone: both begin with the first block."""
+    x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(16, (8, 8))
+    y, slopes = x, []
+    for w in ws:
+        t = gt.tanh(y @ w)
+        slopes.append(1 - t)
+        y = y + t
+    z = y
+    for w, slope in zip(reversed(ws), reversed(slopes), strict=True):
+        z = (z * slope) @ w
+    new = agree([x, *ws], [z], arrays_of([x, *ws]))
+    assert scans(new) == [16, 16]
+
+
+def test_of_equal_chains_the_one_that_copies_least_is_taken():
+    x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(6, (8, 8))
+    masks, y = parameters(6, (8,), "m"), x
+    for w, m in zip(ws, masks, strict=True):
+        y = y + gt.where(m > 0, gt.tanh(y @ w), 0)
+    loss = gt.sum(y * y)
+    inputs = [x, *ws, *masks]
+    new = agree(inputs, [loss, *graphc.grad(loss, ws)], arrays_of(inputs))
+    stacks = [n for n in ancestors(new) if n.primitive.name == "stack"]
+    assert len(stacks) == 2  # of the parameters, and of the masks
+
+
 @pytest.mark.parametrize("state", [False, True])
 def test_state_of_an_optimizer_is_not_stacked(state):
     """Updates that need none are made in the loop, others of its gradients after it."""

@@ -112,10 +112,15 @@ def _compiles_slowly(nodes: Sequence[Node]) -> bool:
 
 
 def _longest(chains: "Sequence[_Rolled]") -> "_Rolled":
-    """The chain that saves most, or that of more blocks which saves nearly as much."""
+    """The chain that saves most, or that of more blocks which saves nearly as much.
+
+    Of equal ones, it is the one for which least is stacked.
+    """
     least = NEARLY * max(chain.saved for chain in chains)
     enough = [chain for chain in chains if chain.saved >= least]
-    return max(enough, key=lambda chain: (chain.repeats.count, chain.saved))
+    return max(
+        enough, key=lambda chain: (chain.repeats.count, chain.saved, -chain.stacked)
+    )
 
 
 class _Chains:
@@ -255,6 +260,11 @@ class _Rolled:
     def saved(self) -> int:
         """How many nodes need not be compiled."""
         return self.repeats.saved
+
+    @property
+    def stacked(self) -> int:
+        """How many elements are copied for each block to an array of all blocks."""
+        return self._worth.stacked
 
     def gives_within(self, taken: Container[Value]) -> bool:
         """Whether values of other blocks than the last are taken."""

@@ -41,9 +41,7 @@ def without_late_work(
     taken = {row for some in takes for row in some}
     still_given = dict.fromkeys(row for row in blocks.sequences if row in taken)
     nodes = [blocks.rows[i] for i in remaining]
-    return Repeats(
-        blocks.count, nodes, takes, blocks.carried, still_given, blocks.chained
-    )
+    return Repeats(blocks.count, nodes, takes, blocks.carried, still_given)
 
 
 def _late_rows(
@@ -52,8 +50,7 @@ def _late_rows(
     """The rows of elementwise nodes that no other node of the blocks needs."""
     late: set[int] = set()
     gone: set[Node] = set()
-    added = range(blocks.chained, len(blocks.rows))
-    for i in sorted(added, key=lambda i: -blocks.rows[i][0].serial):
+    for i in sorted(range(len(blocks.rows)), key=lambda i: -blocks.rows[i][0].serial):
         row = blocks.rows[i]
         values = [v for node in row for v in node.outputs]
         if not row[0].primitive.elementwise or any(v in outputs for v in values):

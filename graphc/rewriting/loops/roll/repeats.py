@@ -39,8 +39,7 @@ class Repeats:
 
     `rows` are the nodes of blocks, and `takes` the counterparts that they take.
     `carried` are counterparts of which each is given by the block before: as the values
-    say. `sequences` are computed before all blocks, a value for each. The first
-    `chained` rows are the chain proper, others only use what these compute.
+    say. `sequences` are computed before all blocks, a value for each.
     """
 
     count: int
@@ -48,7 +47,6 @@ class Repeats:
     takes: list[tuple[Counterparts, ...]] = field(default_factory=list)
     carried: dict[Counterparts, Counterparts] = field(default_factory=dict)
     sequences: dict[Counterparts, None] = field(default_factory=dict)
-    chained: int = 0
 
     @property
     def saved(self) -> int:
@@ -265,7 +263,6 @@ class _Matching(Lockstep):
         self._late = inside | self._search.behind(inside)
         if any(v.node in self._late for v in self._result.from_before):
             raise _MismatchError
-        self._result.chained = len(self.rows)
         for nodes in self._followers():
             if self._takes_known(nodes):
                 self._add(nodes)
