@@ -143,6 +143,20 @@ def test_of_equal_chains_the_one_that_copies_least_is_taken():
     assert len(stacks) == 2  # of the parameters, and of the masks
 
 
+def test_updates_of_what_the_first_loop_is_given_are_done_in_the_second():
+    """Also of biases, which the gradients do not take."""
+    x, ws = gt.tensor("x", "float64", ("n", 8)), parameters(6, (8, 8))
+    biases, y = parameters(6, (8,), "b"), x
+    for w, b in zip(ws, biases, strict=True):
+        y = y + gt.tanh(y @ w + b)
+    params = [*ws, *biases]
+    slopes = graphc.grad(gt.sum(y * y), params)
+    updated = [p - 0.1 * slope for p, slope in zip(params, slopes, strict=True)]
+    new = agree([x, *params], updated, arrays_of([x, *params]))
+    products = [n for n in ancestors(new) if n.primitive.name == "multiply"]
+    assert len(products) < len(biases)
+
+
 @pytest.mark.parametrize("state", [False, True])
 def test_state_of_an_optimizer_is_not_stacked(state):
     """Updates that need none are made in the loop, others of its gradients after it."""

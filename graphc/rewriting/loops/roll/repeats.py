@@ -122,14 +122,20 @@ class BlockSearch:
             self._before[node] = [v.node for v in values]
             for value in dict.fromkeys(values):
                 self.users[value].append(node)
-        self.slices = set(filter(_is_slice, nodes))
+        self._slices = set(filter(_is_slice, nodes))
+        self._stacked = set[Value]()  # what loops so far are given, for each block
+
+    def is_in_stack(self, value: Value) -> bool:
+        """Whether it stands in an array beside those of other blocks."""
+        return value in self._stacked or value.node in self._slices
 
     def leave(self, blocks: Repeats) -> None:
         """Take what blocks compute for slices of arrays, as the loop of them stacks."""
         inside = blocks.nodes
+        self._stacked.update(v for row in blocks.sequences for v in row)
         self.nodes = [node for node in self.nodes if node not in inside]
         self.kinds |= dict.fromkeys(inside)
-        self.slices |= inside
+        self._slices |= inside
 
     def refuse(self, blocks: Repeats) -> None:
         """Try no row of these blocks, nor part of one, as the last nodes of others."""
@@ -213,8 +219,8 @@ class BlockSearch:
     def _labels(self, rounds: int) -> dict[Node, int]:
         """Hashes of nodes and of what they take; the places of slices do not count."""
         labels = {node: hash((self.kinds[node], node.primitive)) for node in self.nodes}
-        labels |= dict.fromkeys(self.slices, hash("slice"))
-        inner = [node for node in self.nodes if node not in self.slices]
+        labels |= dict.fromkeys(self._slices, hash("slice"))
+        inner = [node for node in self.nodes if node not in self._slices]
         return with_operands(labels, inner, rounds)
 
     def _blocks(self, ends: Sequence[Counterparts]) -> Repeats | None:
@@ -372,7 +378,7 @@ class _Matching(Lockstep):
         """Whether counterparts are arrays that are not there side by side."""
         if row[0].type.rank == 0 or all(v.node.primitive is CONSTANT for v in row):
             return False
-        return any(v.node not in self._search.slices for v in row)
+        return not all(map(self._search.is_in_stack, row))
 
 
 def _is_shared(row: Counterparts) -> bool:
