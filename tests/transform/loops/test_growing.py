@@ -238,3 +238,24 @@ def test_a_large_part_before_a_loop_is_compiled_once_for_all_rows():
     _, kept = gt.while_loop(going, lambda c: (c / 2, c), y, collect=True)
     f = graphc.function([X], kept)
     assert [bool(s.rows) for s in f.plan.segments][:2] == [False, True]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_loops_that_grow_in_steps_of_one(backend):
+    z = gt.tensor("z", "float64", ())
+
+    def grown(z):
+        rows = gt.while_loop(lambda c: c < 3, lambda c: (c + 1, c * z), z, collect=True)
+        return gt.sum(rows[1])  # z * (z + (z + 1) + ...) below 3
+
+    def step(c):
+        number, z = c
+        return (number + 1, graphc.grad(grown(z), z) / 8), z
+
+    _, visited = gt.while_loop(lambda c: c[0] < 3, step, (0, z), collect=True)
+    f = graphc.function([z], visited, backend=backend)
+    expected = [0.5]
+    for _ in range(2):
+        z, steps = expected[-1], len(np.arange(expected[-1], 3))
+        expected.append((2 * steps * z + steps * (steps - 1) / 2) / 8)
+    np.testing.assert_allclose(f(0.5), expected, rtol=1e-12)
