@@ -32,7 +32,7 @@ MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Compared:
     """A type or a param: equal where the forms are, and shown as it is."""
 
     form: Hashable
@@ -44,8 +44,8 @@ class _Entry(NamedTuple):
 
     op: str
     takes: tuple[Hashable, ...]
-    params: tuple[tuple[str, _Shown], ...]
-    types: tuple[_Shown, ...]
+    params: tuple[tuple[str, _Compared], ...]
+    types: tuple[_Compared, ...]
     place: SourceLocation
 
 
@@ -109,20 +109,20 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
 
     roots = [v.node for v in outputs if v.node in region]
     nodes = depth_first(roots, edges)
-    call = _Call(inputs)
+    places = _CallPlaces(inputs)
     entries: list[_Entry] = []
     for node in nodes:
         for value in node.outputs:
-            call.known.setdefault(value, (len(entries), value.index))
-        takes = tuple(map(call.taken, node.inputs))
-        types = tuple([call.type(v.type) for v in node.outputs])
-        params = tuple([(k, call.param(p)) for k, p in node.params.items()])
+            places.known.setdefault(value, (len(entries), value.index))
+        takes = tuple(map(places.taken, node.inputs))
+        types = tuple([places.type(v.type) for v in node.outputs])
+        params = tuple([(k, places.param(p)) for k, p in node.params.items()])
         entries.append(_Entry(node.primitive.name, takes, params, types, node.place))
     return entries
 
 
-class _Call:
-    """One call: its values by their places in it, and so the sizes that they give.
+class _CallPlaces:
+    """The values of one call by their places in it, and so the sizes that they give.
 
     Sizes from outside are themselves.
     """
@@ -132,11 +132,11 @@ class _Call:
         for i, value in enumerate(inputs):
             self.known[value] = _Argument(i, self.type(value.type))
 
-    def type(self, type: TensorType) -> _Shown:
-        return _Shown((type.dtype, self.form(type.shape), type.weak), type)
+    def type(self, type: TensorType) -> _Compared:
+        return _Compared((type.dtype, self.form(type.shape), type.weak), type)
 
-    def param(self, param: object) -> _Shown:
-        return _Shown(self.form(param_form(param)), param)
+    def param(self, param: object) -> _Compared:
+        return _Compared(self.form(param_form(param)), param)
 
     def form(self, part: object) -> Hashable:
         """Sizes by text: whether two of them are equal may not be provable."""
@@ -166,7 +166,7 @@ class _Argument(NamedTuple):
     """An argument of a call."""
 
     place: int
-    type: _Shown
+    type: _Compared
 
 
 class _Number(NamedTuple):
@@ -209,7 +209,7 @@ def _between(here: _Entry, there: _Entry) -> str:
 def _alike(mine: Hashable, other: Hashable) -> bool:
     """Whether operands are alike: of one call, an argument may be a side input too."""
     kinds = {type(mine), type(other)}
-    if kinds == {_Argument, _Shown}:
+    if kinds == {_Argument, _Compared}:
         types = [x.type if isinstance(x, _Argument) else x for x in (mine, other)]
         return types[0] == types[1]
     return mine == other
@@ -230,7 +230,7 @@ def _shown(param: object) -> str:
     return shortened(repr(param), MOST_SHOWN)
 
 
-def _listed(types: Iterable[_Shown]) -> str:
+def _listed(types: Iterable[_Compared]) -> str:
     return ", ".join([str(type.part) for type in types])
 
 
@@ -238,7 +238,7 @@ def _operand_text(taken: object) -> str:
     """An operand in words."""
     if isinstance(taken, _Number):
         return f"the {taken.type.dtype} {taken.text}"
-    if isinstance(taken, _Shown):
+    if isinstance(taken, _Compared):
         return f"{taken.part} from outside"
     return (
         f"argument {taken.place}" if isinstance(taken, _Argument) else "another value"
