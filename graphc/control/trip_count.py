@@ -1,18 +1,17 @@
 """The number of steps that a loop does, as a size."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from graphc.control.carries import fresh
 from graphc.ir.graph.build import as_size
 from graphc.ir.graph.nodes import Value, origins
-from graphc.ir.graph.op import Array, op, type_error, views_of_inputs
+from graphc.ir.graph.op import Array, Shared, op, type_error, views_of_inputs
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, maximum
 from graphc.ir.types import TensorType, is_integer
-from graphc.ops.common.batching import Batched, Shared
+from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
@@ -36,7 +35,9 @@ _steps.size_remedy = "give a bound of its steps: max_steps= of gt.while_loop"
 
 
 @_steps.batch
-def _(n: Size, batched: Batched, x: Value, *, most: Size | None, shared: bool) -> Any:
+def _(
+    n: Size, batched: Batched, x: Value, *, most: Size | None, shared: bool
+) -> Value | Shared:
     if not shared:
         return x
     return Shared(_steps(F.max(x, initial=0), most=most, shared=True))

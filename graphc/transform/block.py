@@ -6,6 +6,7 @@ calls are compared when they are made, while the user's lines are at hand.
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -19,8 +20,10 @@ from graphc.errors import (
 )
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.replay import region_between
-from graphc.ir.graph.structure import params_form
+from graphc.ir.graph.structure import param_form
 from graphc.ir.graph.walk import depth_first, operands
+from graphc.ir.sizes.dims import Dim, Symbol
+from graphc.ir.sizes.text import expression
 from graphc.ir.types import TensorType
 from graphc.warning_kinds import BlockWarning
 
@@ -28,13 +31,21 @@ MOST_SHOWN = 100  # characters of a param
 MOST_KINDS = 64  # of arguments that first calls are known for: they hold sizes
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """A type or a param: equal where the forms are, and shown as it is."""
+
+    form: Hashable
+    part: object = field(compare=False)
+
+
 class _Entry(NamedTuple):
     """One node of a call, as it is compared with those of other calls."""
 
     op: str
     takes: tuple[Hashable, ...]
-    params: Hashable
-    types: tuple[TensorType, ...]
+    params: tuple[tuple[str, _Compared], ...]
+    types: tuple[_Compared, ...]
     place: SourceLocation
 
 
@@ -98,36 +109,64 @@ def _entries(outputs: Sequence[Value], inputs: Sequence[Value]) -> list[_Entry]:
 
     roots = [v.node for v in outputs if v.node in region]
     nodes = depth_first(roots, edges)
-    known: dict[Value, Hashable] = {
-        v: _Argument(i, v.type) for i, v in enumerate(inputs)
-    }
+    places = _CallPlaces(inputs)
     entries: list[_Entry] = []
     for node in nodes:
         for value in node.outputs:
-            known.setdefault(value, (len(entries), value.index))
-        takes = tuple([_taken(v, known) for v in node.inputs])
-        types = tuple([v.type for v in node.outputs])
-        params = params_form(node)
+            places.known.setdefault(value, (len(entries), value.index))
+        takes = tuple(map(places.taken, node.inputs))
+        types = tuple([places.type(v.type) for v in node.outputs])
+        params = tuple([(k, places.param(p)) for k, p in node.params.items()])
         entries.append(_Entry(node.primitive.name, takes, params, types, node.place))
     return entries
 
 
-def _taken(value: Value, known: dict[Value, Hashable]) -> Hashable:
-    """An operand: by its place in the call, a literal by itself, others by type."""
-    if value in known:
-        return known[value]
-    node = value.node
-    if not node.primitive.inline or node.inputs or value.type.rank:
-        return value.type
-    data = node.params.get("data")
-    return _Number(str(node.params if data is None else data.array), value.type)
+class _CallPlaces:
+    """The values of one call by their places in it, and so the sizes that they give.
+
+    Sizes from outside are themselves.
+    """
+
+    def __init__(self, inputs: Sequence[Value]) -> None:
+        self.known: dict[Value, Hashable] = {}
+        for i, value in enumerate(inputs):
+            self.known[value] = _Argument(i, self.type(value.type))
+
+    def type(self, type: TensorType) -> _Compared:
+        return _Compared((type.dtype, self.form(type.shape), type.weak), type)
+
+    def param(self, param: object) -> _Compared:
+        return _Compared(self.form(param_form(param)), param)
+
+    def form(self, part: object) -> Hashable:
+        """Sizes by text: whether two of them are equal may not be provable."""
+        if isinstance(part, tuple):
+            return tuple(map(self.form, part))
+        return expression(part, self._name_of) if isinstance(part, Dim) else part
+
+    def _name_of(self, symbol: Symbol) -> str:
+        origin = symbol.origin
+        place = self.known.get(origin) if isinstance(origin, Value) else None
+        if isinstance(place, _Argument):
+            return f"argument{place.place}"
+        return f"{symbol.name}_{id(symbol)}" if place is None else f"entry{place}"
+
+    def taken(self, value: Value) -> Hashable:
+        """An operand: by its place in the call, a literal by itself, others by type."""
+        if value in self.known:
+            return self.known[value]
+        node = value.node
+        if not node.primitive.inline or node.inputs or value.type.rank:
+            return self.type(value.type)
+        data = node.params.get("data")
+        return _Number(str(node.params if data is None else data.array), value.type)
 
 
 class _Argument(NamedTuple):
     """An argument of a call."""
 
     place: int
-    type: TensorType
+    type: _Compared
 
 
 class _Number(NamedTuple):
@@ -170,7 +209,7 @@ def _between(here: _Entry, there: _Entry) -> str:
 def _alike(mine: Hashable, other: Hashable) -> bool:
     """Whether operands are alike: of one call, an argument may be a side input too."""
     kinds = {type(mine), type(other)}
-    if kinds == {_Argument, TensorType}:
+    if kinds == {_Argument, _Compared}:
         types = [x.type if isinstance(x, _Argument) else x for x in (mine, other)]
         return types[0] == types[1]
     return mine == other
@@ -178,10 +217,9 @@ def _alike(mine: Hashable, other: Hashable) -> bool:
 
 def _params(here: _Entry, there: _Entry) -> str:
     """The params that differ."""
-    both: tuple[Any, Any] = here.params, there.params
-    pairs = zip(*both, strict=False)
+    pairs = zip(here.params, there.params, strict=False)
     differences = [
-        f"{name}={_shown(mine)} here, {name}={_shown(other)} there"
+        f"{name}={_shown(mine.part)} here, {name}={_shown(other.part)} there"
         for (name, mine), (_, other) in pairs
         if mine != other
     ]
@@ -192,16 +230,16 @@ def _shown(param: object) -> str:
     return shortened(repr(param), MOST_SHOWN)
 
 
-def _listed(types: Iterable[TensorType]) -> str:
-    return ", ".join(map(str, types))
+def _listed(types: Iterable[_Compared]) -> str:
+    return ", ".join([str(type.part) for type in types])
 
 
 def _operand_text(taken: object) -> str:
     """An operand in words."""
     if isinstance(taken, _Number):
         return f"the {taken.type.dtype} {taken.text}"
-    if isinstance(taken, TensorType):
-        return f"{taken} from outside"
+    if isinstance(taken, _Compared):
+        return f"{taken.part} from outside"
     return (
         f"argument {taken.place}" if isinstance(taken, _Argument) else "another value"
     )

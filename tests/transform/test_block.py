@@ -192,3 +192,30 @@ def test_of_jax_arrays_it_is_jitted():
     f = graphc.function(list(graph.inputs), list(graph.outputs))
     expected = many(jnp.ones(3))
     np.testing.assert_allclose(f(np.ones(3, "float32")), expected, rtol=1e-6)
+
+
+def test_calls_have_sizes_of_their_own():
+    v, w = (gt.tensor(name, "float64", ("n",)) for name in "vw")
+    k = gt.iscalar("k")
+
+    @graphc.block
+    def tail(x, k):
+        chosen = x[x > 0][k:]
+        return gt.sum(chosen * gt.arange(chosen.shape[0]))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sums = [tail(v, k), tail(w, k)]
+    f = graphc.function([v, w, k], sums, **NUMPY)
+    assert [float(s) for s in f(np.arange(4.0), np.arange(-2.0, 2.0), 1)] == [3.0, 0.0]
+
+
+def test_sizes_from_outside_differ():
+    x, v, w = (
+        gt.tensor(name, "float64", (n,)) for name, n in zip("xvw", "nvw", strict=True)
+    )
+    parts = iter([v[v > 0], w[w > 0]])
+    total = graphc.block(lambda x: gt.sum(x[0] * next(parts)))
+    total(x)
+    with pytest.warns(graphc.BlockWarning, match="multiply gives float64.count. here"):
+        total(x)

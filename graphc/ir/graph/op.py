@@ -42,7 +42,7 @@ class Printing(NamedTuple):
 Emit = Callable[[Printing], str]
 Cotangents = tuple[Value | None, ...]
 Vjp = Callable[..., Cotangents]
-Batch = Callable[..., "Value | tuple[Value, ...]"]
+Batch = Callable[..., "Value | tuple[Value, ...] | Shared"]
 PaddingFunction = Callable[..., Any]
 Views = Callable[[Node], Iterable[tuple[Value, Value]]]
 NodesBeside = Callable[[Node], Iterable[Node]]
@@ -58,6 +58,13 @@ PADDING: RuleTable[PaddingFunction] = RuleTable("padding")
 VjpRule = TypeVar("VjpRule", bound=Vjp)
 BatchRule = TypeVar("BatchRule", bound=Batch)
 PaddingRule = TypeVar("PaddingRule", bound=PaddingFunction)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The result of a batching rule that is the same for all examples."""
+
+    value: Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +256,8 @@ class Primitive:
         """Decorator: the node for each element of a new first axis of its inputs.
 
         `rule(n, batched, *inputs, **params)` gives the outputs, all with a new first
-        axis of size `n`. `batched` says which inputs have it.
+        axis of size `n`; or `Shared`, one output without it. `batched` says which
+        inputs have it.
         """
         BATCHING.define(self, rule)
         return rule

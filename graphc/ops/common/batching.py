@@ -1,7 +1,6 @@
 """Batching rules that op families share: ops along a new first axis."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from graphc.ir.graph.nodes import Value
@@ -11,13 +10,6 @@ from graphc.ir.params.kinds import Param
 from graphc.ir.sizes.dims import Size
 
 Batched = Sequence[bool]
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The result of a batching rule that is the same for all examples."""
-
-    value: Value
 
 
 def spread(n: Size, batched: bool, x: Value) -> Value:

@@ -5,9 +5,11 @@ from types import ModuleType
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import as_value, strong
 from graphc.ir.graph.nodes import Value
-from graphc.ir.graph.op import Array, Printing, op, views_of_inputs
+from graphc.ir.graph.op import Array, Printing, Shared, op, views_of_inputs
 from graphc.ir.namespace import enroll, public
+from graphc.ir.sizes.dims import Size
 from graphc.ir.types import JaxArray, TensorType
+from graphc.ops.common.batching import Batched
 from graphc.ops.common.padding import PaddedValue, Padding
 
 
@@ -52,8 +54,9 @@ def _(g: Value, x: Value, *after: Value) -> tuple[Value | None, ...]:
 
 
 @_barrier.batch
-def _(n: int | Value, batched: ArrayLike, x: Value, *after: Value) -> Value:
-    return _barrier(x, *after)
+def _(n: Size, batched: Batched, x: Value, *after: Value) -> Value | Shared:
+    waiting = _barrier(x, *after)
+    return waiting if batched[0] else Shared(waiting)
 
 
 @_barrier.padding
@@ -92,8 +95,6 @@ _pinned.views = views_of_inputs
 _pinned.vjp(lambda g, x: (g,))
 _pinned.sizes = lambda x: x
 _pinned.imports["jax"] = "jax.experimental.xla_metadata"
-_pinned.emit(
-    numpy="{x}", jax=lambda p: f"{p.helper(pinned)}(jax, {p.inputs[0]})"
-)
+_pinned.emit(numpy="{x}", jax=lambda p: f"{p.helper(pinned)}(jax, {p.inputs[0]})")
 enroll(_pinned, "_pinned")
 PINNED = _pinned

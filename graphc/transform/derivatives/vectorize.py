@@ -12,14 +12,14 @@ from graphc.control.pytree import flatten, items, unflatten
 from graphc.errors import GraphError, check_function, graph_error, standing_at
 from graphc.ir.graph.build import as_value, normal_axis, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
-from graphc.ir.graph.op import BATCHING
+from graphc.ir.graph.op import BATCHING, Shared
 from graphc.ir.graph.replay import follow, for_sizes, substituted
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.integers import integer_or_none
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Dim, Size, Symbol, equal, named_axes, substitute
 from graphc.ir.types import TensorType
-from graphc.ops.common.batching import Shared, lined_up, spread
+from graphc.ops.common.batching import lined_up, spread
 
 InAxis = int | str | None
 

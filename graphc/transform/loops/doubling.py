@@ -79,13 +79,18 @@ def grown(graph: Graph, joined: bool = False) -> tuple[Graph, Replacements]:
     """
     if not graph.nested:
         return graph, {}
-    graph, replacements = _in_bodies(graph)
-    while True:
-        loop_and_scans = _done_again(graph.nodes)
-        if loop_and_scans is None:
-            return graph, replacements
+    replacements: Replacements = {}
+    while loop_and_scans := _done_again(graph.nodes):
         graph, new = _Doubling(*loop_and_scans, graph, joined).run()
-        replacements = {old: new.get(v, v) for old, v in replacements.items()} | new
+        replacements = _followed_by(replacements, new)
+    # After the loops around them: their capacities are no sizes from outside.
+    graph, new = _in_bodies(graph)
+    return graph, _followed_by(replacements, new)
+
+
+def _followed_by(first: Replacements, new: Replacements) -> Replacements:
+    """The replacements of two passes, one after the other."""
+    return {old: new.get(v, v) for old, v in first.items()} | new
 
 
 def _in_bodies(graph: Graph) -> tuple[Graph, Replacements]:

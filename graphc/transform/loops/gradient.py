@@ -303,8 +303,9 @@ class _Backward:
             reads = _reads(carry, self.inputs, region, late, self.gradients)
             candidates.update(dict.fromkeys([carry] if reads is None else reads))
         if self.params["chunk"] is None:
-            steps = self.params["length"]
-            more = residuals(self.gradients, region, late, self.inputs, steps)
+            inputs, steps = self.inputs, self.params["length"]
+            changing = inputs[: self.split]
+            more = residuals(self.gradients, region, late, inputs, changing, steps)
             candidates.update(dict.fromkeys(more))
         used = used_between(self.gradients, [*known, *candidates])
         return [v for v in candidates if v in used]

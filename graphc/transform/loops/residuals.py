@@ -15,6 +15,7 @@ from typing import NamedTuple
 from graphc.analysis.cost import here
 from graphc.control.scan import used_between
 from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.replay import region_between
 from graphc.ir.graph.walk import operands
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size
@@ -46,17 +47,21 @@ def residuals(
     region: Sequence[Node],
     late: Container[Node],
     inputs: Sequence[Value],
+    changing: Sequence[Value],
     steps: Size | None,
 ) -> list[Value]:
     """The values to keep of each of `steps`, so that less is recomputed for `results`.
 
     `region` are the nodes of a backward step in topological order, of which some are
-    `late`: they need cotangents. `inputs` are those of the step. Exponentials and the
-    like are kept only as long as all values together stay in a cache, and none are kept
-    where they took more memory than there is for them.
+    `late`: they need cotangents. `inputs` are those of the step; the `changing` ones
+    differ between steps, and values that depend on none of these, which may be sizes,
+    are computed once, outside. Exponentials and the like are kept only as long as all
+    values together stay in a cache, and none are kept where they took more memory than
+    there is for them.
     """
     costs, count = here(), typical(1 if steps is None else steps)
-    early = [n for n in region if n not in late]
+    of_steps = set(region_between(results, changing))
+    early = [n for n in region if n in of_steps and n not in late]
     uses = Counter(_used(region, results))
     for most, transcendental in ((costs.cached, True), (costs.residuals, False)):
         candidates = _boundary(early, uses, inputs, transcendental)

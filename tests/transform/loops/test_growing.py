@@ -238,3 +238,27 @@ def test_a_large_part_before_a_loop_is_compiled_once_for_all_rows():
     _, kept = gt.while_loop(going, lambda c: (c / 2, c), y, collect=True)
     f = graphc.function([X], kept)
     assert [bool(s.rows) for s in f.plan.segments][:2] == [False, True]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_loops_that_grow_in_steps_of_one(backend):
+    k, z = gt.tensor("k", "int64", ()), gt.tensor("z", "float64", ())
+
+    def grown(z):
+        rows = gt.while_loop(
+            lambda c: c < 3, lambda c: (c + 1, gt.tanh(c * z)), z, collect=True
+        )
+        return gt.sum(rows[1])  # tanh(z * z) + tanh((z + 1) * z) + ...
+
+    def step(c):
+        number, z = c
+        return (number + 1, graphc.grad(grown(z), z) / 8), z
+
+    _, visited = gt.while_loop(lambda c: c[0] < 3, step, (k, z), collect=True)
+    f = graphc.function([k, z], visited, backend=backend)
+    expected = [0.5]
+    for _ in range(2):
+        c = np.arange(expected[-1], 3)
+        slopes = (c[0] + c) / np.cosh(c * c[0]) ** 2
+        expected.append(slopes.sum() / 8)
+    np.testing.assert_allclose(f(0, 0.5), expected, rtol=1e-12)

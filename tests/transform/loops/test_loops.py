@@ -262,6 +262,14 @@ def test_forward_mode_through_recomputed_parts_of_a_step(loop):
     alike(slopes[:2], slopes[2:4])
 
 
+def test_jacobians_of_recomputed_parts():
+    x = gt.vector("x", "float64")
+    part = lambda v: gt.sin(v) * gt.sum(v)
+    both = [graphc.jacobian(y, x) for y in (graphc.checkpoint(part)(x), part(x))]
+    again, once = values(both, {x: np.array([0.5, -2.0, 1.5])}, "numpy")
+    alike(again, once)
+
+
 @pytest.mark.usefixtures("compiled_quickly")
 @pytest.mark.parametrize(
     ("case", "backend"), [(c, "numpy") for c in CASES] + FEW_ON_JAX

@@ -175,3 +175,24 @@ def test_sizes_that_differ_between_steps_are_not_kept():
 
     slope = (of(0.5 + 1e-6) - of(0.5 - 1e-6)) / 2e-6
     np.testing.assert_allclose(f(given, np.float64(0.5)), slope, rtol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_sizes_that_an_argument_of_the_loop_gives_are_not_kept(backend):
+    x, z = gt.tensor("x", "float64", ("n",)), gt.tensor("z", "float64", ())
+    chosen, _ = gt.scan(lambda c, row: (gt.tanh(c + z * row), None), x[x > z], x)
+    jvp = graphc.jvp(gt.sum(chosen), [x, z], [2 * x, 3.0 * z])
+    f = graphc.function([x, z], jvp, backend=backend)
+
+    def hand(x, z, chosen):
+        c = x[chosen]
+        for row in x:
+            c = jnp.tanh(c + z * row)
+        return jnp.sum(c)
+
+    with jax.enable_x64(True):
+        for size in (0, 1, 4):
+            given = np.linspace(-1, 1, size), np.float64(0.1)
+            of = (lambda x, z: hand(x, z, np.flatnonzero(given[0] > 0.1))), given
+            _, slope = jax.jvp(*of, (2 * given[0], 3 * given[1]))
+            np.testing.assert_allclose(f(*given), slope, rtol=1e-12)
