@@ -116,11 +116,10 @@ def test_broadcasting():
     def times_wide_one(x):
         return x
 
-    for examples in (10, 100):
-        text = refused(times_wide_one, examples, dtypes=["float64"])
-        assert "the rule times_wide_one changes the shape" in text
-        assert "got: x0: float64[]" in text
-        assert "expected: multiply(x0, [1., 1.] float64[2]): float64[2]" in text
+    text = refused(times_wide_one, 10, dtypes=["float64"])
+    assert "the rule times_wide_one changes the shape" in text
+    assert "got: x0: float64[]" in text
+    assert "expected: multiply(x0, [1., 1.] float64[2]): float64[2]" in text
 
 
 def test_operands_that_stretch_each_other():
@@ -141,6 +140,7 @@ def test_a_named_size_that_must_be_another():
 
     text = refused(
         unguarded,
+        examples=12,
         build=lambda a: a + gt.full(2, -0.0, dtype=a.dtype),
         shapes={"a": ("n",)},
         dtypes=["float64"],

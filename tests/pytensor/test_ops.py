@@ -1,4 +1,4 @@
-"""Every Op that has a conversion gives what PyTensor itself gives, on both backends.
+"""Every Op that has a conversion gives what PyTensor itself gives, on either backend.
 
 The samples of a family are outputs of one function: compiling is most of the time.
 """
@@ -29,9 +29,8 @@ SLICES = {"MakeSlice"}  # which PyTensor makes of an index, or takes away, by ve
 OF_JAX = {"JAXOp"}  # of which each is another function: see test_of_jax.py
 # Functions of graphc are tested on both backends elsewhere: here it is conversions, and
 # on JAX those that make loops, branches and reads by index.
-BACKENDS = [(name, "numpy") for name in SAMPLES if name != "loops"]
 WHOLE = ("control", "loops", "parts")
-BACKENDS += [(name, "jax") for name in WHOLE]
+BACKENDS = [(name, "jax" if name in WHOLE else "numpy") for name in SAMPLES]
 # Of the others every second sample is differentiated: they are made of functions whose
 # gradients are tried in tests/ops.
 
@@ -48,12 +47,12 @@ class Part:
     slopes: tuple = ()
 
 
-def part_of(sample):
+def part_of(sample, differentiated):
     given = sample.arrays
     inputs = [pt.tensor(dtype=a.dtype.name, shape=(None,) * a.ndim) for a in given]
     made = sample.build(*inputs)
     outputs = list(made) if isinstance(made, (list, tuple)) else [made]
-    if not sample.smooth:
+    if not (sample.smooth and differentiated):
         return Part(sample, inputs, outputs, [])
     weighted = [v * pt.cos(pt.arange(v.size).reshape(v.shape)) for v in outputs]
     cost = sum(v.sum() for v in weighted)
@@ -66,13 +65,13 @@ class Family:
     """The graphs of all samples of a family as one, and PyTensor's results."""
 
     def __init__(self, name):
-        parts = [part_of(s) for s in SAMPLES[name]]
+        samples, whole = SAMPLES[name], name in WHOLE
+        parts = [part_of(s, whole or i % 2) for i, s in enumerate(samples)]
         self.inputs = [v for p in parts for v in p.inputs]
         self.outputs = [v for p in parts for v in (*p.outputs, *p.slopes)]
         self.owners = [p.sample.name for p in parts for _ in (*p.outputs, *p.slopes)]
         self.arrays = [a for p in parts for a in p.sample.arrays]
         smooth = [p for p in parts if p.wrt]
-        smooth = smooth if name in WHOLE else smooth[::2]
         self.cost = sum(p.cost for p in smooth)
         self.wrt = [v for p in smooth for v in p.wrt]
         self.wrt_owners = [p.sample.name for p in smooth for _ in p.wrt]

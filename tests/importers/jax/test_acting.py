@@ -12,7 +12,7 @@ from jax.experimental import io_callback
 import graphc
 from tests.importers.jax.comparing import by_turns
 
-SIZES = (3, 6, 1, 4, 18)
+SIZES = (3, 6, 1, 4)
 RECORD: list[object] = []
 
 
