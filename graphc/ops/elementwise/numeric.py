@@ -26,7 +26,6 @@ from graphc.ops.common.broadcasting import (
     broadcast,
     common_dtype,
     loop_dtypes,
-    promoted,
 )
 from graphc.ops.common.padding import ELEMENTS
 
@@ -218,7 +217,7 @@ def fabs(x: ArrayLike) -> Value:
 @public()
 def float_power(x: ArrayLike, y: ArrayLike) -> Value:
     """`x ** y` in at least float64."""
-    values = promoted(x, y)
+    values = as_value(x), as_value(y)
     complex_ = any(v.dtype.kind == "c" for v in values)
     to = np.dtype("complex128" if complex_ else "float64")
     return F.power(*(cast(v, to) for v in values))
