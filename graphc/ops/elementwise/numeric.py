@@ -188,7 +188,10 @@ def ldexp(x: ArrayLike, exponent: ArrayLike) -> Value:
     loop = loop_dtypes(np.ldexp, (dtype, power.dtype))
     if loop is None:
         got = f"{value.type}, {power.type}"
-        raise graph_error("needs real numbers and integers", op="ldexp", got=got)
+        if value.dtype.kind == "c" or power.dtype.kind not in "iu":
+            raise graph_error("needs real numbers and integers", op="ldexp", got=got)
+        hint = 'cast the exponents: exponents.astype("int32")'
+        raise graph_error("no loop for these dtypes", op="ldexp", got=got, hint=hint)
     return _ldexp(cast(value, loop[0]), cast(power, loop[1]))
 
 
