@@ -142,6 +142,14 @@ def test_numbers_of_python_that_numpy_takes_as_arrays_are_not_rounded():
     np.testing.assert_array_equal(function(x), found_at(x))
 
 
+def test_bytes_in_another_order_are_taken_as_numbers():
+    function = graphc.jit(lambda x: x * 2, frontend="numpy", backend="numpy")
+    for n in (3, 5):
+        result = function(np.arange(n, dtype=">f8"))
+        np.testing.assert_array_equal(result, np.arange(n) * 2)
+        assert result.dtype == "float64"
+
+
 LISTED = {
     "made": lambda pixels, k: np.array([[k], [pixels[0]]], "uint8"),
     "put": lambda pixels, k: np.putmask(pixels, pixels > 0, k),
