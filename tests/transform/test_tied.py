@@ -252,3 +252,9 @@ def test_sizes_of_a_param_come_in_one_order():
         count = gt.tensor("v", "float32", names).size
         graph = Graph((), (count * 1.0,), (), ("count",))
         assert [s.name for s in symbols_of(graph)] == [*names]
+
+
+def test_lengths_that_do_not_fit_together_take_no_time():
+    zeros = gt.sort(gt.zeros(x.shape[0] - y.shape[0]))
+    function = graphc.function([x, y], zeros, backend="jax", dims="pad")
+    np.testing.assert_array_equal(function(floats(7), floats(4)), np.zeros(3))

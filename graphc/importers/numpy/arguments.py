@@ -36,8 +36,11 @@ def _spec(leaf: ConcreteArray) -> Spec | None:
         return Spec((), np.dtype(PYTHON[type(leaf)]), True)
     _require_plain(leaf)
     dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
-    known = getattr(dtype, "name", "") in DTYPES
-    return Spec(np.shape(leaf), np.dtype(dtype)) if known else None
+    if getattr(dtype, "name", "") not in DTYPES:
+        return None
+    numpy_dtype = np.dtype(dtype)
+    native = numpy_dtype if numpy_dtype.isnative else numpy_dtype.newbyteorder("=")
+    return Spec(np.shape(leaf), native)
 
 
 def _require_plain(leaf: object) -> None:
@@ -63,6 +66,12 @@ def _path(call: JaxCall, number: int) -> str:
 
 
 def arrays_of(call: JaxCall, specs: list[Spec]) -> list[object]:
-    """The leaves as arrays; Python numbers in the dtypes that NumPy gives them."""
+    """The leaves as arrays; Python numbers in the dtypes that NumPy gives them.
+
+    Arrays of bytes in another order are converted, as programs have none.
+    """
     pairs = zip(call.leaves, specs, strict=True)
-    return [x if hasattr(x, "dtype") else np.asarray(x, s.dtype) for x, s in pairs]
+    return [
+        x if getattr(x, "dtype", None) == s.dtype else np.asarray(x, s.dtype)
+        for x, s in pairs
+    ]

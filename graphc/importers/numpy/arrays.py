@@ -457,11 +457,11 @@ def _views(
 
 def _method(self: TracedArray, name: str, *args: object, **options: object) -> Wrapped:
     """The results of a method that gives new arrays."""
-    out, content = options.pop("out", None), self.content
-    args, options = as_taken(name, content_of(args), content_of(options))
-    if is_symbolic([*args, *options.values()]):
-        content = as_value(content)
-    results = wrapped(apply_method(getattr(content, name), name, args, options))
+    out = options.pop("out", None)
+    taken, named = as_taken(name, content_of((self, *args)), content_of(options))
+    content = as_value(taken[0]) if is_symbolic([*taken, *named.values()]) else taken[0]
+    method = getattr(content, name)
+    results = wrapped(apply_method(method, name, taken[1:], named))
     if out is not None:
         return written_to((out,), results, rule_of_out(name))
     note_sharing(results, (self,), False)

@@ -25,6 +25,7 @@ from graphc.importers.numpy.asked import (
     refuse_repeating,
     truth,
 )
+from graphc.importers.numpy.sharing import as_arrays
 from graphc.ir.graph.repeating import SEQUENCES
 from graphc.ir.types import is_integer
 
@@ -129,16 +130,20 @@ def _number(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
 
 
 def _binary(computes: Callable[..., object]) -> Callable[..., object]:
-    return lambda self, *other: wrapped(computes(self.content, *content_of(other)))
+    return lambda self, *other: wrapped(
+        computes(self.content, *map(as_arrays, content_of(other)))
+    )
 
 
 def _reflected(computes: Callable[..., object]) -> Callable[..., object]:
-    return lambda self, other: wrapped(computes(content_of(other), self.content))
+    return lambda self, other: wrapped(
+        computes(as_arrays(content_of(other)), self.content)
+    )
 
 
 def _in_place(computes: Callable[..., object]) -> Callable[..., object]:
     return lambda self, other: self.updated(
-        wrapped(computes(self.content, content_of(other)))
+        wrapped(computes(self.content, as_arrays(content_of(other))))
     )
 
 

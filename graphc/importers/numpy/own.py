@@ -200,6 +200,7 @@ def _copy_to(
 ) -> None:
     if casting == "unsafe":
         new = np.asarray(new).astype(array.dtype)
+    new = wrapped(python_fitting(content_of(new), array.dtype))
     array.updated(np.where(where, new, array))
 
 

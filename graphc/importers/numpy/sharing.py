@@ -11,19 +11,40 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy.memory import Content, copies_always
+from graphc.importers.numpy.memory import Content, copies_always, is_symbolic
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
-from graphc.ir.types import DType
+from graphc.ir.namespace import F
+from graphc.ir.types import DType, is_integer
+from graphc.ops.common.broadcasting import common_dtype
 
 READ_ONLY = "NumPy gives a view here that cannot be written"
 REARRANGING = frozenset(  # functions and methods that give views
     [
-        "transpose", "swapaxes", "moveaxis", "rollaxis", "squeeze",
-        "expand_dims", "flip", "fliplr", "flipud", "rot90", "atleast_1d",
-        "atleast_2d", "atleast_3d", "diagonal", "broadcast_to", "split",
-        "array_split", "hsplit", "vsplit", "dsplit", "matrix_transpose",
-        "permute_dims", "unstack", "sliding_window_view",
+        "transpose",
+        "swapaxes",
+        "moveaxis",
+        "rollaxis",
+        "squeeze",
+        "expand_dims",
+        "flip",
+        "fliplr",
+        "flipud",
+        "rot90",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "diagonal",
+        "broadcast_to",
+        "split",
+        "array_split",
+        "hsplit",
+        "vsplit",
+        "dsplit",
+        "matrix_transpose",
+        "permute_dims",
+        "unstack",
+        "sliding_window_view",
     ]
 )
 RESHAPING = frozenset(["reshape", "ravel"])
@@ -38,11 +59,34 @@ WRITING = frozenset(  # functions that write into their first array
 PARTS = frozenset(["real", "imag"])
 OF_NO_AXES = frozenset(  # functions that give arrays where most give numbers
     [
-        "apply_along_axis", "array", "asanyarray", "asarray", "astype", "block",
-        "broadcast_to", "copy", "cov", "empty_like", "expand_dims", "full",
-        "full_like", "i0", "ones_like", "pad", "piecewise", "real_if_close", "resize",
-        "roll", "select", "tensordot", "tile", "unique", "unique_all",
-        "unique_inverse", "where", "zeros_like",
+        "apply_along_axis",
+        "array",
+        "asanyarray",
+        "asarray",
+        "astype",
+        "block",
+        "broadcast_to",
+        "copy",
+        "cov",
+        "empty_like",
+        "expand_dims",
+        "full",
+        "full_like",
+        "i0",
+        "ones_like",
+        "pad",
+        "piecewise",
+        "real_if_close",
+        "resize",
+        "roll",
+        "select",
+        "tensordot",
+        "tile",
+        "unique",
+        "unique_all",
+        "unique_inverse",
+        "where",
+        "zeros_like",
     ]
 )
 FIXED = dict.fromkeys(["diagonal", "broadcast_to", "sliding_window_view"], READ_ONLY)
@@ -51,8 +95,12 @@ FIXED |= dict.fromkeys(PARTS, "parts of complex numbers are not written here")
 
 # Functions that make arrays of Python numbers, which then are int64 or float64.
 MAKING_ARRAYS = frozenset(
-    ["dot", "einsum", "inner", "intersect1d", "kron", "setxor1d", "tensordot"]
-)
+    [
+        "dot", "einsum", "inner", "intersect1d", "isin", "kron", "searchsorted",
+        "setxor1d", "tensordot",
+    ]
+)  # fmt: skip
+CHOOSING = frozenset(["choose", "piecewise", "select"])  # among arrays and numbers
 # Functions that compute in the dtype that these arguments and another one have.
 WIDENING = {
     "geomspace": (2, "float64"), "interp": (3, "float64"),
@@ -69,14 +117,18 @@ def as_taken(
 
     Raises GraphError for dtypes in which NumPy computes step by step.
     """
+    if name == "where" or name in CHOOSING:
+        return _chosen_among(name, args, options)
+    if name not in KEEPING:
+        args = tuple(map(as_arrays, args))
+    if name == "clip":
+        return _clipped(args, options)
     if name in MAKING_ARRAYS:
         most = len(args) if name == "einsum" else 2  # those after are options
         return (*map(_strong, args[:most]), *args[most:]), options
-    if name in WIDENING:
-        count, least = WIDENING[name]
+    if name in WIDENING or (name == "i0" and as_value(args[0]).dtype.kind in "biu"):
+        count, least = WIDENING.get(name, (1, "float64"))
         return (*(_widened(x, least) for x in args[:count]), *args[count:]), options
-    if name == "i0" and as_value(args[0]).dtype.kind in "biu":
-        return (_widened(args[0], "float64"), *args[1:]), options
     if name == "arange" and options.get("dtype") is None and len(args) < 4:
         dtypes = [_strong(argument).dtype for argument in args]
         if not {np.dtype("int64"), np.dtype("float64")}.issuperset(dtypes):
@@ -99,10 +151,97 @@ def _widened(argument: object, least: str) -> Value:
 
 def _strong(argument: object) -> Content:
     """A Python number as the array that NumPy makes of it."""
-    number = type(argument) in (bool, int, float, complex)
     if isinstance(argument, Value):
         return strong(argument)
-    return np.asarray(argument) if number else argument
+    return np.asarray(argument) if _is_of_python(argument) else argument
+
+
+def as_arrays(argument: Content) -> Content:
+    """An argument; a list of numbers that are traced and of Python's, as an array.
+
+    Python's numbers have their own dtypes in it, as in the array that NumPy makes.
+    """
+    if not (isinstance(argument, (list, tuple)) and is_symbolic(argument)):
+        return argument
+    items = [as_arrays(item) for item in argument]
+    if any(isinstance(item, Value) and not item.type.weak for item in items):
+        strong_ones = map(_strong, items)
+        items = [x[()] if isinstance(x, np.ndarray) else x for x in strong_ones]
+    return items if isinstance(argument, list) else tuple(items)
+
+
+def _is_of_python(argument: object) -> bool:
+    return type(argument) in (bool, int, float, complex)
+
+
+def around(choices: Sequence[Content]) -> list[Content]:
+    """Arrays and numbers; integers of Python wrap around in the dtype of all.
+
+    NumPy casts them so where it chooses among arrays, and in updates of positions.
+    """
+    if not any(map(_is_integer_of_python, choices)):
+        return list(choices)
+    dtype = common_dtype(list(map(as_value, choices)))
+    if not is_integer(dtype):
+        return list(choices)
+    return [_wrapped_around(x, dtype) for x in choices]
+
+
+def _wrapped_around(choice: Content, dtype: DType) -> Content:
+    if not _is_integer_of_python(choice):
+        return choice
+    strong_one = _strong(choice)
+    if isinstance(strong_one, Value):
+        return cast(strong_one, dtype)
+    return strong_one.astype(dtype)
+
+
+def _is_integer_of_python(argument: Content) -> bool:
+    if isinstance(argument, Value):
+        return argument.type.weak and is_integer(argument.dtype)
+    return type(argument) is int
+
+
+def _chosen_among(
+    name: str, args: tuple[Content, ...], options: dict[str, Content]
+) -> tuple[tuple[Content, ...], dict[str, Content]]:
+    """The arguments of a function that chooses among arrays and numbers."""
+    if name == "where":
+        condition, *choices = map(as_arrays, args)
+        return (condition, *around(choices)), options
+    listed = args[1] if len(args) > 1 else None
+    if name == "piecewise" or not isinstance(listed, (list, tuple)):
+        return args, options
+    if name == "choose":
+        return (args[0], around(listed), *args[2:]), options
+    default = args[2] if len(args) > 2 else options.get("default", 0)
+    *choices, default = around([*listed, default])
+    return (args[0], choices, default), {}
+
+
+def _clipped(
+    args: tuple[Content, ...], options: dict[str, Content]
+) -> tuple[tuple[Content, ...], dict[str, Content]]:
+    """The arguments of `np.clip`: integers of Python beyond a dtype bound nothing."""
+    array = _strong(args[0])
+    dtype = as_value(array).dtype
+    if not is_integer(dtype):
+        return (array, *args[1:]), options
+    limits = np.iinfo(dtype)
+
+    def bound(side: str, limit: Content) -> Content:
+        if not _is_integer_of_python(limit):
+            return limit
+        of_python = type(limit) is int
+        if side.endswith("min"):
+            least = int(limits.min)
+            return max(limit, least) if of_python else F.maximum(limit, least)
+        most = int(limits.max)
+        return min(limit, most) if of_python else F.minimum(limit, most)
+
+    bounds = map(bound, ("min", "max"), args[1:3])
+    named = {key: bound(key, limit) for key, limit in options.items()}
+    return (array, *bounds, *args[3:]), named
 
 
 @lru_cache(maxsize=512)

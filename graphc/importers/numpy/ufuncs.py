@@ -20,6 +20,7 @@ from graphc.importers.numpy.arrays import (
 )
 from graphc.importers.numpy.memory import Content, is_symbolic
 from graphc.importers.numpy.reductions import METHODS, loop_dtypes
+from graphc.importers.numpy.sharing import around, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc
@@ -86,7 +87,8 @@ def _of_ufunc(
         return _update(ufunc, *inputs)
     out, casting = options.pop("out", None), options.pop("casting", "same_kind")
     where = options.pop("where", True) if method == "__call__" else True
-    args, options = content_of(inputs), content_of(options)
+    args = tuple(map(as_arrays, content_of(inputs)))
+    options = content_of(options)
     if is_symbolic([*args, *options.values()]):
         result = wrapped(_symbolic(ufunc, method, args, options))
     else:
@@ -141,8 +143,8 @@ def _update(ufunc: np.ufunc, array: TracedArray, index: Any, *operands: Any) -> 
     name = OF_UFUNCS.get(ufunc.__name__, ufunc.__name__)
     if type(array) is not TracedArray:
         raise graph_error(INTO_OUTSIDE, op=f"{name}.at", hint=OWN_ARRAY)
-    index, operands = content_of(index), content_of(operands)
-    content = array.content
+    index, content = content_of(index), array.content
+    operands = tuple(around([content, *content_of(operands)])[1:])
     if not is_symbolic([content, index, *operands]):
         new = content.copy()
         ufunc.at(new, index, *operands)

@@ -26,7 +26,6 @@ from graphc.ops.common.broadcasting import (
     broadcast,
     common_dtype,
     loop_dtypes,
-    promoted,
 )
 from graphc.ops.common.padding import ELEMENTS
 
@@ -189,7 +188,10 @@ def ldexp(x: ArrayLike, exponent: ArrayLike) -> Value:
     loop = loop_dtypes(np.ldexp, (dtype, power.dtype))
     if loop is None:
         got = f"{value.type}, {power.type}"
-        raise graph_error("needs real numbers and integers", op="ldexp", got=got)
+        if value.dtype.kind == "c" or power.dtype.kind not in "iu":
+            raise graph_error("needs real numbers and integers", op="ldexp", got=got)
+        hint = 'cast the exponents: exponents.astype("int32")'
+        raise graph_error("no loop for these dtypes", op="ldexp", got=got, hint=hint)
     return _ldexp(cast(value, loop[0]), cast(power, loop[1]))
 
 
@@ -218,7 +220,7 @@ def fabs(x: ArrayLike) -> Value:
 @public()
 def float_power(x: ArrayLike, y: ArrayLike) -> Value:
     """`x ** y` in at least float64."""
-    values = promoted(x, y)
+    values = as_value(x), as_value(y)
     complex_ = any(v.dtype.kind == "c" for v in values)
     to = np.dtype("complex128" if complex_ else "float64")
     return F.power(*(cast(v, to) for v in values))

@@ -53,7 +53,8 @@ class _Numbers:
             number = substitute(size, known)
         except GraphError:  # it is divided by 0 at these
             return TYPICAL
-        return number if isinstance(number, int) else TYPICAL
+        # Lengths that are tried may not fit together: what is left is not negative.
+        return max(number, 0) if isinstance(number, int) else TYPICAL
 
 
 def _seconds(nodes: Iterable[Node], numbers: _Numbers, costs: DeviceCosts) -> float:

@@ -117,6 +117,39 @@ def test_integers_of_python_fit_where_they_are_cast_and_are_compared_whole():
             added(pixels, k)
 
 
+def test_integers_of_python_wrap_in_choices_and_bound_nothing_beyond_a_dtype():
+    def chosen(x, k):
+        counts = x.copy()
+        np.add.at(counts, [0, 0], k)
+        choices = np.where(x > 0, x, k), np.select([x > 0], [x], k)
+        clipped = np.clip(x, -k, k), np.clip(x, -300, 300), x.clip(max=x.size + 300)
+        return counts, *choices, np.choose(x % 2, [x, 300]), *clipped
+
+    function = graphc.jit(chosen, frontend="numpy", backend="numpy")
+    x = np.array([-100, 0, 3, 127], "int8")
+    for k in (3, 300):
+        for result, expected in zip(function(x, k), chosen(x, k), strict=True):
+            np.testing.assert_array_equal(result, expected)
+            assert result.dtype == expected.dtype
+
+
+def test_numbers_of_python_that_numpy_takes_as_arrays_are_not_rounded():
+    def found_at(x):
+        return np.searchsorted(x, 0.1, side="right"), np.isin(0.1, x)
+
+    x = np.array([0.1, 0.2], "float32")
+    function = graphc.jit(found_at, frontend="numpy", backend="numpy")
+    np.testing.assert_array_equal(function(x), found_at(x))
+
+
+def test_bytes_in_another_order_are_taken_as_numbers():
+    function = graphc.jit(lambda x: x * 2, frontend="numpy", backend="numpy")
+    for n in (3, 5):
+        result = function(np.arange(n, dtype=">f8"))
+        np.testing.assert_array_equal(result, np.arange(n) * 2)
+        assert result.dtype == "float64"
+
+
 LISTED = {
     "made": lambda pixels, k: np.array([[k], [pixels[0]]], "uint8"),
     "put": lambda pixels, k: np.putmask(pixels, pixels > 0, k),

@@ -468,6 +468,12 @@ np.r_[i.astype("int8"), 300]
 (lambda y: (np.putmask(y, x > 0, np.zeros(0)), y)[1])(x * 1)
 (lambda y: np.place(y, x > 0, np.zeros(0)))(x * 1)
 np.copyto(np.corrcoef(x), 1)
+np.clip(i.astype("int8"), 300, 400)
+(lambda y: (np.copyto(y, 300), y)[1])(i.astype("int8"))
+np.mean([x.astype("float32")[0], 0.1]), i[:2].astype("int8") * [i.astype("int8")[1], 99]
+np.add(i[:2].astype("int8"), [i.astype("int8")[1], x.size])
+np.clip(2.5, x.astype("float32"), 3), np.float_power(1.1, x.astype("float32"))
+x.var(0, "float16")
 """
 
 

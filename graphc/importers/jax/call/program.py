@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.dtypes
+import jax.numpy as jnp
 import numpy as np
 from jax.extend.core.primitives import convert_element_type_p
 
@@ -306,7 +307,7 @@ def _is_restored(result: Any) -> bool:
 
 def _restored(x: ConcreteArray, aval: Any) -> Any:
     if aval.dtype == jax.dtypes.float0:
-        return np.zeros(x.shape, jax.dtypes.float0)
+        return jnp.zeros(x.shape, jax.dtypes.float0)
     x = array_of(x, aval)
     if getattr(aval, "weak_type", False):
         how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}

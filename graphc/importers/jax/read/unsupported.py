@@ -1,11 +1,14 @@
 """The exception for functions of JAX that cannot be read as graphs."""
 
+import re
 import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import PurePath
 
 from graphc.errors import GraphError, SourceLocation, is_user_file
+
+_SIZE_OF_JAX = r"'_DimExpr'(?: object)?"  # in messages, as of range(n)
 
 
 class Unsupported(Exception):
@@ -22,7 +25,8 @@ class Unsupported(Exception):
 
 def raised(error: Exception) -> str:
     """An exception in one line: its message, or else the lines that it came from."""
-    name, message = type(error).__name__, str(error).strip()
+    name = type(error).__name__
+    message = re.sub(_SIZE_OF_JAX, "a size that varies", str(error).strip())
     if message:
         return f"{name}: {message.splitlines()[0]}"
     frames = traceback.extract_tb(error.__traceback__)
