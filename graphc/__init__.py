@@ -120,15 +120,18 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from graphc.importers.jax import FallbackWarning, from_jax, jit, optimize
+    from graphc.importers.jax import FallbackWarning, from_jax, optimize
+    from graphc.importers.jax.decorator import jit
 else:
     # These import JAX, when used.
-    _OF_JAX = ("FallbackWarning", "from_jax", "jit", "optimize")
+    _OF_JAX = {"jit": "jax.decorator"}
+    _OF_JAX |= dict.fromkeys(["FallbackWarning", "from_jax", "optimize"], "jax")
     _OF_OTHERS = ("pymc", "pytensor")  # modules that need what may not be installed
 
     def __getattr__(name: str) -> Any:
         if name in _OF_JAX:
-            return getattr(importlib.import_module("graphc.importers.jax"), name)
+            module = importlib.import_module(f"graphc.importers.{_OF_JAX[name]}")
+            return getattr(module, name)
         if name in _OF_OTHERS:
             return importlib.import_module(f"graphc.{name}")
         problem = f"graphc has no attribute {name!r}"

@@ -106,6 +106,49 @@ def test_imports_follow_the_arrows():
     assert {*page.edges} == {*short.edges}, "others lead there already"
 
 
+def packages(path):
+    """The files that run before a file is imported, from the outermost."""
+    doors = [folder / "__init__.py" for folder in reversed(path.parents)]
+    return [door for door in doors if door in BY_FILE and door != path]
+
+
+BY_FILE = {path: i for i, path in enumerate(FILES)}
+
+
+def asked_too_early(first, imports):
+    """The files asked for a name before they have run, where `first` is imported first.
+
+    `imports` are those of each file, in order: which run, and if a name is asked for.
+    """
+    begun, done, early = set(), set(), set()
+
+    def run(file):
+        begun.add(file)
+        for other, asked in imports[file]:
+            if other not in begun:
+                run(other)
+            if asked and other not in done:
+                early.add(other)
+        done.add(file)
+
+    for file in (*map(BY_FILE.get, packages(FILES[first])), first):
+        if file not in begun:
+            run(file)
+    return early
+
+
+def test_each_file_can_be_imported_first():
+    imports = []
+    for path in FILES:
+        runs = []
+        for other in dict.fromkeys(imported(path)):
+            runs += [(BY_FILE[door], False) for door in packages(other)]
+            runs.append((BY_FILE[other], True))
+        imports.append([*dict.fromkeys(runs)])
+    early = {FILES[i]: asked_too_early(i, imports) for i in BY_FILE.values()}
+    assert {path: files for path, files in early.items() if files} == {}
+
+
 def test_rooms_are_not_crowded():
     files = collections.Counter(room(path) for path in FILES)
     crowded = {name: n for name, n in files.items() if n > MOST}
