@@ -39,9 +39,21 @@ def needed(size: Size, narrow: bool) -> Arithmetic:
     than those of int32: even the negative of one does.
     """
     exact = parts_fit if narrow else fits
-    signed = isinstance(size, int) or all(map(_is_signed, size.symbols))
-    traced = signed and exact(size, _range, INT32)
-    return Arithmetic.TRACED if traced else Arithmetic.WIDE
+    if not isinstance(size, int):
+        numbers = [n for part in _parts(size) for n in polynomial(part).values()]
+        signed = all(map(_is_signed, size.symbols))
+        if not (signed and all(map(_has_32_bits, numbers))):
+            return Arithmetic.WIDE
+    return Arithmetic.TRACED if exact(size, _range, INT32) else Arithmetic.WIDE
+
+
+def _has_32_bits(number: int) -> bool:
+    return INT32[0] <= number <= INT32[1]
+
+
+def _parts(size: Dim) -> list[Dim]:
+    """A formula, and the arguments of all functions in it."""
+    return [size, *(part for call in calls_in(size) for part in call.formulas)]
 
 
 def _range(symbol: Symbol) -> Range:
@@ -100,8 +112,7 @@ def in_sums(size: Dim) -> set[Symbol]:
 
     Others are compared only, or are all there is.
     """
-    parts = [size, *(part for call in calls_in(size) for part in call.formulas)]
-    long = [polynomial(p) for p in parts if polynomial(p).only_atom() is None]
+    long = [polynomial(p) for p in _parts(size) if polynomial(p).only_atom() is None]
     long += [polynomial(p) for c in calls_in(size) if c.op == "*" for p in c.formulas]
     return {atom for p in long for atom in p.atoms() if isinstance(atom, Symbol)}
 

@@ -51,9 +51,9 @@ TAIL = """
   them in the order of its algorithm; `unique_values` are in ascending order, where
   NumPy's have that of its hash table. In `interp`, points that do not ascend give
   other numbers than NumPy's search happens to find.
-- `x - max(x, axis)` of 8-bit integers: XLA for CPUs (of JAX 0.10.2 and 0.12.0) gives wrong
-  numbers for rows of 64 and of 128 elements, also under `jax.jit`. Shorter rows that are
-  padded to these capacities meet that too; `x.astype("int32")` does not.
+- `x - max(x, axis)` of 8-bit integers: XLA for CPUs (of JAX 0.10.2 and 0.12.0) gives
+  wrong numbers for rows of 64 and of 128 elements, also under `jax.jit`. Shorter rows
+  that are padded to these capacities meet that too; `x.astype("int32")` does not.
 - `max` and `min` of complex numbers: where each real part is the infinity that loses,
   JAX gives 0 as imaginary part.
 - 0.0 and -0.0 are equal: of both, `max` and `min` give either one, `sort` puts them in

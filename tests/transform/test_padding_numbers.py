@@ -17,7 +17,10 @@ from graphc.ir.sizes.text import expression
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 def test_products_of_sizes_leave_32_bits(backend):
-    """Those of two axes of 70,000 do, in sums, functions, bodies and long formulas."""
+    """Those of two axes of 70,000 do, in sums, functions, bodies and long formulas.
+
+    So do numbers beside them.
+    """
     x, y = gt.vector("x"), gt.vector("y")
     n, m = x.shape[0], y.shape[0]
     long = 1
@@ -27,6 +30,8 @@ def test_products_of_sizes_leave_32_bits(backend):
         *(gt.sum(x) / (n * m), n * n, n * n - m * m + 1, gt.minimum(n * n // 7, 5 * m)),
         *(n * n % m, gt.fori_loop(0, 2, lambda i, s: s + n * m, 0), long),
         *(gt.mean(x[:, None] * y[:3]), (n * n).astype("float64")),
+        *(gt.minimum(n, 2**40), n // 2**40, 2**40 % n, gt.clip(n, 0, 2**63 - 1)),
+        (n + 2**40).astype("int32"),
     ]
     exact = graphc.function([x, y], outputs, backend="numpy")
     padded = graphc.function([x, y], outputs, backend=backend, dims="pad")
@@ -50,7 +55,7 @@ OPERATIONS = [
     lambda a, b: a // (b * b + 1),
 ]
 SIZES = st.recursive(
-    st.sampled_from([*SYMBOLS, 1, -3, 7]),
+    st.sampled_from([*SYMBOLS, 1, -3, 7, 2**40]),
     lambda parts: st.builds(
         lambda f, a, b: f(a, b), st.sampled_from(OPERATIONS), parts, parts
     ),

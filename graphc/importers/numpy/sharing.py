@@ -185,7 +185,7 @@ def _clipped(
     dtype = as_value(array).dtype
     if not is_integer(dtype):
         return (array, *args[1:]), options
-    limits = np.iinfo(dtype)
+    limits, traced = np.iinfo(dtype), np.iinfo("int64")
 
     def bound(side: str, limit: Content) -> Content:
         if not _is_integer_of_python(limit):
@@ -193,9 +193,13 @@ def _clipped(
         of_python = type(limit) is int
         if side.endswith("min"):
             least = int(limits.min)
-            return max(limit, least) if of_python else F.maximum(limit, least)
+            if of_python:
+                return max(limit, least)
+            return F.maximum(limit, least) if least > traced.min else limit
         most = int(limits.max)
-        return min(limit, most) if of_python else F.minimum(limit, most)
+        if of_python:
+            return min(limit, most)
+        return F.minimum(limit, most) if most < traced.max else limit
 
     bounds = map(bound, ("min", "max"), args[1:3])
     named = {key: bound(key, limit) for key, limit in options.items()}

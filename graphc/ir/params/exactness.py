@@ -37,7 +37,7 @@ def parts_fit(size: Size, range_of: Callable[[Symbol], Range], within: Range) ->
     return all(
         _inside(ranges.of(part), within)
         for call in calls_in(size)
-        for part in call.formulas
+        for part in call.args
     )
 
 
