@@ -5,7 +5,7 @@ Others give new arrays, or numbers where there are no axes.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -166,7 +166,7 @@ def _chosen_among(
     """The arguments of a function that chooses among arrays and numbers."""
     if name == "where":
         condition, *choices = map(as_arrays, args)
-        return (condition, *around(choices)), options
+        return (condition, *(around(choices) if _where_wraps() else choices)), options
     listed = args[1] if len(args) > 1 else None
     if name == "piecewise" or not isinstance(listed, (list, tuple)):
         return args, options
@@ -175,6 +175,16 @@ def _chosen_among(
     default = args[2] if len(args) > 2 else options.get("default", 0)
     *choices, default = around([*listed, default])
     return (args[0], choices, default), {}
+
+
+@cache
+def _where_wraps() -> bool:
+    """Whether `np.where` wraps integers that do not fit: NumPy 2.5 raises for them."""
+    try:
+        np.where([True], np.zeros(1, "int8"), 300)
+    except OverflowError:
+        return False
+    return True
 
 
 def _clipped(

@@ -121,9 +121,9 @@ def test_integers_of_python_wrap_in_choices_and_bound_nothing_beyond_a_dtype():
     def chosen(x, k):
         counts = x.copy()
         np.add.at(counts, [0, 0], k)
-        choices = np.where(x > 0, x, k), np.select([x > 0], [x], k)
+        choices = np.select([x > 0], [x], k), np.choose(x % 2, [x, 300])
         clipped = np.clip(x, -k, k), np.clip(x, -300, 300), x.clip(max=x.size + 300)
-        return counts, *choices, np.choose(x % 2, [x, 300]), *clipped
+        return counts, *choices, *clipped
 
     function = graphc.jit(chosen, frontend="numpy", backend="numpy")
     x = np.array([-100, 0, 3, 127], "int8")
@@ -131,6 +131,21 @@ def test_integers_of_python_wrap_in_choices_and_bound_nothing_beyond_a_dtype():
         for result, expected in zip(function(x, k), chosen(x, k), strict=True):
             np.testing.assert_array_equal(result, expected)
             assert result.dtype == expected.dtype
+
+
+def test_where_takes_integers_of_python_as_the_numpy_that_is_there():
+    """NumPy 2.5 raises for those that do not fit; others before it wrap around."""
+    picked = lambda x, k: np.where(x > 0, x, k)
+    function = graphc.jit(picked, frontend="numpy", backend="numpy")
+    x = np.array([-100, 0, 3, 127], "int8")
+    np.testing.assert_array_equal(function(x, 3), picked(x, 3))
+    try:
+        expected = picked(x, 300)
+    except OverflowError:
+        with pytest.raises(graphc.CallError, match="does not fit int8"):
+            function(x, 300)
+    else:
+        np.testing.assert_array_equal(function(x, 300), expected)
 
 
 def test_numbers_of_python_that_numpy_takes_as_arrays_are_not_rounded():
