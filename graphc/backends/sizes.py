@@ -36,7 +36,8 @@ def needed(size: Size, narrow: bool) -> Arithmetic:
 
     `narrow`: its result is taken as an integer of 32 bits, so that sums and products
     may wrap around before that. Arrays of bytes and without signs wrap around earlier
-    than those of int32: even the negative of one does.
+    than those of int32: even the negative of one does. So does a number beside arrays
+    of int32 that is beyond their bits.
     """
     exact = parts_fit if narrow else fits
     if not isinstance(size, int):
