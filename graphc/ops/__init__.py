@@ -31,6 +31,7 @@ import graphc.ops.effects.foreign
 import graphc.ops.effects.guesses
 import graphc.ops.effects.host_calls
 import graphc.ops.effects.shardings
+import graphc.ops.elementwise.compare
 import graphc.ops.elementwise.declare
 import graphc.ops.elementwise.dtypes
 import graphc.ops.elementwise.numeric

@@ -30,13 +30,10 @@ from graphc.ir.namespace import FUNCTIONS, F, enroll
 from graphc.ir.sizes.dims import Size, maximum
 from graphc.ir.sizes.truths import (
     at_most,
-    below,
     both,
-    differ,
     either,
     is_truth,
     one_of,
-    same,
     truth,
 )
 from graphc.ir.types import JaxArray, TensorType, is_integer
@@ -381,25 +378,6 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
         jax=_IN_JAX.get(_name),
         sizes=_sizes,
         wraps=_name in _WRAPS,
-        **_numerics(_name),
-    )
-
-_COMPARE: dict[str, tuple[str, Callable[..., bool], Callable[..., Size]]] = {
-    "equal": ("==", operator.eq, same),
-    "not_equal": ("!=", operator.ne, differ),
-    "less": ("<", operator.lt, below),
-    "less_equal": ("<=", operator.le, at_most),
-    "greater": (">", operator.gt, lambda a, b: below(b, a)),
-    "greater_equal": (">=", operator.ge, lambda a, b: at_most(b, a)),
-}
-for _name, (_sign, _compares, _truth) in _COMPARE.items():
-    _ufunc = getattr(np, _name)
-    elementwise(
-        _name,
-        f"{{x}} {_sign} {{y}}",
-        _ufunc,
-        compares=_compares,
-        sizes=each(_truth, 2),
         **_numerics(_name),
     )
 
