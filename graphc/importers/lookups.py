@@ -1,11 +1,13 @@
-"""Whether Python code looks a name up, or code of C that it has called."""
+"""Whether Python code looks a name up, or code of C that it has called, and why."""
 
 import dis
+from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
 
 _ASKING = frozenset(["getattr", "hasattr"])
 _LOADS = frozenset(["LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"])
+_ENDS = ("STORE_", "POP_", "RETURN_", "JUMP_")  # of an operand, or of a statement
 
 
 def looks_up(frame: FrameType, name: str) -> bool:
@@ -28,15 +30,56 @@ def may_ask(frame: FrameType, name: str) -> bool:
     return name in code.co_consts or name in texts
 
 
+def is_for_identity(frame: FrameType, name: str) -> bool:
+    """Whether a frame that looks a name up does not call it, and asks what `is` it.
+
+    All that the code keeps under that name is to be the same object then.
+    """
+    code = frame.f_code
+    return name in _compared(code) and frame.f_lasti not in _calls(code)
+
+
+@lru_cache(maxsize=512)
+def _compared(code: CodeType) -> frozenset[str]:
+    """The names that code loads of objects for one side of `is`, or of `is not`."""
+    compared, loaded = set[str](), list[str]()
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _LOADS:
+            loaded.append(instruction.argval)
+        elif instruction.opname == "IS_OP":
+            compared.update(loaded)
+        if instruction.opname.startswith(_ENDS):
+            loaded = []
+    return frozenset(compared)
+
+
+@lru_cache(maxsize=512)
+def _calls(code: CodeType) -> frozenset[int]:
+    """The places of instructions, and of their caches, that load what is called."""
+    return frozenset(
+        place
+        for instruction, places in _with_places(code)
+        if instruction.opname == "LOAD_METHOD"
+        or (instruction.opname == "LOAD_ATTR" and "NULL" in instruction.argrepr)
+        for place in places
+    )
+
+
 @lru_cache(maxsize=512)
 def _loads(code: CodeType) -> dict[int, str]:
     """The names that code loads of objects, by the places of the instructions."""
-    instructions = list(dis.get_instructions(code))
-    ends = [*(i.offset for i in instructions[1:]), len(code.co_code)]
-    # A frame may stand at one of the caches that follow an instruction.
     return {
         place: instruction.argval
-        for instruction, end in zip(instructions, ends, strict=True)
+        for instruction, places in _with_places(code)
         if instruction.opname in _LOADS
-        for place in range(instruction.offset, end, 2)
+        for place in places
     }
+
+
+def _with_places(code: CodeType) -> Iterator[tuple[dis.Instruction, range]]:
+    """Instructions, and where a frame that stands at one of them may be."""
+    instructions = list(dis.get_instructions(code))
+    ends = [*(i.offset for i in instructions[1:]), len(code.co_code)]
+    # It may stand at one of the caches that follow an instruction.
+    for instruction, end in zip(instructions, ends, strict=True):
+        yield instruction, range(instruction.offset, end, 2)

@@ -10,18 +10,18 @@ array that is traced has none.
 
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from functools import wraps
-from types import FunctionType, ModuleType
-from typing import Any
+from functools import update_wrapper, wraps
+from inspect import signature
+from types import FrameType, ModuleType
+from typing import Any, cast
 
 import numpy as np
 
-from graphc.errors import called_by_user, graph_error, is_user_file
+from graphc.errors import called_by_user, graph_error
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.lookups import looks_up
+from graphc.importers.lookups import is_for_identity, looks_up, may_ask
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
@@ -39,7 +39,7 @@ from graphc.importers.numpy.memory import Memory, is_symbolic, python_fitting
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.importers.numpy.sharing import READ_ONLY
 from graphc.importers.numpy.ufuncs import UfuncOfUser
-from graphc.importers.reached import reached
+from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
@@ -80,15 +80,25 @@ class _WatchedModule(ModuleType):
         of_user = name == "isscalar" or isinstance(plain, np.ufunc)
         if of_user and not is_in_file_of_user(asking):
             return plain
-        return _replaced[name] if looks_up(asking, name) else plain
+        if looks_up(asking, name):
+            return plain if is_for_identity(asking, name) else _replaced[name]
+        return _replaced[name] if _is_asked_by_text(asking, name) else plain
+
+
+def _is_asked_by_text(asking: FrameType, name: str) -> bool:
+    """Whether a line of the user's is `getattr(np, name)`.
+
+    Code of C that the line calls would crash with memory that is none.
+    """
+    is_users = not name.startswith("empty") and is_in_file_of_user(asking)
+    return is_users and may_ask(asking, name)
 
 
 @contextmanager
 def numpy_of_values() -> Generator[None]:
     """Within: NumPy's functions take values, and floats are float64 as they are there.
 
-    It is so in this thread. Names that were imported from NumPy one by one, as by `from
-    numpy import zeros`, stay what they are.
+    It is so in this thread, and of names that are looked up in NumPy.
     """
     token, depth = object(), _TRACING.depth
     try:
@@ -130,40 +140,16 @@ def _leave(token: object) -> None:
 
 
 @contextmanager
-def sizes_by_len(function: Callable[..., object]) -> Generator[None]:
-    """Within: `len(x)` is `x.shape[0]` in a function, and in the code that it names.
+def names_of_user(function: Callable[..., object]) -> Generator[None]:
+    """Within: functions of NumPy that the user has under other names take values too.
 
-    Python's own `len` gives a number. The modules of that code have another one among
-    their globals meanwhile, which is Python's for everything else.
+    Those that NumPy asks arguments about stay: user code may compare them with what it
+    keeps elsewhere. `len(x)` is `x.shape[0]` there; Python's own gives a number.
     """
-    items = function, *reached(function)
-    modules = {id(names): names for names in map(_globals_of, items)}.values()
-    with _LOCK:
-        changed = [n for n in modules if n is not None and n.get("len", _len) is _len]
-        for names in changed:
-            _uses_of_len[id(names)] += 1
-            names["len"] = _len
-    try:
+    members = ((vars(np)[name], item) for name, item in _replaced.items())
+    taking = {id(member): item for member, item in members if not _asks(member)}
+    with replacing(function, {**taking, id(ABSENT): _len}, ["len"]):
         yield
-    finally:
-        with _LOCK:
-            for names in changed:
-                _uses_of_len[id(names)] -= 1
-                if not _uses_of_len[id(names)]:
-                    del _uses_of_len[id(names)]
-                    if names.get("len") is _len:
-                        del names["len"]
-
-
-def _globals_of(item: object) -> dict[str, object] | None:
-    """The globals of a function or of a class, where they are the user's, else None."""
-    if isinstance(item, FunctionType):
-        return item.__globals__ if is_user_file(item.__code__.co_filename) else None
-    kind = item if isinstance(item, type) else type(item)
-    module = sys.modules.get(kind.__module__)
-    file = getattr(module, "__file__", None)
-    is_users = is_user_file(file) if file else kind.__module__ == "__main__"
-    return vars(module) if module is not None and is_users else None
 
 
 def _len(items: Sized, /) -> object:
@@ -174,6 +160,13 @@ def _len(items: Sized, /) -> object:
 
 
 _len.__name__ = "len"
+
+
+def _asks(member: object) -> bool:
+    """Whether NumPy asks arguments for a function, beside one that they are `like`."""
+    if isinstance(member, _ASKING):
+        return "like" not in signature(member).parameters
+    return isinstance(member, np.ufunc)
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
@@ -196,6 +189,23 @@ def _ufuncs() -> Iterator[tuple[str, UfuncOfUser]]:
             yield name, UfuncOfUser(member, _made_by_user)
 
 
+class _OfUser:
+    """A function of NumPy to code of the user: it is equal to NumPy's own."""
+
+    def __init__(self, plain: Callable[..., object]) -> None:
+        update_wrapper(cast(Any, self), plain)
+        self._plain = plain
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._plain is other
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
+    def __repr__(self) -> str:
+        return repr(self._plain)
+
+
 def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     """A function of NumPy that leaves values to ours.
 
@@ -204,8 +214,7 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     name = function.__name__
     makes_arrays = name_of(function) == "asarray"
 
-    @wraps(function)
-    def asked(*args: object, **options: object) -> object:
+    def asked(_: object, *args: object, **options: object) -> object:
         if not _TRACING.depth:
             return function(*args, **options)
         if is_symbolic(content_of([*args, *options.values()])):
@@ -227,9 +236,10 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
             _written_later(result, args, options, name) if called_by_user() else result
         )
 
-    wrapper: Any = asked  # errors name what the user has called
-    wrapper.__code__ = wrapper.__code__.replace(co_name=name)
-    return asked
+    asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
+    kind = type(name, (_OfUser,), {"__call__": asked})
+    of_user: Callable[..., object] = kind(function)
+    return of_user
 
 
 class _FourierNames:
@@ -316,9 +326,9 @@ def _isscalar(element: object) -> bool:
     return _PLAIN_ISSCALAR(element)
 
 
+_ASKING = type(np.sum)
 _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
 _PLAIN_ISSCALAR = np.isscalar
 
 
-_uses_of_len = Counter[int]()  # of globals, by the traces that need them
 _replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace

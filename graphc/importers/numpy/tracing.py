@@ -22,7 +22,7 @@ from graphc.importers.numpy.asked import needing_numbers
 from graphc.importers.numpy.draws import defined_at, no_draws
 from graphc.importers.numpy.libraries import explaining_libraries
 from graphc.importers.numpy.memory import require_python_fits, values_computed
-from graphc.importers.numpy.names import numpy_of_values, sizes_by_len
+from graphc.importers.numpy.names import names_of_user, numpy_of_values
 from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.walk import ancestors
@@ -88,7 +88,7 @@ def traced(
             no_draws(called),
             explaining_libraries(),
             answering(answers),
-            sizes_by_len(called),
+            names_of_user(called),
         ):
             results = called(*args, **named)
         leaves, tree = jax.tree.flatten(results)
