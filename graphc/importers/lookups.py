@@ -35,8 +35,12 @@ def is_for_identity(frame: FrameType, name: str) -> bool:
 
     All that the code keeps under that name is to be the same object then.
     """
-    code = frame.f_code
-    return name in _compared(code) and frame.f_lasti not in _calls(code)
+    return name in _compared(frame.f_code) and not is_to_call(frame)
+
+
+def is_to_call(frame: FrameType) -> bool:
+    """Whether the instruction that a frame stands at loads what is called next."""
+    return frame.f_lasti in _calls(frame.f_code)
 
 
 @lru_cache(maxsize=512)
@@ -55,14 +59,23 @@ def _compared(code: CodeType) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def _calls(code: CodeType) -> frozenset[int]:
-    """The places of instructions, and of their caches, that load what is called."""
-    return frozenset(
-        place
-        for instruction, places in _with_places(code)
-        if instruction.opname == "LOAD_METHOD"
-        or (instruction.opname == "LOAD_ATTR" and "NULL" in instruction.argrepr)
-        for place in places
-    )
+    """The places of instructions, and of their caches, that load what is called.
+
+    Python marks calls by a NULL, before or after what is called or beside a load of it.
+    """
+    steps = list(_with_places(code))
+    places = set[int]()
+    is_marked = False
+    for (before, _), (step, places_of_step), (after, _) in zip(
+        steps, steps[1:], steps[2:], strict=False
+    ):
+        if step.opname not in _LOADS:
+            is_marked = "NULL" in step.argrepr or before.opname == "PUSH_NULL"
+        elif after.opname not in _LOADS:
+            marks = step.opname == "LOAD_METHOD", "NULL" in step.argrepr
+            if is_marked or any(marks) or after.opname == "PUSH_NULL":
+                places.update(places_of_step)
+    return frozenset(places)
 
 
 @lru_cache(maxsize=512)

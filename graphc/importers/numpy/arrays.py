@@ -50,7 +50,7 @@ from graphc.importers.numpy.sharing import (
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
-from graphc.ir.graph.dispatch import apply_function, apply_method
+from graphc.ir.graph.dispatch import apply_function, apply_method, by_position
 from graphc.ir.graph.nodes import Value
 from graphc.ops.indexing.at import Updates
 
@@ -163,16 +163,9 @@ class TracedArray:
     def __deepcopy__(self, _: object) -> "TracedArray":
         return self.copy()
 
-    def astype(self, dtype: DTypeLike, *args: object, **options: Any) -> "TracedArray":
-        """The array in a dtype: itself where it has that and need not be copied."""
-        if options.pop("copy", True) or np.dtype(dtype) != self.content.dtype:
-            result = _method(self, "astype", dtype, *args, **options)
-            return result if self._is_number else as_array(result)
-        return self
-
     def conjugate(self) -> "TracedArray":
         """The conjugate elements: of real ones, the array itself."""
-        return self if self.dtype.kind != "c" else _method(self, "conj")
+        return self if self.dtype.kind != "c" else method_of(self, "conj")
 
     conj, __copy__ = conjugate, copy
 
@@ -185,7 +178,7 @@ class TracedArray:
             return wrapped(attribute)
         if name in REARRANGING or name in RESHAPING:
             return partial(self._by_method, name)
-        return partial(_method, self, name)
+        return partial(method_of, self, name)
 
     def view(self, dtype: DTypeLike | None = None) -> "TracedArray":
         """A view of all elements; in another dtype there is none."""
@@ -280,7 +273,7 @@ class TracedArray:
     def __array_function__(
         self, function: Callee, _: object, args: Args, options: Kwargs
     ) -> object:
-        return called(function, args, options)
+        return called(function, *by_position(function, args, options))
 
     def updated(self, result: object, casting: CastingRule = "same_kind") -> object:
         """The result of an operation in place; numbers are replaced, not changed."""
@@ -455,7 +448,9 @@ def _views(
     return type(views)([array.viewed("", part) for part in parts])
 
 
-def _method(self: TracedArray, name: str, *args: object, **options: object) -> Wrapped:
+def method_of(
+    self: TracedArray, name: str, *args: object, **options: object
+) -> Wrapped:
     """The results of a method that gives new arrays."""
     out = options.pop("out", None)
     taken, named = as_taken(name, content_of((self, *args)), content_of(options))

@@ -21,7 +21,7 @@ import numpy as np
 
 from graphc.errors import called_by_user, graph_error
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.lookups import is_for_identity, looks_up, may_ask
+from graphc.importers.lookups import is_for_identity, is_to_call, looks_up, may_ask
 from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
@@ -32,6 +32,7 @@ from graphc.importers.numpy.arrays import (
     called,
     content_of,
     holds_arrays,
+    wrapped,
 )
 from graphc.importers.numpy.draws import RandomNames
 from graphc.importers.numpy.grids import Grid, Joining
@@ -43,10 +44,10 @@ from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
-from graphc.ir.graph.dispatch import name_of
+from graphc.ir.graph.dispatch import by_position, name_of
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
-from graphc.ir.types import DType
+from graphc.ir.types import DTYPES, DType
 
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 OUTSIDE = "an array from outside of the function would be written"
@@ -81,7 +82,10 @@ class _WatchedModule(ModuleType):
         if of_user and not is_in_file_of_user(asking):
             return plain
         if looks_up(asking, name):
-            return plain if is_for_identity(asking, name) else _replaced[name]
+            is_dtype = isinstance(plain, type) and issubclass(plain, np.generic)
+            if is_for_identity(asking, name) or (is_dtype and not is_to_call(asking)):
+                return plain
+            return _replaced[name]
         return _replaced[name] if _is_asked_by_text(asking, name) else plain
 
 
@@ -123,6 +127,7 @@ def _enter(token: object) -> None:
                 mgrid=Grid(np.mgrid, _made_by_user), ogrid=Grid(np.ogrid, _made_by_user)
             )
             _replaced.update(_ufuncs())
+            _replaced.update(_dtypes())
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
             _replaced["fft"] = _FourierNames(np.fft)
@@ -166,7 +171,7 @@ def _asks(member: object) -> bool:
     """Whether NumPy asks arguments for a function, beside one that they are `like`."""
     if isinstance(member, _ASKING):
         return "like" not in signature(member).parameters
-    return isinstance(member, np.ufunc)
+    return isinstance(member, (np.ufunc, type))
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
@@ -187,6 +192,26 @@ def _ufuncs() -> Iterator[tuple[str, UfuncOfUser]]:
     for name, member in vars(np).items():
         if isinstance(member, np.ufunc):
             yield name, UfuncOfUser(member, _made_by_user)
+
+
+def _dtypes() -> Iterator[tuple[str, Callable[[object], object]]]:
+    """The classes of numbers of NumPy as functions, which cast what they are given."""
+    for name, member in vars(np).items():
+        if isinstance(member, type) and member in _NUMBERS:
+            yield name, _casting_to(member)
+
+
+def _casting_to(kind: type) -> Callable[[object], object]:
+    """Numbers and arrays of a class of NumPy's numbers; of arguments, cast."""
+
+    def cast(number: object = 0) -> object:
+        content = content_of(number)
+        if not _TRACING.depth or not is_symbolic(content):
+            return _made_by_user(kind(content))
+        dtype = np.dtype(kind)
+        return wrapped(FUNCTIONS["asarray"](python_fitting(content, dtype), dtype))
+
+    return cast
 
 
 class _OfUser:
@@ -217,8 +242,9 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     def asked(_: object, *args: object, **options: object) -> object:
         if not _TRACING.depth:
             return function(*args, **options)
+        args, options = by_position(function, args, options)
         if is_symbolic(content_of([*args, *options.values()])):
-            if makes_arrays and isinstance(args[0], (list, tuple)):
+            if makes_arrays and args and isinstance(args[0], (list, tuple)):
                 dtype: Any = options.get("dtype", args[1] if len(args) > 1 else None)
                 target = None if dtype is None else np.dtype(dtype)
                 args = (_with_arrays(args[0], target), *args[1:])
@@ -327,6 +353,7 @@ def _isscalar(element: object) -> bool:
 
 
 _ASKING = type(np.sum)
+_NUMBERS = {np.dtype(name).type for name in DTYPES}
 _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
 _PLAIN_ISSCALAR = np.isscalar
 

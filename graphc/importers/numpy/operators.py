@@ -1,4 +1,4 @@
-"""The operators of arrays of functions of NumPy: they compute on the contents."""
+"""The operators of arrays of functions of NumPy, and casts, computed on contents."""
 
 import operator
 import sys
@@ -13,8 +13,10 @@ from graphc.importers.lookups import may_ask
 from graphc.importers.numpy.arrays import (
     NUMBER,
     TracedArray,
+    as_array,
     computed,
     content_of,
+    method_of,
     wrapped,
 )
 from graphc.importers.numpy.asked import (
@@ -25,7 +27,8 @@ from graphc.importers.numpy.asked import (
     refuse_repeating,
     truth,
 )
-from graphc.importers.numpy.sharing import as_arrays
+from graphc.importers.numpy.sharing import CastingRule, as_arrays
+from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.repeating import SEQUENCES
 from graphc.ir.types import is_integer
 
@@ -35,6 +38,7 @@ def _define_operators() -> None:
         setattr(TracedArray, f"__{name}__", _unary(getattr(operator, name)))
     for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
         setattr(TracedArray, f"__{name}__", _binary(getattr(operator, name)))
+    setattr(TracedArray, "astype", _astype)  # noqa: B010
     names = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
     for name in names.split():
         computes = getattr(operator, f"__{name}__")
@@ -119,6 +123,26 @@ def _formatted(self: TracedArray, spec: str) -> str:
     if not spec:
         return str(self)
     return str(number_by(lambda content: format(content, spec), self.content))
+
+
+def _astype(
+    self: TracedArray,
+    dtype: DTypeLike,
+    order: str = "K",
+    casting: CastingRule = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> object:
+    """The array in a dtype: itself where it has that and need not be copied."""
+    target = np.dtype(dtype)
+    if not np.can_cast(self.dtype, target, casting):
+        problem = f"Cannot cast array data from {self.dtype!r} to {target!r}"
+        raise TypeError(f"{problem} according to the rule {casting!r}")
+    if not copy and target == self.dtype:
+        return self
+    options = {"order": "F"} if order == "F" else {}
+    result = method_of(self, "astype", dtype, **options)
+    return result if self.memory.fixed == NUMBER else as_array(result)
 
 
 def _unary(computes: Callable[..., object]) -> Callable[[TracedArray], object]:

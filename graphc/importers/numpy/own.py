@@ -9,6 +9,7 @@ import numpy as np
 from graphc.errors import graph_error
 from graphc.importers.numpy.arrays import (
     OWN,
+    Callee,
     TracedArray,
     Wrapped,
     as_array,
@@ -22,6 +23,7 @@ from graphc.importers.numpy.arrays import (
 from graphc.importers.numpy.by_data import is_listed
 from graphc.importers.numpy.in_place import put
 from graphc.importers.numpy.memory import python_fitting, require_fit
+from graphc.importers.numpy.sharing import CastingRule
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
@@ -263,6 +265,23 @@ def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     return results
 
 
+def _joining(function: Callee) -> Callee:
+    """A function that joins arrays, of the dtype that is asked for."""
+
+    def joined(
+        arrays: Sequence[object],
+        *args: object,
+        dtype: object = None,
+        casting: CastingRule = "same_kind",
+        **options: object,
+    ) -> object:
+        if dtype is not None:
+            arrays = [_array(x).astype(dtype, casting=casting) for x in arrays]
+        return results_of(function, (arrays, *args), options)
+
+    return joined
+
+
 def _keeps_axes(subscripts: object) -> bool:
     axes, arrow, results = str(subscripts).replace(" ", "").partition("->")
     return set(axes) == set(results) if arrow else len(set(axes)) == len(axes)
@@ -296,10 +315,8 @@ def _real_if_close(array: object, tol: float = 100) -> object:
     return as_array(results_of(np.real_if_close, (array, tol), {}))
 
 
-def _broadcast_arrays(*arrays: object, **options: object) -> object:
+def _broadcast_arrays(*arrays: object, subok: bool = False) -> object:
     """Views, which are not written: elements are in memory once."""
-    if options:
-        raise graph_error("takes no options", op="broadcast_arrays", got=str(options))
     shape = computed(np.broadcast_arrays, content_of(arrays), {})[0].shape
     return tuple(np.broadcast_to(_array(array), shape) for array in arrays)
 
@@ -427,4 +444,6 @@ OWN |= {
     "reshape": _reshape,
 }
 
+OWN |= {f.__name__: _joining(f) for f in (np.concatenate, np.stack)}
+OWN |= {f.__name__: _joining(f) for f in (np.hstack, np.vstack)}
 NAMES = frozenset(OWN)

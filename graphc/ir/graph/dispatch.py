@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,10 @@ OTHERWISE = {  # functions of NumPy that have another name here
         "asarray",
     ),
 }
-LAYOUT = ("copy", "kind", "like", "order", "subok")  # of arrays in memory, and sorting
+LAYOUT = (  # of arrays in memory, and of the way to the result
+    *("copy", "kind", "like", "order", "subok"),
+    "overwrite_input",
+)
 METHODS = {  # of ufuncs
     ("add", "reduce"): "sum",
     ("multiply", "reduce"): "prod",
@@ -99,7 +103,39 @@ def apply_function(
     ours = FUNCTIONS.get(name)
     if ours is None:
         raise _unknown(name)
+    args, options = by_position(function, args, options)
     return _called(ours, name, *_by_name(function, args, options))
+
+
+def by_position(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    options: dict[str, object],
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The arguments that a function of NumPy needs, by position.
+
+    They have other names here: `np.sum(a=x)` is `gt.sum(x)`.
+    """
+    missing = _needed(function)[len(args) :]
+    if not missing or missing[0] not in options:
+        return args, options
+    options = dict(options)
+    for name in missing:
+        if name not in options:
+            break
+        args = (*args, options.pop(name))
+    return args, options
+
+
+@lru_cache(maxsize=1024)
+def _needed(function: Callable[..., object]) -> tuple[str, ...]:
+    """The names of arguments without defaults that a function may be given by name."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # written in C
+        return ()
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return tuple(p.name for p in parameters if p.default is p.empty and p.kind is kind)
 
 
 def name_of(function: Callable[..., object]) -> str:

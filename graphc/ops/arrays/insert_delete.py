@@ -43,11 +43,13 @@ def _is_number(index: object) -> TypeGuard[int]:
     return isinstance(index, (int, np.integer)) and not isinstance(index, bool)
 
 
-def _place(index: ArrayLike, name: str) -> Value:
-    """Positions or a mask, as a scalar or vector value."""
+def _place(index: ArrayLike, name: str, flat: bool = False) -> Value:
+    """Positions or a mask, as a scalar or vector value; `flat` takes more axes."""
     if isinstance(index, (list, tuple)) and not len(index):
         index = np.zeros(0, "int64")
     value = _strong(index)
+    if flat and value.type.rank > 1 and is_integer(value.dtype):
+        value = F.ravel(value)
     integers = value.dtype == BOOL or is_integer(value.dtype)
     if value.type.rank > 1 or not integers:
         problem = "needs a position, a vector of positions, a mask or a slice"
@@ -70,7 +72,7 @@ def delete(x: ArrayLike, obj: ArrayLike | slice, axis: int | None = None) -> Val
         return _without_sorted(value, at, removed)
     if _is_number(obj):
         return _without_number(value, at, int(obj))
-    place = _place(obj, "delete")
+    place = _place(obj, "delete", flat=True)
     known = literal_of(place)
     if place.type.rank == 0 and place.dtype != BOOL:
         return _without_one(value, at, place)

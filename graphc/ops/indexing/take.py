@@ -49,9 +49,16 @@ def take(
 
 
 @public()
-def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: int = -1) -> Value:
-    """One element per row along `axis`, as `numpy.take_along_axis`."""
+def take_along_axis(
+    x: ArrayLike, indices: ArrayLike, /, axis: int | None = -1
+) -> Value:
+    """One element per row along `axis`, as `numpy.take_along_axis`.
+
+    Elements of the flattened array where `axis` is None.
+    """
     value, index = strong(as_value(x)), strong(as_value(indices))
+    if axis is None:
+        value, axis = F.ravel(value), 0
     if value.type.rank != index.type.rank:
         raise graph_error(
             "needs as many axes in the indices as in the array",
