@@ -8,7 +8,6 @@ all that they take.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 from graphc.control.call import CALL
@@ -39,6 +38,7 @@ from graphc.transform.sharding.neighbours import (
     shift_of,
 )
 from graphc.transform.sharding.recomputed import (
+    crossed,
     recomputed,
     repeated_along,
     shared_values,
@@ -49,7 +49,9 @@ from graphc.transform.sharding.sent import (
     Messages,
     Unforeseen,
     gathering_of,
-    stored_bytes,
+    perhaps_gathered,
+    taken_by,
+    whole_axes,
 )
 from graphc.transform.sharding.whole import gathered, whole_operands
 
@@ -71,6 +73,7 @@ class Follower:
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
         # What is made of nothing that nodes take parts of, and what they take whole.
         self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
+        self._read: set[Value] = set()  # by nodes, or given by the segment
         self.crossed: set[Value] = set()  # masks that a device makes whole
         self.pinned: set[Value] = set()  # computed where they lie, then moved for some
 
@@ -87,11 +90,12 @@ class Follower:
         """
         messages, nodes = Messages(), [*nodes]
         self.enter(inputs, nodes)
+        self._read = {*outputs, *taken_by(nodes)}
         for node in nodes:
             self.follow(node, messages)
         for value, axes in outputs.items():
             if axes is None and value not in self.layout.open:
-                axes = _whole(value)
+                axes = whole_axes(value)
             if axes is not None:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
@@ -143,7 +147,7 @@ class Follower:
             if not whole.keys().isdisjoint(node.outputs):
                 masks = filter(before.is_made, node.inputs)
                 taken[False].update(map(unviewed, masks))
-        self.crossed |= taken[True] & taken[False]
+        self.crossed |= crossed(taken[True], taken[False], before.is_made)
         self.pinned |= {
             v
             for v in shared_values(demands, before.place, whole)
@@ -154,7 +158,7 @@ class Follower:
     def _decided(self, value: Value) -> MeshAxes:
         """Where the layout says that a value lies; whole where it leaves that open."""
         axes = self.layout.of(value)
-        return _whole(value) if axes is None else self._spread(axes)
+        return whole_axes(value) if axes is None else self._spread(axes)
 
     def _spread(self, axes: MeshAxes) -> MeshAxes:
         """The axes without those along which there is one device."""
@@ -164,7 +168,7 @@ class Follower:
 
     def place(self, value: Value) -> MeshAxes:
         """Where a value lies; what is not computed on the way lies anywhere."""
-        return self._places.get(value) or _whole(value)
+        return self._places.get(value) or whole_axes(value)
 
     def follow(self, node: Node, messages: Messages) -> None:
         """Set where the results of a node lie, and count its messages."""
@@ -172,18 +176,11 @@ class Follower:
         try:
             self._through(node, messages)
         except Unforeseen:
-            gathering = gathering_of(node, before)
-            if not gathering.axes:  # XLA may spread what is whole, and gather it
-                spread = gathering_of(node, {v: self.layout.nearly(v) for v in before})
-                size = (
-                    spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
-                )
-                gathering = replace(gathering, bytes=size)
-            messages.unforeseen.append(gathering)
+            messages.unforeseen.append(perhaps_gathered(self.layout, node, before))
             self._places.update((v, self._decided(v)) for v in node.outputs)
         self._places.update(before)  # of an array that was gathered, too
         whole = self.crossed.intersection(node.outputs)
-        self._places.update((v, _whole(v)) for v in whole)
+        self._places.update((v, whole_axes(v)) for v in whole)
 
     def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises Unforeseen where no rule says that."""
@@ -235,8 +232,8 @@ class Follower:
             return places
         if not self._recomputed.keys().isdisjoint(node.outputs):
             spread = [v for v in node.inputs if any(self.place(v))]
-            return {v: _whole(v) for v in spread if v not in self._made}
-        places |= {v: _whole(v) for v in node.inputs if v in self._recomputed}
+            return {v: whole_axes(v) for v in spread if v not in self._made}
+        places |= {v: whole_axes(v) for v in node.inputs if v in self._recomputed}
         if self._is_from_made(node):
             return places
         place = lambda v: places.get(v) or self.place(v)  # noqa: E731
@@ -266,8 +263,10 @@ class Follower:
             raise Unforeseen
         if asking and is_resized(self.layout, node, self._recomputed):
             raise Unforeseen  # XLA may compute parts, and send rows beside others
-        if moves and self._is_inside and node.primitive is OP.scatter:
-            raise Unforeseen  # XLA may add parts, since nothing in the text lays them
+        if node.primitive is OP.scatter:
+            is_crossed_mask = node.inputs[0] in self.crossed
+            if is_crossed_mask or (moves and self._is_inside):
+                raise Unforeseen  # XLA may add parts that nothing in the text lays
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
         if moves or not self._kept.isdisjoint(node.inputs):
@@ -282,7 +281,7 @@ class Follower:
         is_made = not any(map(self.layout.is_spread, node.inputs))
         if not is_made and is_cut(node) and not is_pinned:
             raise Unforeseen  # XLA may spread what it cuts
-        place = self._decided if is_made else _whole
+        place = self._decided if is_made else whole_axes
         self._places.update((v, place(v)) for v in node.outputs)
         if is_made:
             self._made.update(node.outputs)
@@ -308,7 +307,7 @@ class Follower:
         """Count what devices send to combine what they do on their parts."""
         for value, axes in combines.inputs.items():
             self._move(combines.node, value, self._spread(axes), messages)
-        messages.add(combines.kind, combines.bytes)
+        messages.add(combines.kind, combines.bytes_read(self._read.__contains__))
         self._places.update((v, self._spread(a)) for v, a in combines.outputs.items())
 
     def _apart(self, node: Node, messages: Messages) -> None:
@@ -377,6 +376,7 @@ class Follower:
             raise Unforeseen
         follower, messages = Follower(self.layout, is_inside=True), Messages()
         follower._places.update(zip(body.inputs, places, strict=True))
+        follower._read = {*body.outputs, *taken_by(body.nodes)}
         for node in body.nodes:
             follower.follow(node, messages)
         return [follower.place(v) for v in body.outputs], messages
@@ -414,7 +414,7 @@ class Follower:
             if repeated is None:
                 messages.add("all-to-all", size)
             else:  # each device needs all that it repeats along that axis
-                self._move(node, repeated, _whole(repeated), messages)
+                self._move(node, repeated, whole_axes(repeated), messages)
         else:
             raise Unforeseen
 
@@ -432,7 +432,7 @@ class Follower:
             except Unforeseen:
                 if not self._is_from_made(node):
                     raise
-                self._places[result] = _whole(result)
+                self._places[result] = whole_axes(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
         self._agree(node, messages)
@@ -458,7 +458,7 @@ class Follower:
 
     def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
         if result in self._recomputed:
-            self._places[result] = _whole(result)
+            self._places[result] = whole_axes(result)
             return
         taken: list[set[int]] = [set() for _ in node.inputs]
         axes: list[str | None] = []
@@ -488,13 +488,12 @@ class Follower:
         if self._is_from_made(node):
             messages.unforeseen.append(Gathering(node, 0, frozenset()))
             return
+        places = [self.place(v) for v in node.inputs if self._may_be_parted(v)]
+        if node.primitive in _PRODUCTS and not all(map(any, places)):
+            raise Unforeseen  # XLA sums parts, or gathers what meets a whole array
         self._kept.discard(result)  # XLA may go on with parts of the sum
         axes = self.place(result)
         size = self.layout.local_bytes(result, axes)
         if node.primitive in EXTREMES and is_float(result.dtype):
             size += prod(self.layout.local_shape(result, axes))  # NaN or not
         messages.add("all-reduce", size)
-
-
-def _whole(value: Value) -> MeshAxes:
-    return (None,) * value.type.rank

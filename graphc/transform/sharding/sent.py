@@ -1,11 +1,12 @@
 """Messages and gathered arrays of a segment, with their bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.layout import MeshLayout
 
 
 class Unforeseen(Exception):
@@ -63,3 +64,28 @@ def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
 def stored_bytes(value: Value) -> Size:
     """The bytes of a value as it is stored."""
     return value.type.size * value.dtype.itemsize
+
+
+def perhaps_gathered(
+    layout: MeshLayout, node: Node, places: Mapping[Value, MeshAxes]
+) -> Gathering:
+    """All that a node of which XLA decides may gather of the values at these places.
+
+    XLA may spread what is whole too, and gather it.
+    """
+    gathering = gathering_of(node, places)
+    if gathering.axes:
+        return gathering
+    spread = gathering_of(node, {v: layout.nearly(v) for v in places})
+    size = spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
+    return replace(gathering, bytes=size)
+
+
+def taken_by(nodes: Iterable[Node]) -> set[Value]:
+    """The values that nodes take."""
+    return {v for node in nodes for v in node.inputs}
+
+
+def whole_axes(value: Value) -> MeshAxes:
+    """Where a value lies that each device has whole."""
+    return (None,) * value.type.rank
