@@ -8,7 +8,7 @@ arguments that are placed elsewhere, the placements are remembered.
 import os
 import re
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
@@ -104,8 +104,9 @@ def within(limit: CompilationLimit) -> Generator[CompilationLimit]:
         _LIMITS.reset(token)
 
 
-@contextmanager
-def stance(stance: Stance, /, *functions: object) -> Generator[None]:
+def stance(
+    stance: Stance, /, *functions: object
+) -> AbstractContextManager[CompilationLimit]:
     """Say, for a block of this thread, how calls behave that need a compilation.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
@@ -126,9 +127,7 @@ def stance(stance: Stance, /, *functions: object) -> Generator[None]:
     """
     _check(stance, "stance")
     require_functions(functions, "stance")
-    limit = CompilationLimit(None if stance == "default" else 0, functions)
-    with within(limit):
-        yield
+    return within(CompilationLimit(None if stance == "default" else 0, functions))
 
 
 def require_functions(functions: tuple[object, ...], op: str) -> None:

@@ -23,6 +23,7 @@ from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_
 from graphc.transform.sharding.joined import (
     AGREED,
     MATRICES,
+    joined_axes,
     joined_names,
     parted_axes,
     shared_axis,
@@ -53,7 +54,7 @@ from graphc.transform.sharding.sent import (
     taken_by,
     whole_axes,
 )
-from graphc.transform.sharding.whole import gathered, whole_operands
+from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
 _PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
@@ -74,6 +75,7 @@ class Follower:
         # What is made of nothing that nodes take parts of, and what they take whole.
         self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
         self._read: set[Value] = set()  # by nodes, or given by the segment
+        self._given: set[Value] = set()  # by the segment, in parts; what follows too
         self.crossed: set[Value] = set()  # masks that a device makes whole
         self.pinned: set[Value] = set()  # computed where they lie, then moved for some
 
@@ -88,9 +90,10 @@ class Follower:
         Where that is left to JAX, devices have parts that are as large as others, or
         all of it.
         """
-        messages, nodes = Messages(), [*nodes]
-        self.enter(inputs, nodes)
+        self.enter(inputs, nodes := [*nodes])
         self._read = {*outputs, *taken_by(nodes)}
+        self._given = {value for value, axes in outputs.items() if any(axes or ())}
+        messages = Messages()
         for node in nodes:
             self.follow(node, messages)
         for value, axes in outputs.items():
@@ -117,6 +120,8 @@ class Follower:
         """Begin a segment."""
         self._copies.clear()
         self.pinned = {*inputs}
+        self._made -= self.pinned  # by another segment
+        self._loose -= self.pinned
         for value in self.pinned:
             if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
@@ -132,8 +137,7 @@ class Follower:
             if before._is_from_made(node) and is_crossed(node, before.place):
                 self.crossed.update(map(unviewed, node.inputs))
             needs = gathered(self.layout, node)
-            places = moves[node] if needs is None else needs.inputs
-            demands[node] = places
+            places = demands[node] = moves[node] if needs is None else needs.inputs
             spread = [v for v in node.inputs if any(before.place(v))]
             for value in filter(before.is_made, spread):
                 is_parted = any(places.get(value, before.place(value)))
@@ -188,9 +192,10 @@ class Follower:
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
         elif (combines := combined(self.layout, node, self.place)) is not None:
-            self._combine(combines, messages)
-        elif gathered(self.layout, node) is not None:
-            self._apart(node, messages)
+            self._on_parts(node, combines, messages)
+            messages.add(combines.kind, combines.bytes_read(self._read.__contains__))
+        elif (needs := gathered(self.layout, node)) is not None:
+            self._on_parts(node, needs, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
             self._from_whole(node, messages, is_pinned=moves)
         elif node.primitive is CALL:
@@ -288,6 +293,8 @@ class Follower:
             self._agree(node, messages)
         elif not is_pinned:
             self._loose.update(node.outputs)
+            if not self._given.isdisjoint(node.inputs):
+                self._given.update(node.outputs)
 
     def _is_gathered_again(self, node: Node) -> bool:
         """Whether XLA may spread what a node takes, since its result is, and gather it.
@@ -301,19 +308,14 @@ class Follower:
             return is_put_among_spread(self.layout, node)
         product = node.primitive in _PRODUCTS and self._loose.issuperset(node.inputs)
         needs = product or node.primitive in MATRICES or self.masks_of_whole(node)
-        return bool(needs) and not self._loose.isdisjoint(node.inputs)
+        given = joined_axes(node) and self._given.intersection(node.inputs)
+        return bool(needs or given) and not self._loose.isdisjoint(node.inputs)
 
-    def _combine(self, combines: Combined, messages: Messages) -> None:
-        """Count what devices send to combine what they do on their parts."""
-        for value, axes in combines.inputs.items():
-            self._move(combines.node, value, self._spread(axes), messages)
-        messages.add(combines.kind, combines.bytes_read(self._read.__contains__))
-        self._places.update((v, self._spread(a)) for v, a in combines.outputs.items())
-
-    def _apart(self, node: Node, messages: Messages) -> None:
+    def _on_parts(
+        self, node: Node, needs: Combined | Gathered, messages: Messages
+    ) -> None:
         """Set where the results lie of a node that devices do on their parts."""
-        needs = gathered(self.layout, node)
-        if needs is None or has_inner(node):
+        if has_inner(node):
             raise Unforeseen
         for value, axes in needs.inputs.items():
             self._move(node, value, self._spread(axes), messages)
@@ -393,9 +395,8 @@ class Follower:
     ) -> None:
         """Count what it takes to lay a value so, for a node.
 
-        A part of what is there takes no message, and what is spread is gathered, or
-        laid along another axis, once in a segment. Both at once XLA does in ways of
-        its own: raises Unforeseen.
+        A part of what is there takes no message; what is spread is gathered, or laid
+        along another axis, once in a segment. Raises Unforeseen for both at once.
         """
         before = self.place(value)
         changes = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
