@@ -23,7 +23,6 @@ from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_
 from graphc.transform.sharding.joined import (
     AGREED,
     MATRICES,
-    joined_axes,
     joined_names,
     parted_axes,
     shared_axis,
@@ -40,6 +39,7 @@ from graphc.transform.sharding.neighbours import (
 )
 from graphc.transform.sharding.recomputed import (
     crossed,
+    passes_parts,
     recomputed,
     repeated_along,
     shared_values,
@@ -264,7 +264,8 @@ class Follower:
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
         is_summed = is_summed_first(node, self.place, self.is_made)
-        if is_summed or (not moves and self._is_gathered_again(node)):
+        is_free = not moves or node.primitive in _PRODUCTS
+        if is_summed or (is_free and self._is_gathered_again(node)):
             raise Unforeseen
         if asking and is_resized(self.layout, node, self._recomputed):
             raise Unforeseen  # XLA may compute parts, and send rows beside others
@@ -306,20 +307,19 @@ class Follower:
             return True
         if node.primitive in (OP.pad, OP.slice_update):
             return is_put_among_spread(self.layout, node)
-        product = node.primitive in _PRODUCTS and self._loose.issuperset(node.inputs)
+        is_spread = all(map(self.layout.is_spread, node.inputs))
+        product = node.primitive in _PRODUCTS and is_spread
         needs = product or node.primitive in MATRICES or self.masks_of_whole(node)
-        given = joined_axes(node) and self._given.intersection(node.inputs)
+        given = not passes_parts(node) and self._given.intersection(node.inputs)
         return bool(needs or given) and not self._loose.isdisjoint(node.inputs)
 
-    def _on_parts(
-        self, node: Node, needs: Combined | Gathered, messages: Messages
-    ) -> None:
+    def _on_parts(self, node: Node, way: Combined | Gathered, to: Messages) -> None:
         """Set where the results lie of a node that devices do on their parts."""
         if has_inner(node):
             raise Unforeseen
-        for value, axes in needs.inputs.items():
-            self._move(node, value, self._spread(axes), messages)
-        self._places.update((v, self._spread(a)) for v, a in needs.outputs.items())
+        for value, axes in way.inputs.items():
+            self._move(node, value, self._spread(axes), to)
+        self._places.update((v, self._spread(a)) for v, a in way.outputs.items())
 
     def _call(self, node: Node, messages: Messages) -> None:
         (call,) = node.primitive.body_calls(node)

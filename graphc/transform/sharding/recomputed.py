@@ -21,6 +21,11 @@ _TOO_MANY = 2**99  # bytes, of what is not computed more than once
 _CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, OP.pad, *MONOIDS.rules)
 
 
+def passes_parts(node: Node) -> bool:
+    """Whether parts of a result are computed from the same parts of an operand."""
+    return node.primitive.elementwise or node.primitive in (*_VIEWS, OP.broadcast_to)
+
+
 def unviewed(value: Value) -> Value:
     """The array of which a value has the same elements, in another shape."""
     while value.node.primitive in _VIEWS:
@@ -144,7 +149,6 @@ def _behind(values: Iterable[Value], is_made: Callable[[Value], bool]) -> set[Va
         value = left.pop()
         if value not in found and value.type.rank and is_made(value):
             found.add(value)
-            primitive = value.node.primitive
-            if primitive.elementwise or primitive in (*_VIEWS, OP.broadcast_to):
+            if passes_parts(value.node):
                 left += value.node.inputs
     return found
