@@ -18,11 +18,11 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 from graphc.ops.effects.shardings import FREE
+from graphc.transform.sharding.again import PRODUCTS, Unpinned
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import (
     AGREED,
-    MATRICES,
     joined_names,
     parted_axes,
     shared_axis,
@@ -32,9 +32,7 @@ from graphc.transform.sharding.moved import is_crossed, is_summed_first, moved
 from graphc.transform.sharding.neighbours import (
     Shift,
     bytes_sent,
-    is_put_among_spread,
     is_resized,
-    is_shifted,
     shift_of,
 )
 from graphc.transform.sharding.recomputed import (
@@ -50,6 +48,7 @@ from graphc.transform.sharding.sent import (
     Messages,
     Unforeseen,
     gathering_of,
+    is_left_out,
     perhaps_gathered,
     taken_by,
     whole_axes,
@@ -57,7 +56,6 @@ from graphc.transform.sharding.sent import (
 from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
-_PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 
 
 class Follower:
@@ -92,13 +90,14 @@ class Follower:
         """
         self.enter(inputs, nodes := [*nodes])
         self._read = {*outputs, *taken_by(nodes)}
-        self._given = {value for value, axes in outputs.items() if any(axes or ())}
+        parts = [v for v, axes in outputs.items() if axes is None or any(axes)]
+        self._given = set(filter(self.layout.is_spread, parts))
         messages = Messages()
         for node in nodes:
             self.follow(node, messages)
         for value, axes in outputs.items():
             if axes is None and value not in self.layout.open:
-                axes = whole_axes(value)
+                axes = self.layout.even_axes(value, self.place(value))
             if axes is not None:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
@@ -177,11 +176,15 @@ class Follower:
     def follow(self, node: Node, messages: Messages) -> None:
         """Set where the results of a node lie, and count its messages."""
         before = {v: self.place(v) for v in node.inputs}
+        copies = {*self._copies}
+        if is_empty := is_left_out(node, before):
+            messages = Messages()
         try:
             self._through(node, messages)
         except Unforeseen:
             messages.unforeseen.append(perhaps_gathered(self.layout, node, before))
             self._places.update((v, self._decided(v)) for v in node.outputs)
+        self._copies = copies if is_empty else self._copies
         self._places.update(before)  # of an array that was gathered, too
         whole = self.crossed.intersection(node.outputs)
         self._places.update((v, whole_axes(v)) for v in whole)
@@ -264,8 +267,11 @@ class Follower:
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
         is_summed = is_summed_first(node, self.place, self.is_made)
-        is_free = not moves or node.primitive in _PRODUCTS
-        if is_summed or (is_free and self._is_gathered_again(node)):
+        unpinned = Unpinned(
+            self.layout, self.place, self._made, self._loose, self._given
+        )
+        is_free = not moves or node.primitive in PRODUCTS
+        if is_summed or (is_free and unpinned.is_sent(node, self.masks_of_whole)):
             raise Unforeseen
         if asking and is_resized(self.layout, node, self._recomputed):
             raise Unforeseen  # XLA may compute parts, and send rows beside others
@@ -277,6 +283,10 @@ class Follower:
             self._move((*asking, node)[0], value, axes, messages)
         if moves or not self._kept.isdisjoint(node.inputs):
             self._kept.update(node.outputs)
+        if moves:  # the text lays the results
+            self._given.difference_update(node.outputs)
+        elif passes_parts(node) and not self._given.isdisjoint(node.inputs):
+            self._given.update(node.outputs)
         return bool(moves or asking)
 
     def _from_whole(self, node: Node, messages: Messages, is_pinned: bool) -> None:
@@ -294,24 +304,6 @@ class Follower:
             self._agree(node, messages)
         elif not is_pinned:
             self._loose.update(node.outputs)
-            if not self._given.isdisjoint(node.inputs):
-                self._given.update(node.outputs)
-
-    def _is_gathered_again(self, node: Node) -> bool:
-        """Whether XLA may spread what a node takes, since its result is, and gather it.
-
-        It parts no matrices of ops on these, and no few rows that many are put around.
-        """
-        is_whole = not any(any(self.place(v)) for v in node.inputs)
-        if is_whole and is_shifted(self.layout, node, self._made | self._loose):
-            return True
-        if node.primitive in (OP.pad, OP.slice_update):
-            return is_put_among_spread(self.layout, node)
-        is_spread = all(map(self.layout.is_spread, node.inputs))
-        product = node.primitive in _PRODUCTS and is_spread
-        needs = product or node.primitive in MATRICES or self.masks_of_whole(node)
-        given = not passes_parts(node) and self._given.intersection(node.inputs)
-        return bool(needs or given) and not self._loose.isdisjoint(node.inputs)
 
     def _on_parts(self, node: Node, way: Combined | Gathered, to: Messages) -> None:
         """Set where the results lie of a node that devices do on their parts."""
@@ -320,6 +312,7 @@ class Follower:
         for value, axes in way.inputs.items():
             self._move(node, value, self._spread(axes), to)
         self._places.update((v, self._spread(a)) for v, a in way.outputs.items())
+        self._given.difference_update(node.outputs)
 
     def _call(self, node: Node, messages: Messages) -> None:
         (call,) = node.primitive.body_calls(node)
@@ -490,7 +483,7 @@ class Follower:
             messages.unforeseen.append(Gathering(node, 0, frozenset()))
             return
         places = [self.place(v) for v in node.inputs if self._may_be_parted(v)]
-        if node.primitive in _PRODUCTS and not all(map(any, places)):
+        if node.primitive in PRODUCTS and not all(map(any, places)):
             raise Unforeseen  # XLA sums parts, or gathers what meets a whole array
         self._kept.discard(result)  # XLA may go on with parts of the sum
         axes = self.place(result)

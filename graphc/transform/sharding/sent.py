@@ -81,6 +81,19 @@ def perhaps_gathered(
     return replace(gathering, bytes=size)
 
 
+def is_left_out(node: Node, places: Mapping[Value, MeshAxes]) -> bool:
+    """Whether XLA leaves out what is sent for a node, whose inputs are at these places.
+
+    It does so where no result has elements, or nothing that is spread.
+    """
+    spread = [value for value, axes in places.items() if any(axes)]
+    return any(all(map(_is_empty, vs)) for vs in (spread, node.outputs) if vs)
+
+
+def _is_empty(value: Value) -> bool:
+    return any(n == 0 for n in value.type.shape if not isinstance(n, Dim))
+
+
 def taken_by(nodes: Iterable[Node]) -> set[Value]:
     """The values that nodes take."""
     return {v for node in nodes for v in node.inputs}
