@@ -43,7 +43,7 @@ class ModelError(ValueError):
     ...     graphc_serving.load(sys.executable)
     ... except graphc_serving.ModelError as error:
     ...     print(error.args[0].partition(" ")[2])
-    is no model: it is no file of safetensors
+    is no model: it is no file of safetensors, as f.export(path, ...) writes
 
     The message is `args[0]`; `str` names the command that explains such errors too.
     """

@@ -19,7 +19,7 @@ LARGEST_MANIFEST = 2**26
 KEY = "graphc"  # of the manifest, in the metadata
 NDArray = np.ndarray[Any, Any]
 Tensors = Mapping[str, NDArray]
-_OTHER = "it is no file of safetensors"
+_OTHER = "it is no file of safetensors, as f.export(path, ...) writes"
 _LENGTH = 8  # bytes in which the length of the header is told
 
 

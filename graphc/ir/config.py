@@ -157,6 +157,10 @@ class Config:
 
     @dims.setter
     def dims(self, declared: object) -> None:
+        if isinstance(declared, Mapping):
+            hint = "policies for single sizes are dims={...} of a function"
+            problem = "dims is one policy for all sizes of all functions"
+            raise graph_error(problem, op="config", got=repr(declared), hint=hint)
         for check in _CHECKS:
             check(declared, "config")
         self._dims = declared

@@ -51,6 +51,7 @@ LEADING = {
 OF_CALLS = TypeError, ValueError
 _BY_NAME = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
 _UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+_CLASS_OF_METHOD = re.compile(r"^\w+\.(?=[a-z]\w*\(\))|\.__init__(?=\(\))")
 _TOO_MANY = re.compile(r"takes (1|from 1 to \d+) positional arguments? but")
 _OF_OTHERS = {  # keywords of other libraries, where ours has no parameter of the name
     "mode": '; its options are given by themselves, as backend="numpy"',
@@ -84,7 +85,7 @@ def hiding(function: Callable[Given, Result]) -> Callable[Given, Result]:
         except Exception as error:
             if isinstance(error, TypeError) and _is_of_binding(error):
                 meant = meant_keyword(str(error), signature(function))
-                error.args = (f"{error}{meant}",)
+                error.args = (f"{_CLASS_OF_METHOD.sub('', str(error))}{meant}",)
             hide(error)
             raise
 
@@ -136,7 +137,10 @@ def meant_keyword(text: str, called: Signature) -> str:
     for synonym in _SYNONYMS.get(name, ()):
         if synonym in named:
             return f"; write {synonym}="
-    known = f"; it takes {', '.join(named)}" if named else ""
+    if named[:1] == ["sizes"] or named[:2] == ["path", "sizes"]:
+        known = f"; sizes go in a dict, as {{{name!r}: 4}}"
+    else:
+        known = f"; it takes {', '.join(named)}" if named else ""
     return misspelled(name, named) or known
 
 

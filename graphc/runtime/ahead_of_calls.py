@@ -61,6 +61,7 @@ class AheadOfCalls:
     def _failure(self, error: Exception, args: tuple[object, ...]) -> Exception:
         """The error of a failure."""
 
+    @hiding
     def compiled(self, *shapes: object) -> Any:
         """The bare executable for arguments of these shapes, as JAX has it.
 
@@ -135,6 +136,7 @@ class AheadOfCalls:
                 sizes[name] = numbers
         return sizes
 
+    @hiding
     def lower(self, sizes: Mapping[str, SizesGiven]) -> "list[Lowered]":
         """The program lowered for these sizes, as `jax.jit(...).lower` gives it.
 
@@ -148,6 +150,7 @@ class AheadOfCalls:
         lowering.tell()
         return [*lowering.lowered.values()]
 
+    @hiding
     def collectives(self, sizes: Mapping[str, SizesGiven]) -> list[Collective]:
         """The messages between devices in a call of these sizes, as XLA compiles it.
 

@@ -24,6 +24,7 @@ from graphc.ir.called_first import called_first
 from graphc.ir.elsewhere import OF_FUNCTION
 from graphc.ir.namespace import misspelled
 from graphc.ir.sizes.names import naming
+from graphc.ir.tracebacks import hiding
 from graphc.rewriting.engine.fixpoint import Application, applied
 from graphc.runtime.ahead_of_calls import AheadOfCalls
 from graphc.runtime.cache.whole_files import StrPath, write_whole
@@ -384,6 +385,7 @@ class Function(Pictured, AheadOfCalls):
         changes = list(programs.changes)
         return Stats(self._calls(), programs.compilations, changes, numpy)
 
+    @hiding
     def explain(self, full: bool = False) -> str:
         """Why the program is split as it is: a line per segment and per reason.
 
@@ -403,6 +405,7 @@ class Function(Pictured, AheadOfCalls):
             return ProgramText.of(self._programs.tiers.program.text)
         return self.source if self.backend == "numpy" else ProgramText.of("")
 
+    @hiding
     def segment_source(self, index: int) -> str:
         """The lines of `source` that segment `index` of the plan is printed as."""
         text = segment_text(self.source, index) if type(index) is int else None
@@ -413,6 +416,7 @@ class Function(Pictured, AheadOfCalls):
         got = f"{in_number(parts, 'segment')} on {self.backend}"
         raise graph_error(problem, op="segment_source", got=got)
 
+    @hiding
     def save(self, path: StrPath) -> None:
         """Write the program to a file that runs without graphc."""
         write_whole(path, self.source.encode())

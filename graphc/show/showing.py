@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from graphc.errors import graph_error
+from graphc.ir.tracebacks import hiding
 from graphc.show.picture import Picture
 
 
@@ -19,6 +20,7 @@ class Showing:
     def _picture(self) -> Picture:
         """Its picture now."""
 
+    @hiding
     def show(self, path: str | PathLike[str] | None = None, open: bool = True) -> Path:
         """Write the plan as a page, and open it in a browser; the path of the file.
 
@@ -27,6 +29,8 @@ class Showing:
         in ".json" the data; neither is opened. Without a browser, or where `open` is
         False, the path is printed.
         """
+        if not isinstance(open, bool):
+            raise graph_error("open is True or False", op="show", got=repr(open))
         kind = ".html" if path is None else Path(path).suffix.lower()
         if kind not in (".html", ".htm", ".svg", ".json"):
             raise graph_error(

@@ -210,6 +210,7 @@ def learned(sizes: Sequence[int], most: int) -> Pad:
     return Pad(buckets=best[-1][1])
 
 
+_SHARD = "graphc.Shard('data')"
 CLASSES = "Specialize", "Pad", "Bound", "Budget"
 NAMED: dict[str, Policy] = {"specialize": Specialize(), "pad": Pad(), "bound": Bound()}
 
@@ -456,7 +457,10 @@ def _remedy(declared: object, key: object) -> str:
     """The policy that was meant, where that can be seen."""
     if isinstance(declared, type):
         name = declared.__name__
-        return f"graphc.{name}() makes one" if name in CLASSES else ""
+        made = {**{c: f"graphc.{c}()" for c in CLASSES}, "Shard": _SHARD}
+        return f"{made[name]} makes one" if name in made else ""
+    if isinstance(declared, str) and declared.lower() == "shard":
+        return f"dims={{{key!r}: {_SHARD}}}, with mesh=graphc.mesh(data=...)"
     if type(declared).__name__ == "Shard":
         return (
             "graphc.function shards, with mesh=graphc.mesh(...); graphc.from_jax makes "

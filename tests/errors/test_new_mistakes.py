@@ -35,6 +35,31 @@ MISTAKES = {
         lambda: jitted().compile(np.ones(3, "float32"), sizes={"q": [3]}),
         r"q is no size of the arguments[^$]*shapes=",
     ),
+    "a stance that is not entered": (
+        lambda: graphc.stance("nocompile"),
+        "there is no such stance: 'nocompile'",
+    ),
+    "a class in the place of a shard": (
+        lambda: graphc.function([X], X, dims={"n": graphc.Shard}),
+        r"hint: graphc\.Shard\('data'\) makes one",
+    ),
+    "a shard by a name": (
+        lambda: graphc.function([X], X, dims={"n": "shard"}),
+        r"hint: dims={'n': graphc\.Shard\('data'\)}, with mesh=",
+    ),
+    "a rule that is misspelled": (
+        lambda: graphc.rewrites.default - "timesone",
+        "did you mean 'times_one'",
+    ),
+    "open as a text": (
+        lambda: graphc.function([X], X).show(open="no"),
+        "open is True or False",
+    ),
+    "decisions that are none": (
+        lambda: graphc.function([X], X).decisions.merged(3),
+        "these are no decisions",
+    ),
+    "a field": (lambda: X["a"], r"an array has no fields[^$]*got: 'a'"),
     "no rule": (lambda: graphc.rewrites.check(3), r"takes a rule[^$]*got: 3"),
 }
 
@@ -70,9 +95,42 @@ def test_properties_are_not_called(code):
     [
         (lambda: graphc.Pad(8), "; it takes growth=, minimum="),
         (lambda: graphc.Bound(8), "; it has no options"),
-        (lambda: graphc.function([X], X).compile(n=3), "; it takes sizes, "),
+        (lambda: graphc.function([X], X).compile(n=3), "^compile.*; sizes go in a"),
+        (lambda: graphc.function([X], X).lower(n=3), "^lower.* as {'n': 4}$"),
+        (lambda: graphc.function([X], X).export("x"), "^export.. missing 1 required"),
+        (lambda: graphc.Shard(), "^Shard.. missing 1 required"),
     ],
 )
 def test_options_that_have_no_such_place(make, told):
     with pytest.raises(TypeError, match=told):
         make()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'np.sort(x, kind="fast")',
+        "np.argsort(x, kind=3)",
+        'np.sort(x, order="x")',
+        'np.partition(x, 1, kind="x")',
+        'np.isin(x, x, kind="x")',
+        'x.copy(order="Z")',
+        'np.array(x, order="Z")',
+        'np.zeros_like(x, order="Z")',
+        'np.add(x, x, casting="x")',
+        "np.pad(x, (1, -1))",
+        "np.atleast_1d(x, x, x=1)",
+    ],
+)
+def test_options_that_numpy_refuses(code):
+    x = np.ones(3, "float32")
+    with pytest.raises((TypeError, ValueError)):
+        eval(code)
+    traced = eval(f"lambda x: {code}", {"np": np})
+    with pytest.raises((TypeError, graphc.GraphError)):
+        graphc.jit(traced, frontend="numpy")(x)
+
+
+def test_static_arguments_that_a_function_of_numpy_has_not():
+    with pytest.raises(ValueError, match="'y'"):
+        graphc.jit(lambda x: np.sum(x), frontend="numpy", static_argnames="y")

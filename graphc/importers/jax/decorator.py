@@ -155,6 +155,7 @@ def _of_numpy(
         got = ", ".join(f"{name}={option}" for name, option in as_jax.others.items())
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
+    as_jax.jitted(function)  # raises ValueError where it has no such static arguments
     arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
     return NumpyFunction(function, arguments, shapes, options)
 

@@ -50,7 +50,12 @@ from graphc.importers.numpy.sharing import (
 )
 from graphc.ir.graph.accepted import DTypeLike, ShapeLike
 from graphc.ir.graph.build import as_value
-from graphc.ir.graph.dispatch import apply_function, apply_method, by_position
+from graphc.ir.graph.dispatch import (
+    apply_function,
+    apply_method,
+    by_position,
+    check_options,
+)
 from graphc.ir.graph.nodes import Value
 from graphc.ops.indexing.at import Updates
 
@@ -156,9 +161,9 @@ class TracedArray:
 
     def copy(self, order: str = "C") -> "TracedArray":
         """An array of its own with these elements; of a number, itself."""
-        if self._is_number:
-            return self
-        return TracedArray(Memory(self.content, ordered=order == "C"))
+        check_options("copy", {"order": order})
+        memory = Memory(self.content, ordered=order == "C")
+        return self if self._is_number else TracedArray(memory)
 
     def __deepcopy__(self, _: object) -> "TracedArray":
         return self.copy()
@@ -354,7 +359,7 @@ def called(function: Callee, args: Args, options: Kwargs) -> Wrapped:
     if name in OWN:
         return OWN[name](*args, **options)
     if name.startswith("atleast_") and len(args) > 1:
-        return tuple(function(array) for array in args)
+        return tuple(function(array, **options) for array in args)
     if isinstance(first, TracedArray):
         if name in KEEPING and may_give_itself(name, first.dtype, args, options):
             return _shared(name, first, options)

@@ -44,7 +44,7 @@ from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
-from graphc.ir.graph.dispatch import by_position, name_of
+from graphc.ir.graph.dispatch import by_position, check_options, name_of
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
 from graphc.ir.types import DTYPES, DType
@@ -244,6 +244,7 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
             return function(*args, **options)
         args, options = by_position(function, args, options)
         if is_symbolic(content_of([*args, *options.values()])):
+            check_options(name, options)
             if makes_arrays and args and isinstance(args[0], (list, tuple)):
                 dtype: Any = options.get("dtype", args[1] if len(args) > 1 else None)
                 target = None if dtype is None else np.dtype(dtype)

@@ -223,7 +223,11 @@ def place_of_out(function: Callable[..., object]) -> int:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # written in C
         return 2 if function.__name__ == "dot" else -1
-    names = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    kinds = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    )
+    names = [p.name for p in parameters if p.kind in kinds]
     return names.index("out") if "out" in names else -1
 
 

@@ -23,7 +23,7 @@ from graphc.importers.numpy.reductions import METHODS, loop_dtypes
 from graphc.importers.numpy.sharing import around, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import as_value, cast
-from graphc.ir.graph.dispatch import apply_ufunc
+from graphc.ir.graph.dispatch import apply_ufunc, check_options
 from graphc.ir.namespace import F
 
 OF_UFUNCS = {  # updates of other names than `at`'s
@@ -85,6 +85,7 @@ def _of_ufunc(
     """The results of a ufunc, or of a method of it, written where `out=` says so."""
     if method == "at":
         return _update(ufunc, *inputs)
+    check_options(ufunc.__name__, options)
     out, casting = options.pop("out", None), options.pop("casting", "same_kind")
     where = options.pop("where", True) if method == "__call__" else True
     args = tuple(map(as_arrays, content_of(inputs)))

@@ -1,8 +1,8 @@
 """NumPy's functions of values: `np.sin(x)` is `gt.sin(x)`, or says what to use."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,15 @@ LAYOUT = (  # of arrays in memory, and of the way to the result
     *("copy", "kind", "like", "order", "subok"),
     "overwrite_input",
 )
+_ON_ONE: Mapping[str, Callable[..., object]] = {  # NumPy says what options it has
+    "sort": partial(np.sort, np.zeros(1)),
+    "argsort": partial(np.argsort, np.zeros(1)),
+    "partition": partial(np.partition, np.zeros(1), 0),
+    "argpartition": partial(np.argpartition, np.zeros(1), 0),
+    "isin": partial(np.isin, 0, 0),
+    "order": partial(np.array, 0),
+    "casting": partial(np.can_cast, "int8", "int8"),
+}
 METHODS = {  # of ufuncs
     ("add", "reduce"): "sum",
     ("multiply", "reduce"): "prod",
@@ -104,7 +113,20 @@ def apply_function(
     if ours is None:
         raise _unknown(name)
     args, options = by_position(function, args, options)
-    return _called(ours, name, *_by_name(function, args, options))
+    args, options = _by_name(function, args, options)
+    if name == "pad" and any(n < 0 for n in _integers(args[1:])):
+        hint = "slice it, as y[1:-1]"
+        raise graph_error("widths are not negative", op="numpy.pad", hint=hint)
+    return _called(ours, name, args, options)
+
+
+def _integers(widths: object) -> Iterator[int]:
+    """The integers in structures of widths that are known."""
+    if isinstance(widths, (list, tuple, np.ndarray)):
+        for width in widths:
+            yield from _integers(width)
+    elif isinstance(widths, (int, np.integer)):
+        yield int(widths)
 
 
 def by_position(
@@ -169,10 +191,22 @@ def _called(
     args: tuple[object, ...],
     options: Mapping[str, object],
 ) -> object:
+    check_options(name, options)
     signature = inspect.signature(function)
     args, options = _fitted(signature, args, options)
     _require_bound(signature, name, args, options)
     return function(*args, **options)
+
+
+def check_options(name: str, options: Mapping[str, object]) -> None:
+    """Raise GraphError for options that NumPy refuses, and that change no result."""
+    for key in options.keys() & {"kind", "order", "casting"}:
+        asked = _ON_ONE.get(name) or _ON_ONE.get(key)
+        try:
+            if asked is not None:
+                asked(**{key: options[key]})
+        except (TypeError, ValueError) as error:
+            raise graph_error(str(error), op=f"numpy.{name}") from None
 
 
 def apply_method(

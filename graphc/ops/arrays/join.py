@@ -128,6 +128,8 @@ def concatenate(arrays: Sequence[ArrayLike], /, axis: int | None = 0) -> Value:
     if values[0].type.rank == 0:
         got = ", ".join(str(v.type) for v in values)
         hint = "use gt.stack for scalars"
+        if isinstance(axis, Value | np.ndarray):
+            hint = "give a list, as gt.concatenate([x, y])"
         raise graph_error("needs an axis", op="concatenate", got=got, hint=hint)
     chosen = normal_axis(axis, values[0].type.rank, "concatenate")
     return values[0] if len(values) == 1 else _concatenate(*values, axis=chosen)

@@ -58,6 +58,9 @@ def is_mask(item: object) -> TypeGuard[Value]:
     return isinstance(item, Value) and item.dtype == BOOL
 
 
+_FIELDS = "pass a dict of arrays, and index that"
+
+
 def _as_items(index: IndexLike) -> list[object]:
     """The index as a list, arrays as values, without the ellipsis resolved."""
     items = list(index) if isinstance(index, tuple) else [index]
@@ -74,12 +77,17 @@ def as_item(item: object) -> object:
         return as_value(item)
     if isinstance(item, list) and not item:
         return as_value(np.zeros(0, dtype="int64"))
+    if isinstance(item, str):
+        raise graph_error(
+            "an array has no fields", op="index", got=repr(item), hint=_FIELDS
+        )
     value = strong(as_value(item)) if not isinstance(item, Value) else item
     if value.dtype != BOOL and not is_integer(value.dtype):
         raise graph_error(
             "indices must be integers, slices, None, ... or bool arrays",
             op="index",
             got=str(value.type),
+            hint='convert it: index.astype("int64"), or int(i) of a number',
         )
     return value
 

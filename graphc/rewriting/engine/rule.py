@@ -11,6 +11,7 @@ from typing import Any
 from graphc.analysis.cost import CPU, DeviceCosts, weighing
 from graphc.errors import SourceLocation, graph_error, shortened, standing_at
 from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.namespace import misspelled
 from graphc.rewriting.match.pattern import (
     Apply,
     Bindings,
@@ -172,7 +173,9 @@ class Rules:
         for rule in self.rules:
             if rule.name == name:
                 return rule
-        raise graph_error(f"there is no rule {name!r} in the set", op="rewrite")
+        close = misspelled(name, [rule.name for rule in self.rules])
+        problem = f"there is no rule {name!r} in the set{close}"
+        raise graph_error(problem, op="rewrite")
 
     def __add__(self, other: "Rule | Rules") -> "Rules":
         more = (other,) if isinstance(other, Rule) else _rules_of(other)

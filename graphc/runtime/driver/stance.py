@@ -8,15 +8,23 @@ arguments that are placed elsewhere, the placements are remembered.
 import os
 import re
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
-from graphc.errors import NoCompileError, describe, graph_error, shortened, user_place
+from graphc.errors import (
+    NOWHERE,
+    NoCompileError,
+    describe,
+    graph_error,
+    shortened,
+    user_place,
+)
 
 Stance = Literal["default", "no_compile"]
 STANCES: tuple[str, ...] = get_args(Stance)
+_EXPECTED = " or ".join(map(repr, STANCES))
 VARIABLE = "GRAPHC_STANCE"
 SEGMENT = re.compile(r"jit\((?:.*\.)?segment_(\d+)\)")  # as JAX names it
 
@@ -76,15 +84,10 @@ class Refused(Exception):
 def _of_process() -> tuple[CompilationLimit, ...]:
     """The stance that the environment says."""
     stance = os.environ.get(VARIABLE) or "default"
-    _check(stance, VARIABLE)
-    return () if stance == "default" else (CompilationLimit(0),)
-
-
-def _check(stance: object, op: str) -> None:
     if stance not in STANCES:
-        problem = f"there is no such stance: {shortened(repr(stance))}"
-        expected = " or ".join(map(repr, STANCES))
-        raise graph_error(problem, op=op, expected=expected)
+        problem = f"the environment variable {VARIABLE} cannot be {stance!r}"
+        raise graph_error(problem, op="config", expected=_EXPECTED, where=NOWHERE)
+    return () if stance == "default" else (CompilationLimit(0),)
 
 
 _OF_PROCESS = _of_process()
@@ -104,8 +107,9 @@ def within(limit: CompilationLimit) -> Generator[CompilationLimit]:
         _LIMITS.reset(token)
 
 
-@contextmanager
-def stance(stance: Stance, /, *functions: object) -> Generator[None]:
+def stance(
+    stance: Stance, /, *functions: object
+) -> AbstractContextManager[CompilationLimit]:
     """Say, for a block of this thread, how calls behave that need a compilation.
 
     >>> import graphc, graphc.tensor as gt, numpy as np
@@ -124,11 +128,11 @@ def stance(stance: Stance, /, *functions: object) -> Generator[None]:
     compiles in either. The environment says the stance of a process and all its
     threads: `GRAPHC_STANCE=no_compile`.
     """
-    _check(stance, "stance")
+    if stance not in STANCES:
+        problem = f"there is no such stance: {shortened(repr(stance))}"
+        raise graph_error(problem, op="stance", expected=_EXPECTED)
     require_functions(functions, "stance")
-    limit = CompilationLimit(None if stance == "default" else 0, functions)
-    with within(limit):
-        yield
+    return within(CompilationLimit(None if stance == "default" else 0, functions))
 
 
 def require_functions(functions: tuple[object, ...], op: str) -> None:

@@ -151,6 +151,14 @@ class SavedDecisions(NotCalled):
 
         Where policies of one size differ, the first one holds.
         """
+        for other in others:
+            if not isinstance(other, SavedDecisions):
+                raise graph_error(
+                    "these are no decisions",
+                    op="merged",
+                    got=shortened(repr(other)),
+                    expected="f.decisions, or graphc.SavedDecisions.load(path)",
+                )
         by_key: dict[object, DecidedProgram] = {}
         for one in (self, *others):
             for program in one.programs:

@@ -13,6 +13,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Size, Symbol
 from graphc.ir.sizes.names import CAPACITY
+from graphc.ir.tracebacks import hiding
 from graphc.ops.common.conditions import tells
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.planning.device_memory import bytes_held
@@ -267,6 +268,7 @@ class Plan(NotCalled):
         """The steps that the driver runs between segments."""
         return tuple(s for s in self.steps if not isinstance(s, Segment))
 
+    @hiding
     def forecast(self, sizes: Mapping[str, SizesGiven]) -> Forecast:
         """Forecast the cost of calls with these sizes, before anything has run.
 
@@ -330,6 +332,7 @@ class Plan(NotCalled):
         """The data of its picture: see docs/show.md for the fields."""
         return self._pictured().to_dict()
 
+    @hiding
     def to_json(self, indent: int | None = None) -> str:
         """The same as JSON.
 

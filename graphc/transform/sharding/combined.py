@@ -24,7 +24,8 @@ from graphc.transform.sharding.merging import rounds
 class Combined:
     """A node whose parts are on the devices along axes of the mesh, the `names`.
 
-    `bytes` are those of the messages of one device, which are all of one `kind`.
+    `bytes` are those of the messages of one device, which are all of one `kind`; so
+    many are `for_places`, which go only where these are read.
     """
 
     node: Node
@@ -33,6 +34,12 @@ class Combined:
     outputs: Mapping[Value, MeshAxes]
     kind: str
     bytes: Size
+    for_places: Size = 0
+
+    def bytes_read(self, is_read: Callable[[Value], bool]) -> Size:
+        """The bytes of what is sent for the results that something reads."""
+        places = self.node.outputs[-1]
+        return self.bytes - (0 if is_read(places) else self.for_places)
 
 
 @dataclass(frozen=True)
@@ -40,13 +47,15 @@ class Exchange:
     """The messages by which devices combine: their kind, and the elements of each.
 
     `elements` are along the axis, of `itemsize` bytes for each place on other axes.
-    Results are `whole` where each device has all of them.
+    Results are `whole` where each device has all of them; of the bytes of an element,
+    `place_size` tell its place, for a result that may be left.
     """
 
     kind: str
     elements: Size
     itemsize: int
     whole: bool = False
+    place_size: int = 0
 
 
 # Of these XLA passes over NaN, where it joins results of several devices.
@@ -74,8 +83,9 @@ def _of_recurrence(node: Node, devices: int, size: Size) -> Exchange:
 def _of_top_k(node: Node, devices: int, size: Size) -> Exchange:
     """The largest of each part, and where they are."""
     count = minimum(node.params["k"], size)
-    itemsize = sum(v.dtype.itemsize for v in node.outputs)
-    return Exchange("all-gather", devices * count, itemsize, whole=True)
+    itemsize, place_size = (v.dtype.itemsize for v in node.outputs)
+    size = itemsize + place_size
+    return Exchange("all-gather", devices * count, size, True, place_size)
 
 
 @COMBINED.of(OP.argmax, OP.argmin)
@@ -133,6 +143,7 @@ def combined(
         dict.fromkeys(node.outputs, tuple(after)),
         exchange.kind,
         exchange.elements * exchange.itemsize * others,
+        exchange.elements * exchange.place_size * others,
     )
 
 

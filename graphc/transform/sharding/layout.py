@@ -110,6 +110,11 @@ class MeshLayout:
                 shape[i] = self._part(size, name) * self.mesh.size(name)
         return prod(shape) * value.dtype.itemsize
 
+    def even_axes(self, value: Value, axes: MeshAxes) -> MeshAxes:
+        """The axes along which all devices surely have parts of one size."""
+        pairs = zip(axes, value.type.shape, strict=True)
+        return tuple([a if a and self._is_even(n, a) else None for a, n in pairs])
+
     def _is_even(self, size: Size, axis: str) -> bool:
         return is_multiple(size, self.mesh.size(axis), self.devices)
 

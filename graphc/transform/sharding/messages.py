@@ -8,7 +8,6 @@ all that they take.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 from graphc.control.call import CALL
@@ -19,11 +18,11 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 from graphc.ops.effects.shardings import FREE
+from graphc.transform.sharding.again import PRODUCTS, Unpinned
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import (
     AGREED,
-    MATRICES,
     joined_names,
     parted_axes,
     shared_axis,
@@ -33,12 +32,12 @@ from graphc.transform.sharding.moved import is_crossed, is_summed_first, moved
 from graphc.transform.sharding.neighbours import (
     Shift,
     bytes_sent,
-    is_put_among_spread,
     is_resized,
-    is_shifted,
     shift_of,
 )
 from graphc.transform.sharding.recomputed import (
+    crossed,
+    passes_parts,
     recomputed,
     repeated_along,
     shared_values,
@@ -49,12 +48,14 @@ from graphc.transform.sharding.sent import (
     Messages,
     Unforeseen,
     gathering_of,
-    stored_bytes,
+    is_left_out,
+    perhaps_gathered,
+    taken_by,
+    whole_axes,
 )
-from graphc.transform.sharding.whole import gathered, whole_operands
+from graphc.transform.sharding.whole import Gathered, gathered, whole_operands
 
 _NOT_PLAIN = "chunk", "per_chunk"  # of scans
-_PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 
 
 class Follower:
@@ -71,6 +72,8 @@ class Follower:
         self._recomputed: dict[Value, Node] = {}  # by each device, and what asks for it
         # What is made of nothing that nodes take parts of, and what they take whole.
         self._taken: dict[bool, set[Value]] = {True: set(), False: set()}
+        self._read: set[Value] = set()  # by nodes, or given by the segment
+        self._given: set[Value] = set()  # by the segment, in parts; what follows too
         self.crossed: set[Value] = set()  # masks that a device makes whole
         self.pinned: set[Value] = set()  # computed where they lie, then moved for some
 
@@ -85,13 +88,16 @@ class Follower:
         Where that is left to JAX, devices have parts that are as large as others, or
         all of it.
         """
-        messages, nodes = Messages(), [*nodes]
-        self.enter(inputs, nodes)
+        self.enter(inputs, nodes := [*nodes])
+        self._read = {*outputs, *taken_by(nodes)}
+        parts = [v for v, axes in outputs.items() if axes is None or any(axes)]
+        self._given = set(filter(self.layout.is_spread, parts))
+        messages = Messages()
         for node in nodes:
             self.follow(node, messages)
         for value, axes in outputs.items():
             if axes is None and value not in self.layout.open:
-                axes = _whole(value)
+                axes = self.layout.even_axes(value, self.place(value))
             if axes is not None:
                 try:
                     self._move(value.node, value, self._spread(axes), messages)
@@ -113,6 +119,8 @@ class Follower:
         """Begin a segment."""
         self._copies.clear()
         self.pinned = {*inputs}
+        self._made -= self.pinned  # by another segment
+        self._loose -= self.pinned
         for value in self.pinned:
             if self.layout.of(value) is not None or value not in self._places:
                 self._places[value] = self._decided(value)
@@ -128,8 +136,7 @@ class Follower:
             if before._is_from_made(node) and is_crossed(node, before.place):
                 self.crossed.update(map(unviewed, node.inputs))
             needs = gathered(self.layout, node)
-            places = moves[node] if needs is None else needs.inputs
-            demands[node] = places
+            places = demands[node] = moves[node] if needs is None else needs.inputs
             spread = [v for v in node.inputs if any(before.place(v))]
             for value in filter(before.is_made, spread):
                 is_parted = any(places.get(value, before.place(value)))
@@ -143,7 +150,7 @@ class Follower:
             if not whole.keys().isdisjoint(node.outputs):
                 masks = filter(before.is_made, node.inputs)
                 taken[False].update(map(unviewed, masks))
-        self.crossed |= taken[True] & taken[False]
+        self.crossed |= crossed(taken[True], taken[False], before.is_made)
         self.pinned |= {
             v
             for v in shared_values(demands, before.place, whole)
@@ -154,7 +161,7 @@ class Follower:
     def _decided(self, value: Value) -> MeshAxes:
         """Where the layout says that a value lies; whole where it leaves that open."""
         axes = self.layout.of(value)
-        return _whole(value) if axes is None else self._spread(axes)
+        return whole_axes(value) if axes is None else self._spread(axes)
 
     def _spread(self, axes: MeshAxes) -> MeshAxes:
         """The axes without those along which there is one device."""
@@ -164,26 +171,23 @@ class Follower:
 
     def place(self, value: Value) -> MeshAxes:
         """Where a value lies; what is not computed on the way lies anywhere."""
-        return self._places.get(value) or _whole(value)
+        return self._places.get(value) or whole_axes(value)
 
     def follow(self, node: Node, messages: Messages) -> None:
         """Set where the results of a node lie, and count its messages."""
         before = {v: self.place(v) for v in node.inputs}
+        copies = {*self._copies}
+        if is_empty := is_left_out(node, before):
+            messages = Messages()
         try:
             self._through(node, messages)
         except Unforeseen:
-            gathering = gathering_of(node, before)
-            if not gathering.axes:  # XLA may spread what is whole, and gather it
-                spread = gathering_of(node, {v: self.layout.nearly(v) for v in before})
-                size = (
-                    spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
-                )
-                gathering = replace(gathering, bytes=size)
-            messages.unforeseen.append(gathering)
+            messages.unforeseen.append(perhaps_gathered(self.layout, node, before))
             self._places.update((v, self._decided(v)) for v in node.outputs)
+        self._copies = copies if is_empty else self._copies
         self._places.update(before)  # of an array that was gathered, too
         whole = self.crossed.intersection(node.outputs)
-        self._places.update((v, _whole(v)) for v in whole)
+        self._places.update((v, whole_axes(v)) for v in whole)
 
     def _through(self, node: Node, messages: Messages) -> None:
         """Set where the results lie. Raises Unforeseen where no rule says that."""
@@ -191,9 +195,10 @@ class Follower:
         if node.primitive is OP.with_sharding:
             self._lay_by_hand(node, messages)
         elif (combines := combined(self.layout, node, self.place)) is not None:
-            self._combine(combines, messages)
-        elif gathered(self.layout, node) is not None:
-            self._apart(node, messages)
+            self._on_parts(node, combines, messages)
+            messages.add(combines.kind, combines.bytes_read(self._read.__contains__))
+        elif (needs := gathered(self.layout, node)) is not None:
+            self._on_parts(node, needs, messages)
         elif not any(axis for v in node.inputs for axis in self.place(v)):
             self._from_whole(node, messages, is_pinned=moves)
         elif node.primitive is CALL:
@@ -235,8 +240,8 @@ class Follower:
             return places
         if not self._recomputed.keys().isdisjoint(node.outputs):
             spread = [v for v in node.inputs if any(self.place(v))]
-            return {v: _whole(v) for v in spread if v not in self._made}
-        places |= {v: _whole(v) for v in node.inputs if v in self._recomputed}
+            return {v: whole_axes(v) for v in spread if v not in self._made}
+        places |= {v: whole_axes(v) for v in node.inputs if v in self._recomputed}
         if self._is_from_made(node):
             return places
         place = lambda v: places.get(v) or self.place(v)  # noqa: E731
@@ -262,16 +267,26 @@ class Follower:
         asking = [self._recomputed[v] for v in node.outputs if v in self._recomputed]
         moves = self.moves(node)
         is_summed = is_summed_first(node, self.place, self.is_made)
-        if is_summed or (not moves and self._is_gathered_again(node)):
+        unpinned = Unpinned(
+            self.layout, self.place, self._made, self._loose, self._given
+        )
+        is_free = not moves or node.primitive in PRODUCTS
+        if is_summed or (is_free and unpinned.is_sent(node, self.masks_of_whole)):
             raise Unforeseen
         if asking and is_resized(self.layout, node, self._recomputed):
             raise Unforeseen  # XLA may compute parts, and send rows beside others
-        if moves and self._is_inside and node.primitive is OP.scatter:
-            raise Unforeseen  # XLA may add parts, since nothing in the text lays them
+        if node.primitive is OP.scatter:
+            is_crossed_mask = node.inputs[0] in self.crossed
+            if is_crossed_mask or (moves and self._is_inside):
+                raise Unforeseen  # XLA may add parts that nothing in the text lays
         for value, axes in moves.items():
             self._move((*asking, node)[0], value, axes, messages)
         if moves or not self._kept.isdisjoint(node.inputs):
             self._kept.update(node.outputs)
+        if moves:  # the text lays the results
+            self._given.difference_update(node.outputs)
+        elif passes_parts(node) and not self._given.isdisjoint(node.inputs):
+            self._given.update(node.outputs)
         return bool(moves or asking)
 
     def _from_whole(self, node: Node, messages: Messages, is_pinned: bool) -> None:
@@ -282,7 +297,7 @@ class Follower:
         is_made = not any(map(self.layout.is_spread, node.inputs))
         if not is_made and is_cut(node) and not is_pinned:
             raise Unforeseen  # XLA may spread what it cuts
-        place = self._decided if is_made else _whole
+        place = self._decided if is_made else whole_axes
         self._places.update((v, place(v)) for v in node.outputs)
         if is_made:
             self._made.update(node.outputs)
@@ -290,35 +305,14 @@ class Follower:
         elif not is_pinned:
             self._loose.update(node.outputs)
 
-    def _is_gathered_again(self, node: Node) -> bool:
-        """Whether XLA may spread what a node takes, since its result is, and gather it.
-
-        It parts no matrices of ops on these, and no few rows that many are put around.
-        """
-        is_whole = not any(any(self.place(v)) for v in node.inputs)
-        if is_whole and is_shifted(self.layout, node, self._made | self._loose):
-            return True
-        if node.primitive in (OP.pad, OP.slice_update):
-            return is_put_among_spread(self.layout, node)
-        product = node.primitive in _PRODUCTS and self._loose.issuperset(node.inputs)
-        needs = product or node.primitive in MATRICES or self.masks_of_whole(node)
-        return bool(needs) and not self._loose.isdisjoint(node.inputs)
-
-    def _combine(self, combines: Combined, messages: Messages) -> None:
-        """Count what devices send to combine what they do on their parts."""
-        for value, axes in combines.inputs.items():
-            self._move(combines.node, value, self._spread(axes), messages)
-        messages.add(combines.kind, combines.bytes)
-        self._places.update((v, self._spread(a)) for v, a in combines.outputs.items())
-
-    def _apart(self, node: Node, messages: Messages) -> None:
+    def _on_parts(self, node: Node, way: Combined | Gathered, to: Messages) -> None:
         """Set where the results lie of a node that devices do on their parts."""
-        needs = gathered(self.layout, node)
-        if needs is None or has_inner(node):
+        if has_inner(node):
             raise Unforeseen
-        for value, axes in needs.inputs.items():
-            self._move(node, value, self._spread(axes), messages)
-        self._places.update((v, self._spread(a)) for v, a in needs.outputs.items())
+        for value, axes in way.inputs.items():
+            self._move(node, value, self._spread(axes), to)
+        self._places.update((v, self._spread(a)) for v, a in way.outputs.items())
+        self._given.difference_update(node.outputs)
 
     def _call(self, node: Node, messages: Messages) -> None:
         (call,) = node.primitive.body_calls(node)
@@ -377,6 +371,7 @@ class Follower:
             raise Unforeseen
         follower, messages = Follower(self.layout, is_inside=True), Messages()
         follower._places.update(zip(body.inputs, places, strict=True))
+        follower._read = {*body.outputs, *taken_by(body.nodes)}
         for node in body.nodes:
             follower.follow(node, messages)
         return [follower.place(v) for v in body.outputs], messages
@@ -393,9 +388,8 @@ class Follower:
     ) -> None:
         """Count what it takes to lay a value so, for a node.
 
-        A part of what is there takes no message, and what is spread is gathered, or
-        laid along another axis, once in a segment. Both at once XLA does in ways of
-        its own: raises Unforeseen.
+        A part of what is there takes no message; what is spread is gathered, or laid
+        along another axis, once in a segment. Raises Unforeseen for both at once.
         """
         before = self.place(value)
         changes = [(a, b) for a, b in zip(before, axes, strict=True) if a != b]
@@ -414,7 +408,7 @@ class Follower:
             if repeated is None:
                 messages.add("all-to-all", size)
             else:  # each device needs all that it repeats along that axis
-                self._move(node, repeated, _whole(repeated), messages)
+                self._move(node, repeated, whole_axes(repeated), messages)
         else:
             raise Unforeseen
 
@@ -432,7 +426,7 @@ class Follower:
             except Unforeseen:
                 if not self._is_from_made(node):
                     raise
-                self._places[result] = _whole(result)
+                self._places[result] = whole_axes(result)
             if self._made.issuperset(spread):
                 self._made.add(result)
         self._agree(node, messages)
@@ -458,7 +452,7 @@ class Follower:
 
     def _result_by_axes(self, node: Node, result: Value, messages: Messages) -> None:
         if result in self._recomputed:
-            self._places[result] = _whole(result)
+            self._places[result] = whole_axes(result)
             return
         taken: list[set[int]] = [set() for _ in node.inputs]
         axes: list[str | None] = []
@@ -488,13 +482,12 @@ class Follower:
         if self._is_from_made(node):
             messages.unforeseen.append(Gathering(node, 0, frozenset()))
             return
+        places = [self.place(v) for v in node.inputs if self._may_be_parted(v)]
+        if node.primitive in PRODUCTS and not all(map(any, places)):
+            raise Unforeseen  # XLA sums parts, or gathers what meets a whole array
         self._kept.discard(result)  # XLA may go on with parts of the sum
         axes = self.place(result)
         size = self.layout.local_bytes(result, axes)
         if node.primitive in EXTREMES and is_float(result.dtype):
             size += prod(self.layout.local_shape(result, axes))  # NaN or not
         messages.add("all-reduce", size)
-
-
-def _whole(value: Value) -> MeshAxes:
-    return (None,) * value.type.rank

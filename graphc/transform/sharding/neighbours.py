@@ -189,7 +189,8 @@ def written_slice(node: Node) -> WrittenSlice | None:
     region: Value = BASIC_INDEX(x, **params)
     pairs = enumerate(zip(region.type.shape, x.type.shape, strict=True))
     sliced = [axis for axis, (n, m) in pairs if not same_size(n, m)]
-    starts = [params["starts"][a] or 0 for a in sliced]
+    starts = [params["starts"][a] for a in sliced]
+    starts = [0 if start is None else start for start in starts]
     if len(sliced) != 1 or not isinstance(starts[0], int) or starts[0] < 0:
         return None
     return WrittenSlice(sliced[0], starts[0], region.type.shape[sliced[0]])

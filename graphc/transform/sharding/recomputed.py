@@ -5,7 +5,7 @@ the rows are gathered, and each device computes all of it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from graphc.ir.graph.nodes import Node, Value
@@ -19,6 +19,11 @@ Moves = Mapping[Value, MeshAxes]
 _VIEWS = OP.expand_dims, OP.squeeze, OP.transpose, OP.reshape
 _TOO_MANY = 2**99  # bytes, of what is not computed more than once
 _CHEAP = (*_VIEWS, OP.broadcast_to, OP.basic_index, OP.pad, *MONOIDS.rules)
+
+
+def passes_parts(node: Node) -> bool:
+    """Whether parts of a result are computed from the same parts of an operand."""
+    return node.primitive.elementwise or node.primitive in (*_VIEWS, OP.broadcast_to)
 
 
 def unviewed(value: Value) -> Value:
@@ -120,3 +125,30 @@ def shared_values(
         if not whole.keys().isdisjoint(node.outputs):
             leaving |= dict.fromkeys(v for v in node.inputs if any(place(v)))
     return [v for v in leaving if users[v] > 1 and v not in whole]
+
+
+def crossed(
+    parted: Set[Value], whole: Set[Value], is_made: Callable[[Value], bool]
+) -> set[Value]:
+    """The masks of which both are computed: what is taken by parts, and what whole.
+
+    XLA would part them, and gather what is made of them. Of a chain of them, the last
+    ones are enough.
+    """
+    both = _behind(parted, is_made) & _behind(whole, is_made)
+    used = {v for v in both if v.node.primitive.elementwise for v in v.node.inputs}
+    beyond = (_behind(parted, is_made) | _behind(whole, is_made)) - both
+    leaving = {v for value in beyond for v in value.node.inputs}
+    return {v for v in both if v not in used or v in leaving | parted | whole}
+
+
+def _behind(values: Iterable[Value], is_made: Callable[[Value], bool]) -> set[Value]:
+    """These, and the values that they are computed from element by element."""
+    found, left = set[Value](), [*values]
+    while left:
+        value = left.pop()
+        if value not in found and value.type.rank and is_made(value):
+            found.add(value)
+            if passes_parts(value.node):
+                left += value.node.inputs
+    return found

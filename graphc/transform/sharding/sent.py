@@ -1,11 +1,12 @@
 """Messages and gathered arrays of a segment, with their bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.sizes.dims import Dim, Size, Symbol, substitute
 from graphc.transform.sharding.by_hand import MeshAxes
+from graphc.transform.sharding.layout import MeshLayout
 
 
 class Unforeseen(Exception):
@@ -63,3 +64,41 @@ def gathering_of(node: Node, places: Mapping[Value, MeshAxes]) -> Gathering:
 def stored_bytes(value: Value) -> Size:
     """The bytes of a value as it is stored."""
     return value.type.size * value.dtype.itemsize
+
+
+def perhaps_gathered(
+    layout: MeshLayout, node: Node, places: Mapping[Value, MeshAxes]
+) -> Gathering:
+    """All that a node of which XLA decides may gather of the values at these places.
+
+    XLA may spread what is whole too, and gather it.
+    """
+    gathering = gathering_of(node, places)
+    if gathering.axes:
+        return gathering
+    spread = gathering_of(node, {v: layout.nearly(v) for v in places})
+    size = spread.bytes if spread.axes else sum(map(stored_bytes, node.inputs))
+    return replace(gathering, bytes=size)
+
+
+def is_left_out(node: Node, places: Mapping[Value, MeshAxes]) -> bool:
+    """Whether XLA leaves out what is sent for a node, whose inputs are at these places.
+
+    It does so where no result has elements, or nothing that is spread.
+    """
+    spread = [value for value, axes in places.items() if any(axes)]
+    return any(all(map(_is_empty, vs)) for vs in (spread, node.outputs) if vs)
+
+
+def _is_empty(value: Value) -> bool:
+    return any(n == 0 for n in value.type.shape if not isinstance(n, Dim))
+
+
+def taken_by(nodes: Iterable[Node]) -> set[Value]:
+    """The values that nodes take."""
+    return {v for node in nodes for v in node.inputs}
+
+
+def whole_axes(value: Value) -> MeshAxes:
+    """Where a value lies that each device has whole."""
+    return (None,) * value.type.rank

@@ -482,3 +482,15 @@ def test_calls_are_those_of_numpy_or_told(call):
     function = eval(f"lambda x, i: ({call})")
     for n in (4, 6, 2, 0):
         like_numpy(function, np.linspace(-1, 2, n), np.arange(n) * 3 % 4)
+
+
+def by_position(x):
+    """Axes and arrays for results that are not named, where NumPy takes them so."""
+    pair, joined, stacked = [x, x + 1], np.zeros((2, 6)), np.zeros((2, 2, 3))
+    np.concatenate(pair, 1, joined)
+    np.stack(pair, 1, stacked)
+    return joined, stacked, np.concatenate(pair, 1), np.concatenate(pair, None)
+
+
+def test_what_is_given_by_position():
+    assert like_numpy(by_position, np.arange(6.0).reshape(2, 3))

@@ -218,6 +218,22 @@ def searching():
     return [x, w], [gt.searchsorted(gt.sort(x), w)]
 
 
+def both_ways():
+    """Masks and numbers of rows that are taken whole and by parts, in other shapes."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    y = gt.tensor("y", "float32", ("batch",))
+    rolled, total = gt.roll(y, 1), gt.sum(x, axis=0)
+    products = gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((3, 2)), x)
+    slope = graphc.grad(gt.sum(rolled**2), y)
+    return [x, y], [total, rolled, slope, gt.lexsort((y, y)), products]
+
+
+def highest():
+    """The largest of rows, without their places, or only the places."""
+    x = gt.tensor("x", "float32", ("batch", 3))
+    return [x], [gt.top_k(x, 2, axis=0)[0], gt.top_k(gt.sin(x), 3, axis=0)[1]]
+
+
 def undecided():
     """Programs of which XLA decides what is gathered or made, and one of the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
@@ -236,7 +252,11 @@ def undecided():
     even = gt.arange(x.shape[0]) // 2
     yield [x], gt.scan(lambda c, _: (c.at[even].add(c), None), x, None, length=3)[0]
     yield [x], x[: x.shape[0] // 3]  # rows of devices that are ever farther
-    yield [x], gt.einsum("i,jk,ij", gt.arange(x.shape[0]), gt.ones((2, 3)), x)
+    t = gt.take_along_axis(x, gt.argsort(x, axis=0), axis=0)
+    slope = graphc.grad(gt.sum(gt.diff(t, axis=0) ** 2), x)
+    yield [x], [t, slope]  # rows are added to zeros that are whole, and to their parts
+    products = gt.transpose(x) @ gt.roll(gt.sort(x @ gt.transpose(x), axis=0), 1)
+    yield [x], [products @ x]
 
 
 def compared(function, batch=13):
@@ -274,6 +294,8 @@ if __name__ == "__main__":
     compared(compiled(windows), batch=29)
     compared(compiled(meeting), batch=64)
     for program in stepping, attended, looping, in_groups, shared, searching:
+        compared(compiled(program))
+    for program in both_ways, highest:
         compared(compiled(program))
     for program in undecided():
         f = compiled(lambda program=program: program)

@@ -147,6 +147,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The decisions about sizes so far, for other processes; see `jit`."""
         return decisions_in(self._families.values())
 
+    @hiding
     def explain(self, full: bool = False) -> str:
         """The compiled programs, their sizes, and the reasons."""
         return explained(self._function, self._families.values(), full)

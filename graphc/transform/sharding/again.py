@@ -1,0 +1,47 @@
+"""Whole arrays of which XLA may compute parts, which it then sends."""
+
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.primitives import OP
+from graphc.transform.sharding.combined import PlaceOf
+from graphc.transform.sharding.joined import MATRICES
+from graphc.transform.sharding.layout import MeshLayout
+from graphc.transform.sharding.neighbours import is_put_among_spread, is_shifted
+from graphc.transform.sharding.recomputed import passes_parts
+
+PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
+
+
+@dataclass(frozen=True)
+class Unpinned:
+    """Values that devices have whole, though the text of a program does not say so.
+
+    Those that are `made` of nothing each device makes; of the `loose` ones XLA may
+    compute parts, and surely of some that a segment has `given` in parts.
+    """
+
+    layout: MeshLayout
+    place: PlaceOf
+    made: Set[Value]
+    loose: Set[Value]
+    given: Set[Value]
+
+    def is_sent(self, node: Node, has_masks: Callable[[Node], object]) -> bool:
+        """Whether XLA may spread what a node takes, since its result is, and send it.
+
+        It parts no matrices of ops on these, and no few rows that many are put around.
+        """
+        whole = [v for v in node.inputs if not any(self.place(v))]
+        if not passes_parts(node) and not self.given.isdisjoint(whole):
+            return True
+        is_whole = len(whole) == len(node.inputs)
+        if is_whole and is_shifted(self.layout, node, self.made | self.loose):
+            return True
+        if node.primitive in (OP.pad, OP.slice_update):
+            return is_put_among_spread(self.layout, node)
+        is_spread = all(map(self.layout.is_spread, node.inputs))
+        product = node.primitive in PRODUCTS and is_spread
+        needs = product or node.primitive in MATRICES or has_masks(node)
+        return bool(needs) and not self.loose.isdisjoint(node.inputs)
