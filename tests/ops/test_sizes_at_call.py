@@ -155,3 +155,24 @@ def test_sizes_below_0_are_refused(name):
         f = graphc.function([low], NEGATIVE[name](low), backend="numpy", dims=dims)
         with pytest.raises(graphc.CallError, match=f"{name}: .*needs 0 <= low; got -1"):
             f(-1)
+
+
+AS_LONG = {  # functions of two vectors, which NumPy refuses where these differ
+    "interp": lambda a, b: gt.interp(0.5, a, b),
+    "average": lambda a, b: gt.average(a, weights=b),
+    "bincount": lambda a, b: gt.bincount(gt.astype(a, "int64"), b, minlength=13),
+    "histogram": lambda a, b: gt.histogram(a, 3, weights=b)[0],
+    "cov": lambda a, b: gt.cov(a, b),
+    "polyfit": lambda a, b: gt.polyfit(a, b, 1),
+    "searchsorted": lambda a, b: gt.searchsorted(a, 3.0, sorter=gt.argsort(b)),
+}
+
+
+@pytest.mark.parametrize("name", AS_LONG)
+def test_vectors_of_two_lengths_are_refused(name):
+    y = gt.tensor("y", "float32", ("k",))
+    f = graphc.function([x, y], AS_LONG[name](x, y), backend="numpy", dims="pad")
+    f(X, X)
+    for k in (1, 11, 13):
+        with pytest.raises(graphc.CallError, match="n == k|k == n"):
+            f(X, np.ones(k, "float32"))

@@ -50,6 +50,13 @@ def _digitize(x: object, bins: object, right: bool = False) -> object:
     return results_of(np.digitize, (x, bins, right), {})
 
 
+def require_ascending(bins: object, name: str) -> None:
+    """Have calls raise ValueError for edges of bins that do not ascend."""
+    edges = F.asarray(content_of(bins))
+    rise = F.logical_not(F.any(edges[:-1] > edges[1:]))
+    require(rise, f"{name}: the edges of bins do not ascend")
+
+
 def _histogram(function: Callable[..., object]) -> Callable[..., object]:
     """`histogram` or `histogram_bin_edges`, of edges that ascend, or of finite data."""
 
@@ -62,9 +69,7 @@ def _histogram(function: Callable[..., object]) -> Callable[..., object]:
     ) -> object:
         name = function.__name__
         if is_listed(bins):
-            edges = F.asarray(content_of(bins))
-            rise = F.logical_not(F.any(edges[:-1] > edges[1:]))
-            require(rise, f"{name}: the edges of bins do not ascend")
+            require_ascending(bins, name)
         elif range is None and not isinstance(bins, str):
             finite = F.all(F.isfinite(F.asarray(content_of(a))))
             require(finite, f"{name}: the range of the data is not finite")

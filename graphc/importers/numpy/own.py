@@ -20,7 +20,7 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
-from graphc.importers.numpy.by_data import is_listed
+from graphc.importers.numpy.by_data import is_listed, require_ascending
 from graphc.importers.numpy.in_place import put
 from graphc.importers.numpy.memory import python_fitting, require_fit
 from graphc.importers.numpy.sharing import CastingRule
@@ -120,6 +120,8 @@ def _histogram_of_several(
         for x, b, r in zip(columns, each, limits, strict=True)
     ]
     places: Wrapped = 0
+    for edges in by_axis:
+        require_ascending(edges, "histogramdd")
     for column, edges in zip(columns, by_axis, strict=True):
         after = np.searchsorted(edges, column, side="right")
         places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
@@ -419,8 +421,8 @@ OWN |= {
     "histogramdd": _histogram_of_several,
     "packbits": _pack_bits,
     "unpackbits": _unpack_bits,
-    "iscomplexobj": lambda array: content_of(array).dtype.kind == "c",
-    "isrealobj": lambda array: content_of(array).dtype.kind != "c",
+    "iscomplexobj": lambda x: np.asarray(x).dtype.kind == "c",
+    "isrealobj": lambda x: np.asarray(x).dtype.kind != "c",
     "corrcoef": _correlation,
     "cov": _covariance,
     "rollaxis": _roll_axis,

@@ -56,7 +56,7 @@ def _of_numpy(operand: Value) -> DType | type:
     """The dtype of a value; of a weak one, its class of Python."""
     if not operand.type.weak:
         return operand.dtype
-    return {"b": bool, "i": int, "f": float, "c": complex}[operand.dtype.kind]
+    return {"b": bool, "i": int, "u": int, "f": float, "c": complex}[operand.dtype.kind]
 
 
 class _Fold:

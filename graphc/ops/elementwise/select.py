@@ -102,7 +102,8 @@ def interp(
 
     Outside, `left` and `right`, by default the first and last of `fp`; with a
     `period`, the points repeat. Floating point keeps its precision, as in JAX:
-    `numpy.interp` makes all of it float64.
+    `numpy.interp` makes all of it float64. Calls raise where `xp` and `fp` are not
+    equally long.
     """
     at, knots, values = (_floats(v) for v in (x, xp, fp))
     if knots.type.rank != 1 or values.type.rank != 1:
@@ -111,6 +112,7 @@ def interp(
     if "c" in (at.dtype.kind, knots.dtype.kind):
         got = f"{at.type}, {knots.type}"
         raise graph_error("needs real numbers to find a place", op="interp", got=got)
+    values = F.specify_shape(values, knots.shape)  # one for each of them
     if period is not None:
         at, knots, values = _periodic(at, knots, values, F.absolute(period))
         left = right = None

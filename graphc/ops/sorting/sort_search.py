@@ -185,14 +185,15 @@ def searchsorted(
 ) -> Value:
     """Where each element of `x` would go in the sorted vector `table`.
 
-    `sorter` are the positions that sort `table` where it is not sorted.
+    `sorter` are the positions that sort `table`, all of it, where it is not sorted.
     """
     if side not in ("left", "right"):
         problem = f"side must be 'left' or 'right', not {side!r}"
         raise graph_error(problem, op="searchsorted")
     sorted_values, values = promoted(table, x)
     if sorter is not None:
-        sorted_values = F.take(sorted_values, sorter, axis=0)
+        order = F.specify_shape(sorter, sorted_values.shape)
+        sorted_values = F.take(sorted_values, order, axis=0)
     return _searchsorted(sorted_values, values, side=side)
 
 
