@@ -6,8 +6,14 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.rewrites import p, v
 
 X = gt.tensor("x", "float32", ("n", 3))
+
+
+NUMBER = graphc.rewrites.none + graphc.rewrite(p.exp(v.x), exact=True, name="number")(
+    lambda x: 3
+)
 
 
 def jitted():
@@ -54,6 +60,23 @@ MISTAKES = {
     "open as a text": (
         lambda: graphc.function([X], X).show(open="no"),
         "open is True or False",
+    ),
+    "a pattern that is not called": (
+        lambda: graphc.rewrite(p.exp, exact=True),
+        r"hint: write @graphc\.rewrite\(p\.exp\(v\.x\)",
+    ),
+    "a primitive that is misspelled": (lambda: p.exq(v.x), "did you mean 'exp'"),
+    "a pattern of too many inputs": (
+        lambda: p.exp(v.x, v.y),
+        r"another number of inputs[^$]*got: a pattern with 2[^$]*p\.exp\(v\.x\)",
+    ),
+    "a replacement that is none": (
+        lambda: graphc.rewrite(p.exp(v.x), exact=True)(3),
+        "a replacement is a function",
+    ),
+    "a rule that gives a number": (
+        lambda: graphc.function([X], gt.exp(X), rewrites=NUMBER).plan,
+        "the rule number gives no symbolic value",
     ),
     "decisions that are none": (
         lambda: graphc.function([X], X).decisions.merged(3),

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
-from graphc.errors import GraphError, SourceLocation, graph_error, standing_at
+from graphc.errors import (
+    GraphError,
+    SourceLocation,
+    graph_error,
+    shortened,
+    standing_at,
+)
 from graphc.ir.graph.bodies import Body, has_inner, with_bodies
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import SERIALS, Graph, Node, Value
@@ -356,6 +362,13 @@ def _serial(node: Node) -> int:
 
 def _check(rule: Rule, old: Value, new: Value) -> None:
     """A replacement must have the type of the value; sizes may be written otherwise."""
+    if not isinstance(new, Value):
+        raise graph_error(
+            f"the rule {rule.name} gives no symbolic value",
+            op="rewrite",
+            got=shortened(repr(new)),
+            expected=f"one of type {old.type}, or None where the rule does not apply",
+        )
     same = new.dtype == old.dtype and new.type.weak == old.type.weak
     shapes = zip(new.type.shape, old.type.shape)  # noqa: B905
     if (

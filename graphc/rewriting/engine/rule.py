@@ -317,6 +317,15 @@ def rewrite(
     nothing else may use what is inside.
     """
     matched: Any = pattern
+    is_uncalled = getattr(matched, "__module__", "") == Apply.__module__
+    is_uncalled = is_uncalled and inspect.isroutine(matched)
+    if is_uncalled or isinstance(matched, str) or not isinstance(exact, bool):
+        raise graph_error(
+            "a rule has a pattern, and is exact or not",
+            op="rewrite",
+            got=f"{shortened(repr(pattern))}, exact={exact!r}",
+            hint="write @graphc.rewrite(p.exp(v.x), exact=False)",
+        )
     if inspect.isroutine(matched):
         names = _placeholders(matched)
         matched = traced(matched, names, shapes or {}, dtypes or {}, once)
@@ -425,6 +434,10 @@ def _declared(
     pattern: Pattern, exact: bool, name: str, finite: bool, checks: bool
 ) -> Callable[[Replacement], Rule]:
     def declare(replace: Replacement) -> Rule:
+        if not callable(replace):
+            hint = "write @graphc.rewrite(...) above it"
+            got, problem = shortened(repr(replace)), "a replacement is a function"
+            raise graph_error(problem, op="rewrite", got=got, hint=hint)
         called = name or replace.__name__
         takes = tuple(inspect.signature(replace).parameters)
         missing = sorted(set(takes) - _names(pattern) - {USES, KEPT})

@@ -19,6 +19,7 @@ from graphc.errors import graph_error
 from graphc.ir.graph.build import CONSTANT, literal_of
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES
+from graphc.ir.namespace import misspelled
 from graphc.ir.params.kinds import Param
 
 COMMUTATIVE = {
@@ -143,9 +144,19 @@ class Ops:
 
     def __getattr__(self, name: str) -> Callable[..., Apply]:
         if name not in PRIMITIVES:
-            raise graph_error(f"there is no primitive {name!r}", op="rewrite")
+            close = misspelled(name, [*PRIMITIVES])
+            raise graph_error(f"there is no primitive {name!r}{close}", op="rewrite")
+
+        takes = PRIMITIVES[name].arguments
 
         def pattern(*inputs: Pattern, **params: Param) -> Apply:
+            if len(inputs) != len(takes) and not any(t[0] == "*" for t in takes):
+                raise graph_error(
+                    f"{name} takes another number of inputs",
+                    op="rewrite",
+                    got=f"a pattern with {len(inputs)}",
+                    expected=f"p.{name}({', '.join(f'v.{t}' for t in takes)})",
+                )
             return Apply(name, inputs, params)
 
         return pattern
