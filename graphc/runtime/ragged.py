@@ -367,8 +367,8 @@ class Ragged:
         for value, of_input in zip(stacked, examples, strict=True):
             shape = [evaluate(n, sizes) for n in value.type.shape[1:]]
             pile = np.zeros((len(members), *shape), value.dtype)
-            for row, i in zip(pile, members, strict=True):
-                row[tuple(map(slice, of_input[i].shape))] = of_input[i]
+            for row, i in enumerate(members):
+                pile[(row, *map(slice, of_input[i].shape))] = of_input[i]
             piles.append(pile)
         return piles
 

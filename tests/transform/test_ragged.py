@@ -130,6 +130,16 @@ def test_lists_of_numbers():
     assert graphc.ragged([x], gt.sum(x), backend="numpy")([[1, 2], [3]]) == [3, 3]
 
 
+@pytest.mark.parametrize("batch", [None, 2])
+def test_a_number_of_each_example(batch):
+    x, k = gt.tensor("x", "float32", ("n",)), gt.tensor("k", "float32", ())
+    f = graphc.ragged([x, k], [k * gt.sum(x), x + k], backend="numpy", batch=batch)
+    for numbers in ([1, 2, 3], np.array([1, 2, 3], "float32")):
+        products, sums = f([np.ones(n, "float32") for n in (3, 0, 1)], numbers)
+        assert products == [3, 0, 3]
+        assert [s.tolist() for s in sums] == [[2, 2, 2], [], [4]]
+
+
 def refused(call, *parts):
     with pytest.raises(graphc.GraphError) as caught:
         call()
