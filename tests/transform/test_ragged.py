@@ -140,6 +140,22 @@ def test_a_number_of_each_example(batch):
         assert [s.tolist() for s in sums] == [[2, 2, 2], [], [4]]
 
 
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_results_as_long_as_an_integer_says(backend):
+    """Of each example, of all, or computed."""
+    x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
+    later, first = x[k:], gt.astype(x[0], "int32")
+    f = graphc.ragged([x, k], [later, x[first:]], backend=backend)
+    given = [np.arange(1, n + 1, dtype="float32") for n in (3, 2, 1)]
+    parts, computed = f(given, [0, 1, 4])
+    assert [p.tolist() for p in parts] == [[1, 2, 3], [2], []]
+    assert [p.tolist() for p in computed] == [[2, 3], [2], []]
+    f = graphc.ragged([x, k], [later, x[:k]], shared=[k], backend=backend, batch=2)
+    parts, others = f(given, 1)
+    assert [p.tolist() for p in parts] == [[2, 3], [2], []]
+    assert [p.tolist() for p in others] == [[1], [1], [1]]
+
+
 def refused(call, *parts):
     with pytest.raises(graphc.GraphError) as caught:
         call()
