@@ -334,14 +334,32 @@ class Ragged:
         results = self.function(*arguments, *columns)
         if self._total:
             return [np.asarray(r) for r in results]
+        one, hosted = self._stacked_graph.one, list(map(self._on_host, results))
+        outputs, counts = hosted[: len(one.ragged)], hosted[len(one.ragged) :]
+        true_sizes = self._true_sizes(arguments, [sizes[members], *counts])
         return [
-            self._rows(value, axes, self._on_host(result), sizes[members])
+            self._rows(value, axes, result, true_sizes)
             for value, axes, result in zip(
-                self._example.outputs,
-                self._stacked_graph.one.ragged,
-                results,
-                strict=True,
+                self._example.outputs, one.ragged, outputs, strict=True
             )
+        ]
+
+    def _true_sizes(
+        self, arguments: list[Any], columns: list[NDArray]
+    ) -> list[dict[Symbol, int]]:
+        """Per example all that sizes of results are computed from.
+
+        `columns` are the sizes of axes, then the integers that the program computes.
+        """
+        symbols = [symbol for _, _, symbol in self._sources]
+        symbols += self._stacked_graph.one.counts
+        for value, argument in zip(self._example.inputs, arguments, strict=True):
+            if value._symbol is not None:
+                columns.append(np.broadcast_to(argument, len(columns[0])))
+                symbols.append(value._symbol)
+        return [
+            dict(zip(symbols, numbers, strict=True))
+            for numbers in np.column_stack(columns).tolist()
         ]
 
     def _on_host(self, array: ConcreteArray) -> NDArray:
@@ -367,8 +385,8 @@ class Ragged:
         for value, of_input in zip(stacked, examples, strict=True):
             shape = [evaluate(n, sizes) for n in value.type.shape[1:]]
             pile = np.zeros((len(members), *shape), value.dtype)
-            for row, i in zip(pile, members, strict=True):
-                row[tuple(map(slice, of_input[i].shape))] = of_input[i]
+            for row, i in enumerate(members):
+                pile[row, ...][tuple(map(slice, of_input[i].shape))] = of_input[i]
             piles.append(pile)
         return piles
 
@@ -377,23 +395,19 @@ class Ragged:
         value: Value,
         axes: frozenset[int],
         result: NDArray,
-        sizes: NDArray,
+        true_sizes: list[dict[Symbol, int]],
     ) -> list[NDArray]:
         if not axes:
             return list(result)
-        symbols = [symbol for _, _, symbol in self._sources]
-        rows = []
-        for row, numbers in zip(result, sizes.tolist(), strict=True):
-            known = dict(zip(symbols, numbers, strict=True))
-            rows.append(
-                row[
-                    tuple(
-                        slice(evaluate(n, known)) if a in axes else slice(None)
-                        for a, n in enumerate(value.type.shape)
-                    )
-                ]
-            )
-        return rows
+        return [
+            row[
+                tuple(
+                    slice(evaluate(n, sizes)) if a in axes else slice(None)
+                    for a, n in enumerate(value.type.shape)
+                )
+            ]
+            for row, sizes in zip(result, true_sizes, strict=True)
+        ]
 
 
 def _sources(graph: Graph, stacked: RaggedGraph) -> list[tuple[int, int, Symbol]]:

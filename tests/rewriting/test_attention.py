@@ -305,3 +305,19 @@ def test_what_is_nearly_attention_is_what_it_is(made, written):
             g(*arrays, np.int32(count))[0].astype("float32") for g in (f, exact)
         )
         np.testing.assert_allclose(result, expected, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(8, 3), (8, 3), ("n", 3)],
+        [("n", "m"), ("n", "k"), ("n", "m")],
+        [("n", 3), ("n", "m"), ("n", 3)],
+    ],
+)
+def test_products_that_fit_once_they_are_called_stay_products(made, shapes):
+    """The op takes sizes that are the same for sure."""
+    given = [gt.tensor(f"x{i}", "float32", shape) for i, shape in enumerate(shapes)]
+    q, k, v = given
+    f = made(GPU, given, gt.nn.softmax(q @ k.T) @ v)
+    assert FUSED not in f.source

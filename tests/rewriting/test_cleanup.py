@@ -19,6 +19,13 @@ def cleaned(value, *rules):
     return made.graph.outputs[0], made.log
 
 
+def far(x, *dtypes):
+    """An array that is cast to a dtype, a wider one, and another."""
+    for dtype in dtypes:
+        x = x.astype(dtype)
+    return x
+
+
 KEPT = {
     "0.0 takes the sign of -0.0": lambda x: x + np.float32(0),
     "-0.0 is no 0.0": lambda x: x - np.float32(-0.0),
@@ -29,6 +36,12 @@ KEPT = {
     "a complex power has another rounding": lambda x: x.astype("complex64") ** 1,
     "a wider 1 stretches": lambda x: gt.sum(x) * np.ones(3, "float32"),
     "a narrower dtype loses digits": lambda x: x.astype("float16").astype("float32"),
+    "floats round 64-bit integers": lambda x: far(x, "int64", "float64", "int64"),
+    "they round at most once": lambda x: far(x, "uint64", "float64", "float32"),
+    "so do complex ones": lambda x: far(x, "int64", "complex128", "complex64"),
+    "negative floats have no uint8": lambda x: far(x, "int8", "float32", "uint8"),
+    "large floats have no int32": lambda x: far(x, "uint32", "float64", "int32"),
+    "floats have no int32": lambda x: far(x, "float16", "float32", "int32"),
     "integers wrap": lambda x: x.astype("int8").astype("int32"),
     "which branch is data": lambda x: gt.where(x > 0, x, 1),
     "a square root squared has no sign": lambda x: gt.sqrt(gt.square(x)),
@@ -41,6 +54,25 @@ def test_what_must_stay(reason):
     value = KEPT[reason](X)
     made, log = cleaned(value)
     assert made is value and log == ()
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        ("int32", "float64", "int64"),
+        ("uint8", "float32", "int16"),
+        ("bool", "float32", "int8"),
+        ("int16", "int64", "uint8"),
+        ("float16", "float64", "float32"),
+        ("int32", "float64", "float32"),
+    ],
+)
+def test_casts_that_lose_nothing_go(dtypes):
+    first, _, last = dtypes
+    x = gt.tensor("x", first, ("n",))
+    value = far(x, *dtypes)
+    made = rewritten(Graph((x,), (value,), ("x",), ("",)), CLEANUP).graph.outputs[0]
+    assert made is x.astype(last)
 
 
 @pytest.mark.parametrize("op", FOLDED)

@@ -24,6 +24,13 @@ PROGRAMS = {
     "an element, beside an argument": lambda: (gt.arange(k) + v)[0],
     "places, beside an argument": lambda: (gt.arange(k) + v)[gt.asarray([0, 1])],
     "a broadcast, beside an argument": lambda: gt.broadcast_to(w[0], (k,)) * v,
+    "the branch beside some elements": lambda: gt.where(True, u, v[v > 0]),
+    "the branch beside so many elements": lambda: gt.where(
+        False, u[: gt.count_nonzero(v)], u
+    ),
+    "one part beside a longer one": lambda: gt.concatenate(
+        [x, w[w > 3][None], w[None]]
+    )[-1],
     "two broadcasts, one to an argument": lambda: (
         gt.broadcast_to(w[0], (k,)) * gt.broadcast_to(w[1], v.shape)
     ),

@@ -130,6 +130,32 @@ def test_lists_of_numbers():
     assert graphc.ragged([x], gt.sum(x), backend="numpy")([[1, 2], [3]]) == [3, 3]
 
 
+@pytest.mark.parametrize("batch", [None, 2])
+def test_a_number_of_each_example(batch):
+    x, k = gt.tensor("x", "float32", ("n",)), gt.tensor("k", "float32", ())
+    f = graphc.ragged([x, k], [k * gt.sum(x), x + k], backend="numpy", batch=batch)
+    for numbers in ([1, 2, 3], np.array([1, 2, 3], "float32")):
+        products, sums = f([np.ones(n, "float32") for n in (3, 0, 1)], numbers)
+        assert products == [3, 0, 3]
+        assert [s.tolist() for s in sums] == [[2, 2, 2], [], [4]]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_results_as_long_as_an_integer_says(backend):
+    """Of each example, of all, or computed."""
+    x, k = gt.tensor("x", "float32", ("n",)), gt.iscalar("k")
+    later, first = x[k:], gt.astype(x[0], "int32")
+    f = graphc.ragged([x, k], [later, x[first:]], backend=backend)
+    given = [np.arange(1, n + 1, dtype="float32") for n in (3, 2, 1)]
+    parts, computed = f(given, [0, 1, 4])
+    assert [p.tolist() for p in parts] == [[1, 2, 3], [2], []]
+    assert [p.tolist() for p in computed] == [[2, 3], [2], []]
+    f = graphc.ragged([x, k], [later, x[:k]], shared=[k], backend=backend, batch=2)
+    parts, others = f(given, 1)
+    assert [p.tolist() for p in parts] == [[2, 3], [2], []]
+    assert [p.tolist() for p in others] == [[1], [1], [1]]
+
+
 def refused(call, *parts):
     with pytest.raises(graphc.GraphError) as caught:
         call()

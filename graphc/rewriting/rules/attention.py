@@ -230,8 +230,8 @@ def _fits(attention: _Attention) -> bool:
         return False
     if not all(is_float(d) for d in narrow) or not same_size(q[-1], v[-1]):
         return False
-    if not len(q) == len(k) == len(v) or not _is_same(k[:-2], v[:-2]):
-        return False
+    if not len(q) == len(k) == len(v) or not _is_same(k, v):
+        return False  # nor products that only turn out to fit when they are called
     return _shared(q[:-2], k[:-2]) is not None and _adds_to(attention, (*q[:-1], k[-2]))
 
 

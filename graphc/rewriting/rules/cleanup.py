@@ -80,12 +80,16 @@ def where_known(condition: Value, a: Value, b: Value, y: Value) -> Value | None:
     array = literal_of(condition)
     if array is None or not array.size or array.any() != array.all():
         return None
+    if asks_late(y.node):
+        return None
     return F.broadcast_to(a if array.all() else b, y.type.shape)
 
 
 def _holds(narrow: DType, wide: DType) -> bool:
     """Whether a dtype holds every number of another, so a cast back loses nothing."""
-    return np.can_cast(narrow, wide, "safe")
+    # NumPy calls casts of int64 to float64 safe, though they round.
+    rounds = narrow.kind in "iu" and narrow.itemsize == 8 and is_inexact(wide)
+    return np.can_cast(narrow, wide, "safe") and not rounds
 
 
 @rewrite(v.y(p.convert(p.convert(v.x))), exact=True)
@@ -95,7 +99,9 @@ def cast_there_and_back(x: Value, y: Value) -> Value | None:
     weak = x.type.weak or y.type.weak or middle.type.weak
     if weak or not _holds(x.dtype, middle.dtype):
         return None
-    return cast(x, y.dtype)
+    # Integers too large for another dtype wrap; floats do what the library does.
+    is_cut = is_inexact(middle.dtype) and y.dtype.kind in "iu"
+    return None if is_cut and not _holds(x.dtype, y.dtype) else cast(x, y.dtype)
 
 
 @rewrite(v.y(p.reshape(p.reshape(v.x))), exact=True)

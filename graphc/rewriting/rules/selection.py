@@ -169,7 +169,7 @@ def _only(items: Items, axis: int) -> SelectionItem | None:
 @rewrite(v.y(p.basic_index(v.x)), exact=True)
 def index_of_joined(x: Value, y: Value) -> Value | None:
     """A position of the joined axis is one of the part in which it lies."""
-    if x.node.primitive is not OP.concatenate:
+    if x.node.primitive is not OP.concatenate or asks_late(x.node):
         return None
     axis = x.node.params["axis"]
     items, at = of_axes(y, x.type.rank), picked(y.node, axis)

@@ -68,7 +68,7 @@ BY_DATA = {  # of indices, counts, numbers and matrices
     "edges": lambda x, i: np.digitize(x, i[2:5]),
     "histogram": lambda x, i: np.histogram(x, i[2:5])[0],
     "range": lambda x, i: np.histogram(np.where(i > 5, np.nan, x))[0],
-    "edges of boxes": lambda x, i: np.histogram2d(x, x, [3, 9 - i[:3:2] * 2])[0],
+    "edges of boxes": lambda x, i: np.histogram2d(x, x, [3, np.append(0, 5 - i[2])])[0],
     "quantile": lambda x, i: np.quantile(x, i[2] / 5),
     "percentile": lambda x, i: np.nanpercentile(x, i * 20.0),
     "unravel_index": lambda x, i: np.unravel_index(i, (2, 2))[1],
