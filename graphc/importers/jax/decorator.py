@@ -155,7 +155,8 @@ def _of_numpy(
         got = ", ".join(f"{name}={option}" for name, option in as_jax.others.items())
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
-    arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
+    numbers, names = as_jax.static_argnums, as_jax.static_argnames
+    arguments = Arguments(function, numbers, names, ordered=True)
     return NumpyFunction(function, arguments, shapes, options)
 
 
