@@ -76,12 +76,13 @@ class UfuncOfUser:
 
     def _update(self, array: object, index: object, *operands: object) -> object:
         """As `at` of the ufunc; a tuple has an index for each axis."""
+        update: Callable[..., object] = self._plain.at
         if type(index) is not tuple:
-            return self._called(self._plain.at, array, index, *operands)
+            return self._called(update, array, index, *operands)
         if not holds_arrays([array, *index, *operands]):
-            return self._plain.at(array, index, *operands)
+            return update(array, index, *operands)
         each_axis = tuple(map(_as_array, index))
-        return self._plain.at(array, each_axis, *map(_as_array, operands))
+        return update(array, each_axis, *map(_as_array, operands))
 
 
 def _as_array(argument: object) -> object:
