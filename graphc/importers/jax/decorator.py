@@ -156,7 +156,8 @@ def _of_numpy(
         problem = "arguments are donated, and placed, by functions of JAX only"
         raise graph_error(problem, op="jit", got=got)
     as_jax.jitted(function)  # raises ValueError where it has no such static arguments
-    arguments = Arguments(function, as_jax.static_argnums, as_jax.static_argnames)
+    numbers, names = as_jax.static_argnums, as_jax.static_argnames
+    arguments = Arguments(function, numbers, names, ordered=True)
     return NumpyFunction(function, arguments, shapes, options)
 
 

@@ -10,6 +10,7 @@ from graphc.importers.jax.call.sized import SizedFunction
 from graphc.importers.jax.read.settings import runs_plainly
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
 from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
 from graphc.importers.numpy.arrays import TracedArray
@@ -49,7 +50,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
     def _is_within(self, args: tuple[object, ...], named: Mapping[str, object]) -> bool:
         """Whether a function that is traced calls this one, which is a part of it."""
-        leaves = jax.tree.leaves((args, named)) if is_tracing() else ()
+        leaves = jax.tree.leaves(in_order((args, named))) if is_tracing() else ()
         return any(isinstance(leaf, TracedArray) for leaf in leaves)
 
     def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:

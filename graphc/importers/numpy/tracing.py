@@ -15,6 +15,7 @@ from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.trace.answers import Answers, answering
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.decisions import Decisions
+from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.subject import derived, wrt_leaves
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arrays import argument
@@ -91,14 +92,14 @@ def traced(
             names_of_user(called),
         ):
             results = called(*args, **named)
-        leaves, tree = jax.tree.flatten(results)
+        leaves, tree = jax.tree.flatten(in_order(results))
         with standing_at(defined_at(called)):
             outputs = [_output(leaf) for leaf in leaves]
         require_python_fits(ancestors([*outputs, *values]))
         if how is not None:
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derived(how, outputs, wrt)
-            tree = jax.tree.structure(_derivatives(how, tree, args))
+            tree = jax.tree.structure(in_order(_derivatives(how, tree, args)))
     graph_inputs = tuple(inputs)
     unnamed = ("",) * len(outputs)
     graph = Graph(graph_inputs, tuple(outputs), tuple(names), unnamed)
@@ -135,7 +136,7 @@ def _derivatives(how: Differentiated, tree: Any, args: Sequence[object]) -> obje
     """A structure like that of the derivatives of results of a structure."""
     several = not isinstance(how.argnums, int)
     slopes = tuple(args[i] for i in how.argnums) if several else args[how.argnums]  # type: ignore[union-attr,index]
-    inner = jax.tree.structure(slopes)
+    inner = jax.tree.structure(in_order(slopes))
     if how.derivative in ("jacobian", "hessian"):
         outer = tree if how.derivative == "jacobian" else inner
         slopes = outer.unflatten([slopes] * outer.num_leaves)

@@ -33,7 +33,7 @@ OF_UFUNCS = {  # updates of other names than `at`'s
     "logical_and": "min",
 }
 UPDATES = frozenset(["add", "multiply", "max", "min"])
-OF_ARRAYS = ("reduce", "accumulate", "reduceat", "outer", "at")
+OF_ARRAYS = "reduce", "accumulate", "reduceat", "outer"
 
 
 class UfuncOfUser:
@@ -55,6 +55,8 @@ class UfuncOfUser:
         return self._called(self._plain, *args, **options)
 
     def __getattr__(self, name: str) -> object:
+        if name == "at":
+            return self._update
         member = getattr(self._plain, name)
         return partial(self._called, member) if name in OF_ARRAYS else member
 
@@ -71,6 +73,16 @@ class UfuncOfUser:
         if not holds_arrays([*args, *options.values()]):
             return self._as_users(function(*args, **options))
         return function(*map(_as_array, args), **options)
+
+    def _update(self, array: object, index: object, *operands: object) -> object:
+        """As `at` of the ufunc; a tuple has an index for each axis."""
+        update: Callable[..., object] = self._plain.at
+        if type(index) is not tuple:
+            return self._called(update, array, index, *operands)
+        if not holds_arrays([array, *index, *operands]):
+            return update(array, index, *operands)
+        each_axis = tuple(map(_as_array, index))
+        return update(array, each_axis, *map(_as_array, operands))
 
 
 def _as_array(argument: object) -> object:

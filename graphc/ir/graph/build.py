@@ -198,7 +198,7 @@ def as_value(x: Any) -> Value:
 
 def number_constant(x: int | float | complex, dtype: DType) -> Value:
     """A Python number as a constant of `dtype`; raises where it does not fit."""
-    return constant(_cast_literal(_number(x), dtype))
+    return constant(_cast_number(_number(x), dtype))
 
 
 def _number(x: int | float | complex) -> NDArray:
@@ -421,11 +421,12 @@ def cast(x: Value, dtype: DType, weak: bool = False) -> Value:
         return x
     array = literal_of(x)
     if array is not None and (array.ndim == 0 or x.type.weak):
-        return constant(_cast_literal(array, dtype), weak)
+        cast_array = _cast_number(array, dtype) if x.type.weak else array.astype(dtype)
+        return constant(cast_array, weak)
     return F._convert(x, dtype=dtype, weak=weak)
 
 
-def _cast_literal(array: NDArray, dtype: DType) -> NDArray:
+def _cast_number(array: NDArray, dtype: DType) -> NDArray:
     if is_integer(dtype) and is_integer(array.dtype):
         limits = np.iinfo(dtype)
         number = int(array)

@@ -24,6 +24,7 @@ from graphc.ir.graph.build import (
     CONSTANT,
     NUMBERS,
     SIZE_OP,
+    as_size,
     as_value,
     cast,
     no_device,
@@ -39,11 +40,14 @@ from graphc.ir.graph.op import (
     Printing,
     TypeRule,
     op,
+    require_at_most,
     type_error,
 )
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
+from graphc.ir.params.exactness import Range, lies_within, limits
 from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.sizes.truths import choose, truth
 from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.broadcasting import (
@@ -194,6 +198,9 @@ def _weak_size(primitive: Primitive, values: list[Value]) -> Size | None:
     return size
 
 
+LONGEST = 2**30  # elements of an axis that integers of 32 bits have room for
+
+
 def elementwise(
     name: str,
     template: str,
@@ -248,15 +255,16 @@ def elementwise(
 
 
 def _uncut(number: ArrayLike, other: ArrayLike) -> ArrayLike:
-    """A Python integer that data give: other integers may be of fewer bits.
-
-    A size is known when a call begins, which raises where it does not fit.
-    """
+    """A Python integer beside other integers, which may be of fewer bits."""
     if not (isinstance(number, Value) and isinstance(other, Value)):
         return number
     both = is_integer(number.dtype) and is_integer(other.dtype)
-    by_data = number.node.primitive not in (CONSTANT, SIZE_OP)
-    return strong(number) if both and by_data and not other.type.weak else number
+    if not both or other.type.weak or number.node.primitive is CONSTANT:
+        return number
+    is_size = number.node.primitive is SIZE_OP
+    return (
+        number if is_size and _holds(other.dtype, as_size(number)) else strong(number)
+    )
 
 
 def _beyond(
@@ -282,8 +290,35 @@ def _beyond(
 
 @op()
 def _convert(x: Array, *, dtype: DType, weak: bool) -> TensorType:
-    """The elements as another dtype, as `numpy.ndarray.astype`."""
+    """The elements as another dtype, as `numpy.ndarray.astype`.
+
+    A number of Python that is an integer has to fit a dtype of integers, as in NumPy.
+    """
+    if is_integer(dtype) and not weak and x.type.weak and x.node.primitive is SIZE_OP:
+        _require_fit(as_size(x), dtype)
     return TensorType(dtype, x.type.shape, weak)
+
+
+def _require_fit(size: Size, dtype: DType) -> None:
+    """A guard that a size fits a dtype; none for sizes that a program computes."""
+    low, high = limits(dtype)
+    if isinstance(size, int) or any(s.origin is not None for s in size.symbols):
+        return
+    reason = f"{dtype} holds numbers from {low} to {high}"
+    if not _holds(dtype, size):
+        require_at_most(size, high, reason, "range")
+        require_at_most(low, size, reason, "range")
+
+
+def _holds(dtype: DType, size: Size) -> bool:
+    """Whether a dtype of integers has room for a size, of axes as long as they get."""
+    return lies_within(size, _range, limits(dtype))
+
+
+def _range(symbol: Symbol) -> Range:
+    if symbol.origin is not None:
+        return -(2**63), 2**63 - 1
+    return symbol.lower or 0, LONGEST
 
 
 def _print_convert(p: Printing) -> str:
@@ -332,7 +367,19 @@ def astype(
 ) -> Value:
     """The elements as `dtype`, as `numpy.ndarray.astype`; `copy` has no meaning."""
     no_device(device, "astype")
-    return cast(as_value(x), dtype_of(dtype))
+    value, to = as_value(x), dtype_of(dtype)
+    return cast(_around(value, to) if is_integer(to) else value, to)
+
+
+def _around(x: Value, dtype: DType) -> Value:
+    """A number of Python, of which a cast drops the upper bits; arrays as they are."""
+    if not x.type.weak or x.node.primitive is not SIZE_OP or dtype.itemsize == 8:
+        return strong(x)
+    size = as_size(x)
+    if _holds(dtype, size):
+        return x
+    low, high = limits(dtype)
+    return as_value(F.size_value((size - low) % (high - low + 1) + low))
 
 
 @op()

@@ -97,7 +97,11 @@ def updates(x):
     np.subtract.at(counts, where[:1], 1)
     total = np.ones(2, int)
     np.add.at(total, [1, 1], 2)
-    return counts, total
+    table = np.zeros((2, 3))
+    np.add.at(table, (where, where), x)
+    np.multiply.at(table, (where, [0]), 2.0)
+    np.maximum.at(table, (slice(None), [x.argmin() * 0, 2]), [x[0], 0.5])
+    return counts, total, table
 
 
 def outs(x):

@@ -20,7 +20,7 @@ def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[o
     fixed = {where for where, _ in call.statics}
     names = parameter_names(function, len(args))
     parameters = [(names[i], x) for i, x in enumerate(args) if i not in fixed]
-    parameters += [(n, named[n]) for n in sorted(named) if n not in fixed]
+    parameters += [(n, named[n]) for n in named if n not in fixed]
     return [
         [name, structure(tree, f"the argument {name}")] for name, tree in parameters
     ]
@@ -46,7 +46,7 @@ def structure(tree: "PyTreeDef", what: str) -> Structure:
         parts = [structure(x, f"{what}[{i}]") for i, x in enumerate(tree)]
         return [kind.__name__, parts]
     if kind is dict and all(type(key) is str for key in tree):
-        keys = sorted(tree)
+        keys = list(tree)  # in the order of the leaves
         return [keys, [structure(tree[key], f"{what}[{key!r}]") for key in keys]]
     raise graph_error(
         f"a file cannot hold the structure of {what}",

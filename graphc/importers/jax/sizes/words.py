@@ -10,6 +10,7 @@ import jax
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.read.sizes import names_in
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, solved
+from graphc.importers.jax.trace.in_order import sorted_places, with_keys_sorted
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
 
 _ARROW = "->"
@@ -34,7 +35,8 @@ def pattern_of(
 ) -> SizePattern:
     """The pattern that `shapes` says, for arguments of this structure.
 
-    It is one text with a group of words per array, in the order of the leaves, or a
+    It is one text with a group of words per array, in the order of JAX's leaves (the
+    keys of dicts are sorted), or a
     pytree of such groups like the positional arguments. A word is a name, a number, a
     formula in names as "n+1", or "_" for an axis that does not vary; "..." stands for
     any such axes in front. The text after "->" describes the results; see
@@ -42,7 +44,11 @@ def pattern_of(
 
     Raises GraphError where it does not fit the arguments.
     """
-    return SizePattern(_sizes(shapes, _groups(shapes, form), argument_shapes, {}))
+    places = sorted_places(form)
+    ordered = tuple(argument_shapes[i] for i in places)
+    sizes = _sizes(shapes, _groups(shapes, form), ordered, {})
+    by_place = dict(zip(places, sizes, strict=True))
+    return SizePattern(tuple(by_place[i] for i in range(len(places))))
 
 
 def pattern_of_specs(
@@ -70,7 +76,8 @@ def check_results(
     Names are those of the arguments; others stand for sizes that results alone have.
     """
     known: dict[str, int] = {}
-    _sizes(shapes, _groups(shapes, form), argument_shapes, known)
+    ordered = tuple(argument_shapes[i] for i in sorted_places(form))
+    _sizes(shapes, _groups(shapes, form), ordered, known)
     before, _, after = shapes.partition(_ARROW)
     _sizes(shapes, _in_line(after, len(before) + len(_ARROW)), results, known)
 
@@ -120,7 +127,9 @@ def _groups(shapes: object, form: object) -> list[Word]:
     if isinstance(shapes, str):
         return _in_line(shapes.partition(_ARROW)[0], 0)
     leaves, structure = jax.tree.flatten((shapes, {}))
-    if structure != form or not all(isinstance(leaf, str) for leaf in leaves):
+    if structure != with_keys_sorted(form) or not all(
+        isinstance(leaf, str) for leaf in leaves
+    ):
         raise _misfit(shapes, "it is no structure of texts like that of the arguments")
     return _in_text(leaves, repr(shapes))
 

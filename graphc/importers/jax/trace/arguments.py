@@ -15,6 +15,7 @@ import numpy as np
 from graphc.errors import graph_error, shortened
 from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import settings
+from graphc.importers.jax.trace.in_order import in_order, keywords_in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.reached import MOST_WITHIN
 from graphc.ir.types import ConcreteArray
@@ -55,7 +56,7 @@ class JaxCall:
         except Exception:  # of a class of the user's, which looks at what it holds
             return [f"x_{i}" for i in range(len(self.leaves))]
         parameters = _parameters(function)
-        paths = [path for path, _ in jax.tree.flatten_with_path(numbered)[0]]
+        paths = [path for path, _ in jax.tree.flatten_with_path(in_order(numbered))[0]]
         names: dict[str, None] = {}
         for (kind, first, *inner_path), i in zip(paths, range(len(paths)), strict=True):
             start = first.key if kind.idx else _name_at(parameters, first.idx)
@@ -154,12 +155,18 @@ class Arguments:
 
     Where only positions are given, the parameters there are static by name too, and the
     other way round. A position below 0 counts from the last argument of a call, or from
-    the last positional parameter, as this JAX has it.
+    the last positional parameter, as this JAX has it. Dicts among the arguments have
+    their keys sorted, as JAX has them, or `ordered` as the caller has.
     """
 
     def __init__(
-        self, function: Callable[..., object], numbers: Positional, names: StaticNames
+        self,
+        function: Callable[..., object],
+        numbers: Positional,
+        names: StaticNames,
+        ordered: bool = False,
     ) -> None:
+        self._ordered = [p.name for p in _signature(function)] if ordered else None
         positions_of_statics, texts = numbers_of(numbers), texts_of(names)
         positions = (
             _positions(function)
@@ -204,7 +211,11 @@ class Arguments:
         statics += [(n, named[n]) for n in names]
         keywords = {n: None if n in names else x for n, x in named.items()}
         positional = tuple(None if i in numbers else x for i, x in enumerate(args))
-        leaves, form = jax.tree.flatten((positional, keywords))
+        structure: Any = positional, keywords
+        if self._ordered is not None:
+            in_their_order = keywords_in_order(keywords, self._ordered)
+            structure = in_order(positional), in_their_order
+        leaves, form = jax.tree.flatten(structure)
         return JaxCall(leaves, form, tuple(statics))
 
 

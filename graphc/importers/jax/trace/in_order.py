@@ -1,0 +1,114 @@
+"""Structures whose dicts keep the order of their keys, which JAX sorts.
+
+Code of NumPy sees a dict in the order in which it was written. A dict stands in a
+structure as a dict of a class that JAX does not sort, and comes out of it as it was.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+import jax
+
+
+class InOrder(dict[Hashable, Any]):
+    """A dict whose keys are in the order of the caller, as a node of structures."""
+
+
+class InOrderByDefault(defaultdict[Hashable, Any]):
+    """A `defaultdict` whose keys are in the order of the caller."""
+
+
+_Keys = tuple[Hashable, ...]
+_Default = tuple[Callable[[], object] | None, _Keys]
+_PLAIN = dict, defaultdict
+
+
+def in_order(tree: object) -> object:
+    """A structure in which each dict is one that keeps its order."""
+    leaves, form = jax.tree.flatten(tree, is_leaf=_is_plain)
+    if not any(map(_is_plain, leaves)):
+        return tree
+    return jax.tree.unflatten(form, [_kept(x) if _is_plain(x) else x for x in leaves])
+
+
+def keywords_in_order(
+    named: Mapping[str, object], parameters: Iterable[str]
+) -> Mapping[Any, object]:
+    """Keyword arguments: those beside the parameters keep the order of the caller."""
+    known = [name for name in sorted(parameters) if name in named]
+    others = [name for name in named if name not in known]
+    inner = {name: in_order(named[name]) for name in [*known, *others]}
+    return InOrder(inner) if others else inner
+
+
+def sorted_places(form: Any, first: int = 0) -> list[int]:
+    """The numbers of the leaves, with the keys of all dicts sorted as JAX does."""
+    node = form.node_data()
+    if node is None:
+        return [first]
+    kind, data = node
+    parts = []
+    for child in form.children():
+        parts.append(sorted_places(child, first))
+        first += child.num_leaves
+    if kind in (InOrder, InOrderByDefault):
+        keys = data if kind is InOrder else data[1]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        parts = [parts[i] for i in order]
+    return list(chain.from_iterable(parts))
+
+
+def with_keys_sorted(form: Any) -> object:
+    """The form that JAX has for such a structure."""
+    if not _keeps_order(form):
+        return form
+    return jax.tree.structure(form.unflatten(range(form.num_leaves)))
+
+
+def _keeps_order(form: Any) -> bool:
+    node = form.node_data()
+    kept = node is not None and node[0] in (InOrder, InOrderByDefault)
+    return kept or any(map(_keeps_order, form.children()))
+
+
+def _is_plain(node: object) -> bool:
+    return type(node) in _PLAIN
+
+
+def _kept(node: Any) -> object:
+    """A dict of a class that keeps its order."""
+    items = {key: in_order(item) for key, item in node.items()}
+    if type(node) is dict:
+        return InOrder(items)
+    return InOrderByDefault(node.default_factory, items)
+
+
+def _with_keys(node: Mapping[Hashable, object]) -> list[tuple[object, object]]:
+    return [(jax.tree_util.DictKey(key), item) for key, item in node.items()]
+
+
+def _plain(keys: _Keys, items: Iterable[object]) -> dict[Hashable, object]:
+    return dict(zip(keys, items, strict=True))
+
+
+def _plain_by_default(
+    how: _Default, items: Iterable[object]
+) -> defaultdict[Hashable, object]:
+    factory, keys = how
+    return defaultdict(factory, zip(keys, items, strict=True))
+
+
+jax.tree_util.register_pytree_with_keys(
+    InOrder,
+    lambda node: (_with_keys(node), tuple(node)),
+    _plain,  # type: ignore[arg-type]  # the class stays within the structure
+    lambda node: (tuple(node.values()), tuple(node)),
+)
+jax.tree_util.register_pytree_with_keys(
+    InOrderByDefault,
+    lambda node: (_with_keys(node), (node.default_factory, tuple(node))),
+    _plain_by_default,  # type: ignore[arg-type]
+    lambda node: (tuple(node.values()), (node.default_factory, tuple(node))),
+)
