@@ -47,6 +47,56 @@ def test_minus_one_that_is_computed(backend):
     close([x, low, v], [chosen, joined], backend, cases)
 
 
+small = gt.tensor("small", "int8", (2,))
+NARROW = {  # with 12 of X
+    "a sum": (lambda: small + x.shape[0], [13, 14]),
+    "a remainder": (lambda: small % (x.shape[0] + 1), [1, 2]),
+    "a number set": (lambda: small.at[0].set(x.shape[0]), [12, 2]),
+    "a count": (lambda: small + x[x > 0].shape[0], [13, 14]),
+    "a step": (lambda: gt.map(lambda r: r + x.shape[0], small), [13, 14]),
+    "a count of a step": (
+        lambda: gt.map(lambda r: r + x[x > r].shape[0], small),
+        [12, 12],
+    ),
+}
+
+
+@both
+@pytest.mark.parametrize("name", NARROW)
+def test_a_size_beside_narrow_integers_fits_them(name, backend):
+    """Traced sizes wrapped around in silence where NumPy has an OverflowError."""
+    build, expected = NARROW[name]
+    for dims in POLICIES if backend == "numpy" else ("specialize", "pad"):
+        f = graphc.function([x, small], build(), backend=backend, dims=dims)
+        values = f(X, np.array([1, 2], "int8"))
+        np.testing.assert_array_equal(values, expected)
+        assert values.dtype == "int8"
+        with pytest.raises(graphc.CallError, match="int8 holds numbers from") as info:
+            f(np.full(200, 9.0, "float32"), np.array([1, 2], "int8"))
+        assert info.value.kind == "range"
+
+
+@both
+def test_a_size_is_compared_whole_with_narrow_integers(backend):
+    below = small < x.shape[0], small < x[x > 0].shape[0]
+    for dims in POLICIES if backend == "numpy" else ("specialize", "pad"):
+        f = graphc.function([x, small], below, backend=backend, dims=dims)
+        for n in (2, 200, 330):
+            for found in f(np.full(n, 9.0, "float32"), np.array([1, 2], "int8")):
+                np.testing.assert_array_equal(found, [n > 1, n > 2])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_a_size_below_zero_beside_integers_without_a_sign(dtype):
+    y, n = gt.tensor("y", "float32", ("m",)), gt.tensor("n", dtype, ())
+    for dims in ("specialize", "pad"):
+        total = n + (x.shape[0] - y.shape[0])
+        f = graphc.function([x, y, n], total, backend="numpy", dims=dims)
+        assert f(X, X[:3], np.ones((), dtype)) == 10
+        with pytest.raises(graphc.CallError, match=f"{dtype} holds numbers from 0"):
+            f(X[:3], X, np.ones((), dtype))
+
+
 LEFT = "the sizes beside -1 leave a remainder of the elements of (n,): needs "
 WRONG = {
     (-1, -1): "only one size may be -1: needs max(-y, 0) + max(-y_2, 0) <= 1; got 2",

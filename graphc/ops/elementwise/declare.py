@@ -300,12 +300,16 @@ def _convert(x: Array, *, dtype: DType, weak: bool) -> TensorType:
 
 
 def _require_fit(size: Size, dtype: DType) -> None:
-    """A guard that a size fits a dtype; none for sizes that a program computes."""
+    """A guard that a size fits a dtype.
+
+    Sizes that a program computes are read for it where integers are of few bits only:
+    no axis is long enough for others, and to read a size divides a program.
+    """
     low, high = limits(dtype)
-    if isinstance(size, int) or any(s.origin is not None for s in size.symbols):
+    if isinstance(size, int) or _holds(dtype, size):
         return
-    reason = f"{dtype} holds numbers from {low} to {high}"
-    if not _holds(dtype, size):
+    if dtype.itemsize < 4 or all(s.origin is None for s in size.symbols):
+        reason = f"{dtype} holds numbers from {low} to {high}"
         require_at_most(size, high, reason, "range")
         require_at_most(low, size, reason, "range")
 

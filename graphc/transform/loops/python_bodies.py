@@ -1,7 +1,7 @@
 """Bodies of loops that run in Python, as graphs of their own."""
 
 from graphc.ir.graph.bodies import Body, runs_in_python
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.sizes.dims import Symbol
 from graphc.transform.loops.doubling import grown
 
@@ -20,7 +20,10 @@ def body_graph(loop: Node) -> tuple[Graph, tuple[Symbol, ...], Node, Value]:
 def _reason(body: Body) -> tuple[Node, Value]:
     """The first node that needs a size computed within, and the value of that size."""
     for node in body.nodes:
-        for value in node.demands:
+        checked = [
+            v for g in node.guards for n in (g.left, g.right) for v in origins(n)
+        ]
+        for value in (*node.demands, *checked):
             if value.symbol in body.computed:
                 return node, value
     node = next(filter(runs_in_python, body.nodes))
