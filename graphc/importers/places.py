@@ -85,7 +85,7 @@ class _Cell:
 
 
 @dataclass(frozen=True)
-class _Default:
+class _Positional:
     """The default of an argument by its position."""
 
     function: FunctionType
@@ -171,7 +171,7 @@ def _places(
         if isinstance(item, FunctionType) and is_user_file(item.__code__.co_filename):
             yield from map(_Cell, item.__closure__ or ())
             for position in range(len(item.__defaults__ or ())):
-                yield _Default(item, position)
+                yield _Positional(item, position)
         for entries in _entries_of(item):
             if id(entries) not in seen:
                 seen.add(id(entries))
