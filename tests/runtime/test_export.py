@@ -279,7 +279,7 @@ def test_a_malformed_manifest(tmp_path, whole, name):
     )
 
 
-FOREIGN = "it is no file of safetensors"
+FOREIGN = "it is no file of safetensors, as f.export(path, ...) writes"
 DAMAGED = "it is damaged or was changed: its digest is another one"
 OTHERS = (
     "its manifest is malformed: ValueError tensors are missing, or there are others"
