@@ -149,3 +149,23 @@ def test_the_arguments_may_be_numbered_in_the_second_place(numbers):
     x = np.arange(3, dtype="float32")
     found = graphc.jit(graphc.grad(product, numbers))(x, x + 1)
     close(found, jax.grad(product, numbers)(x, x + 1))
+
+
+LOOKUPS = {  # some of them outside of an array of 4 elements
+    "x[i]": lambda x, i: jnp.sin(x[i]).sum(),
+    "promised": lambda x, i: x.at[i].get(mode="promise_in_bounds").sum(),
+    "rows": lambda x, i: jnp.sin(jnp.outer(x, x)[i, i % 3]).sum(),
+    "clip": lambda x, i: jnp.take(x, i, mode="clip").sum(),
+    "fill": lambda x, i: x.at[i].get(mode="fill", fill_value=1).sum(),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_slopes_at_indices_outside_go_where_jax_lets_them_go(name):
+    function, i = LOOKUPS[name], np.array([2, 0, 4, 0, -1, -9])
+    for backend in ("jax", "numpy"):
+        slope = graphc.jit(graphc.grad(function), backend=backend)
+        for n in (4, 5, 7):
+            x = np.arange(1.0, n + 1, dtype="float32")
+            wanted = jax.grad(function)(x, i)
+            np.testing.assert_allclose(slope(x, i), wanted, rtol=1e-5, atol=1e-6)

@@ -186,19 +186,21 @@ def _gather(eqn: Equation, x: Value, indices: Value) -> Value:
         x, indices, sizes, (numbers.start_index_map, *batching), dropped
     )
     mode, known = eqn.params["mode"], indexing.known()
-    # `x[i]` promises that i is inside; if it is not, JAX reads the nearest element.
-    mode = CLIP if mode is PROMISED else mode
     if known is not None:
         limits = [start + size for start, size in zip(known, sizes, strict=True)]
         windows = part(x, known, limits, [1] * x.type.rank)
         return F.squeeze(windows, tuple(dropped)) if dropped else windows
-    places = indexing.places(mode)
+    # `x[i]` promises that i is inside; if it is not, JAX reads the nearest element.
+    places = indexing.places(CLIP if mode is PROMISED else mode)
     windows = _read(x, places)
-    if places.held is not None:
+    held, missing = places.held, windows
+    if mode is PROMISED and eqn.reader.differentiates and is_inexact(x.dtype):
+        # And a slope goes nowhere, in JAX.
+        held, missing = indexing.places(DROPPED).held, F.stop_gradient(windows)
+    elif held is not None:
         missing = _missing(windows.dtype, eqn.params["fill_value"])
-        windows = F.where(
-            _on_axis_after(places.held, windows.type.rank), windows, missing
-        )
+    if held is not None:
+        windows = F.where(_on_axis_after(held, windows.type.rank), windows, missing)
     return F.transpose(windows, _order(indexing, places, offsets, x.type.rank))
 
 
