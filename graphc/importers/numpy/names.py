@@ -207,7 +207,8 @@ def _casting_to(kind: type) -> Callable[[object], object]:
     def cast(number: object = 0) -> object:
         content = content_of(number)
         if not _TRACING.depth or not is_symbolic(content):
-            return _made_by_user(kind(content))
+            result = kind(content)
+            return _made_by_user(result) if called_by_user() else result
         dtype = np.dtype(kind)
         return wrapped(FUNCTIONS["asarray"](python_fitting(content, dtype), dtype))
 

@@ -25,6 +25,7 @@ from graphc.errors import (
 )
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.syntax import parsed
+from graphc.ir.types import DTYPES
 
 if TYPE_CHECKING:
     from graphc.ir.graph.nodes import Value
@@ -160,6 +161,8 @@ def shown(value: "Value") -> str:
 
 def meant(name: str) -> str:
     """A hint at our functions of this name, or else at all of them."""
+    if name in DTYPES:
+        return f'cast it: x.astype("{name}")'
     namesakes = [f"gt.{n}" for n in FUNCTIONS if n.split(".")[-1] == name]
     if namesakes:
         return f"use {' or '.join(namesakes)}"
