@@ -290,7 +290,12 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Value:
         first, last = s[..., 0], s[..., -1]
         condition = first / last if order == 2 else last / first
     else:
-        inverse = F.linalg.inv(value)
+        is_singular = F.equal(F.linalg.slogdet(value)[0], 0)
+        eye = F.eye(value.shape[-1], dtype=value.dtype)
+        # Programs that check data refuse the inverse of a singular matrix.
+        invertible = F.where(F.expand_dims(is_singular, (-2, -1)), eye, value)
+        inverse = F.linalg.inv(invertible)
         condition = matrix_norm(value, ord=order) * matrix_norm(inverse, ord=order)
+        condition = F.where(is_singular, math.inf, condition)
     has_nan = F.any(F.isnan(value), axis=(-2, -1))
     return F.where(F.isnan(condition) & ~has_nan, math.inf, condition)

@@ -75,10 +75,14 @@ def unique(
 
     With `axis`, the distinct slices along it, in lexicographic order. On request,
     after them: the position of each one's first occurrence, the positions that
-    rebuild `x` from them, and how often each occurs. They are always sorted.
+    rebuild `x` from them, and how often each occurs. They are always sorted. NaNs are
+    one element unless `equal_nan` is False; slices of several elements with NaN differ.
     """
     value = _strong(x)
     more_results = (return_index, return_inverse, return_counts)
+    if axis is not None and value.type.rank == 1:  # its slices are its elements
+        normal_axis(axis, 1, "unique")
+        axis = None
     if axis is None:
         flat = F.ravel(value)
         if not any(more_results):

@@ -78,6 +78,8 @@ AS_WRITTEN = {
     "of all": lambda x: np.take_along_axis(np.outer(x, x), np.array([1, 2]), axis=None),
     "deleted": lambda x: np.delete(x, [[0], [1]]),
     "broadcast": lambda x: np.broadcast_arrays(x, x[:, None], subok=True),
+    "elements": lambda x: np.unique(np.where(x > 2, np.nan, x), axis=-1),
+    "singular": lambda x: np.linalg.cond(np.outer(x * 0, x), 1),
     "along": lambda x: np.apply_along_axis(func1d=np.sum, axis=0, arr=np.outer(x, x)),
 }
 NUMBERS = {
