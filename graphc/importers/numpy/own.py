@@ -1,6 +1,5 @@
 """Functions of NumPy that write, that give views by their arguments, or call others."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,6 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
-from graphc.importers.numpy.by_data import is_listed, require_ascending
 from graphc.importers.numpy.in_place import put
 from graphc.importers.numpy.memory import python_fitting, require_fit
 from graphc.importers.numpy.sharing import CastingRule
@@ -97,57 +95,6 @@ def _roll_axis(array: object, axis: int, start: int = 0) -> object:
 def _from_dlpack(array: object, **options: object) -> object:
     problem = "an array that is traced is in no memory of others"
     raise graph_error(problem, op="numpy.from_dlpack", hint="use the array itself")
-
-
-def _histogram_of_several(
-    sample: Wrapped,
-    bins: Wrapped = 10,
-    range: Wrapped = None,
-    density: bool | None = None,
-    weights: Wrapped = None,
-) -> tuple[object, list[Wrapped]]:
-    """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
-    points = _array(np.asarray(sample))
-    in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
-    columns: list[Wrapped] = list(np.atleast_2d(points) if in_rows else points.T)
-    each = bins if is_listed(bins) else [bins] * len(columns)
-    limits = [None] * len(columns) if range is None else range
-    if len({len(columns), len(each), len(limits)}) > 1:
-        problem = "takes as many bins and ranges as columns"
-        raise graph_error(problem, op="numpy.histogramdd", got=str(len(columns)))
-    by_axis = [
-        np.asarray(b) if is_listed(b) else np.histogram_bin_edges(x, b, r)
-        for x, b, r in zip(columns, each, limits, strict=True)
-    ]
-    places: Wrapped = 0
-    for edges in by_axis:
-        require_ascending(edges, "histogramdd")
-    for column, edges in zip(columns, by_axis, strict=True):
-        after = np.searchsorted(edges, column, side="right")
-        places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
-    shape = [edges.shape[0] + 1 for edges in by_axis]
-    counts = wrapped(as_value(np.zeros(math.prod(shape))))
-    np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
-    inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
-    return _as_density(inner, by_axis) if density else inner, by_axis
-
-
-def _as_density(counts: Wrapped, by_axis: Sequence[Wrapped]) -> object:
-    """Counts divided by the sizes of boxes and by the sum of all."""
-    total = counts.sum()
-    for axis, edges in enumerate(by_axis):
-        shape = [-1 if i == axis else 1 for i in range(len(by_axis))]
-        counts = counts / np.diff(edges).reshape(shape)
-    return counts / total
-
-
-def _histogram_of_two(
-    x: object, y: object, bins: Wrapped = 10, *args: Wrapped, **options: Wrapped
-) -> tuple[object, ...]:
-    """`np.histogram2d`."""
-    pair = bins if is_listed(bins) and len(bins) <= 2 else [bins, bins]
-    counts, edges = _histogram_of_several([x, y], pair, *args, **options)
-    return counts, *edges
 
 
 def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") -> object:
@@ -417,8 +364,6 @@ SAME_RESULTS = frozenset(["diag_indices", "diag_indices_from"])
 OWN |= {
     "arange": _arange,
     "from_dlpack": _from_dlpack,
-    "histogram2d": _histogram_of_two,
-    "histogramdd": _histogram_of_several,
     "packbits": _pack_bits,
     "unpackbits": _unpack_bits,
     "iscomplexobj": lambda x: np.asarray(x).dtype.kind == "c",
