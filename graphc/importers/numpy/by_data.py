@@ -152,6 +152,18 @@ def _histogram_of_two(
     return counts, *edges
 
 
+def _position(function: Callable[..., object]) -> Callable[..., object]:
+    """`nanargmax` or `nanargmin`, of a number in each row."""
+
+    def position(*args: object, **options: object) -> object:
+        places: Wrapped = results_of(function, args, options)
+        is_there = F.all(as_value(content_of(places)) >= 0)
+        require(is_there, f"{function.__name__}: All-NaN slice encountered")
+        return places
+
+    return position
+
+
 def _count_each(x: object, weights: object = None, minlength: object = 0) -> object:
     """`np.bincount`: of nothing, NumPy counts, whatever the weights are."""
     count = as_size(as_value(content_of(x)).size)
@@ -216,6 +228,8 @@ OWN |= {
     "histogramdd": _histogram_of_several,
     "indices": _indices,
     "lstsq": _least_squares,
+    "nanargmax": _position(np.nanargmax),
+    "nanargmin": _position(np.nanargmin),
     "nanpercentile": _quantile(np.nanpercentile, 100),
     "nanquantile": _quantile(np.nanquantile, 1),
     "percentile": _quantile(np.percentile, 100),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.importers.numpy import by_data  # noqa: F401  (it adds to `OWN`)
 from graphc.importers.numpy.arrays import (
     OWN,
     Callee,
@@ -110,16 +111,16 @@ def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") ->
 def _unpack_bits(
     array: object,
     axis: int | None = None,
-    count: None = None,
+    count: Wrapped = None,
     bitorder: str = "big",
 ) -> object:
-    """`np.unpackbits`: the eight bits of each byte."""
-    if count is not None:
-        hint = "leave count out, and take a part of the result"
-        raise graph_error("takes no count", op="numpy.unpackbits", hint=hint)
+    """`np.unpackbits`: the eight bits of each byte, or `count` of them."""
     rows = np.moveaxis(_along_one(array, axis), axis or 0, -1)
     bits = (rows[..., None] >> _shifts(bitorder)) & np.uint8(1)
     bits = bits.reshape((*rows.shape[:-1], rows.shape[-1] * 8))
+    if count is not None:
+        more = max(count - bits.shape[-1], 0)  # zeros, beyond the last byte
+        bits = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, more)])[..., :count]
     return np.moveaxis(bits, -1, axis or 0)
 
 
@@ -129,6 +130,9 @@ def _along_one(array: Wrapped, axis: int | None) -> Wrapped:
 
 
 def _shifts(bitorder: str) -> Wrapped:
+    if bitorder not in ("big", "little"):
+        problem = "'bitorder' must be either 'big' or 'little'"
+        raise graph_error(problem, op="numpy.packbits", got=repr(bitorder))
     shifts = np.arange(8, dtype="uint8")
     return shifts[::-1] if bitorder == "big" else shifts
 
@@ -205,6 +209,7 @@ def _with_vectors(content: Value, axis: int) -> Value:
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     """Products; of one array whose axes all stay, a view."""
     args = (subscripts, *operands)
+    _require_casts(operands if isinstance(subscripts, str) else args[::2], options)
     alone = operands[0] if len(operands) == 1 and not options else None
     if isinstance(alone, TracedArray) and _keeps_axes(subscripts):
         return alone.viewed("", lambda x: computed(np.einsum, (subscripts, x), {}))
@@ -212,6 +217,18 @@ def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     if len(operands) == 1 and isinstance(subscripts, TracedArray):
         note_sharing(results, (subscripts,), True)
     return results
+
+
+def _require_casts(operands: Sequence[object], options: dict[str, Any]) -> None:
+    """Raise GraphError where NumPy casts no operand to the dtype of a product."""
+    casting, dtype = options.pop("casting", "safe"), options.get("dtype")
+    dtypes = [_array(x).dtype for x in operands if not isinstance(x, (list, tuple))]
+    for one in dtypes if dtype is not None else ():
+        if not np.can_cast(one, np.dtype(dtype), casting):
+            got = f"{one} into {np.dtype(dtype)}, by the rule {casting!r}"
+            hint = 'say casting="unsafe", or cast the operands first, by astype'
+            problem = "an operand cannot be cast"
+            raise graph_error(problem, op="numpy.einsum", got=got, hint=hint)
 
 
 def _joining(function: Callee) -> Callee:

@@ -198,6 +198,8 @@ def _reduce_at(
         hint = "write a loop over the parts, as for a, b in zip(starts, ends)"
         raise graph_error(problem, op=op, hint=hint)
     fold = _Fold(ufunc, x, axis, dtype)
+    if isinstance(indices, (list, tuple)) and not indices:
+        indices = np.zeros(0, "int64")  # as NumPy reads no index
     rows, starts = fold.rows, F.asarray(indices)
     message = f"{op}: takes indices within the axis, in ascending order"
     within = F.all((starts >= 0) & (starts < rows.shape[0]))
