@@ -137,17 +137,61 @@ def _shifts(bitorder: str) -> Wrapped:
     return shifts[::-1] if bitorder == "big" else shifts
 
 
-def _trim_zeros(array: object, trim: str = "fb", axis: int | None = None) -> object:
-    """The part of a vector between its first and its last number that is not 0."""
+def _trim_zeros(array: Wrapped, trim: str = "fb", axis: Wrapped = None) -> object:
+    """The part between the first and the last number that is not 0, of each axis."""
     view = _array(array)
-    if view.content.ndim != 1:
-        hint = "write x[first:last], by np.nonzero"
-        raise graph_error("trims vectors", op="numpy.trim_zeros", hint=hint)
-    count = as_value(view.content).shape[0]
-    places = F.flatnonzero(view.content)
+    rank = view.content.ndim
+    axes = range(rank) if axis is None else np.atleast_1d(axis).tolist()
+    if any(not -rank <= i < rank for i in axes):
+        raise graph_error("no such axis", op="numpy.trim_zeros", got=str(axis))
+    part = [slice(None)] * rank
+    for i in {i % rank for i in axes}:
+        others = tuple(j for j in range(rank) if j != i)
+        part[i] = _between_zeros(F.any(as_value(view.content) != 0, others), trim)
+    return view[tuple(part)]
+
+
+def _between_zeros(is_there: Value, trim: str) -> slice:
+    count, places = is_there.shape[0], F.flatnonzero(is_there)
     first = F.min(places, initial=count) if "f" in trim.lower() else 0
     last = F.max(places, initial=-1) + 1 if "b" in trim.lower() else count
-    return view[first:last]
+    return slice(first, last)
+
+
+def _sort_complex(array: object) -> object:
+    """`np.sort_complex`: complex64 is for integers of few bits."""
+    numbers = _array(array)
+    if numbers.dtype.kind != "c":
+        few = numbers.dtype.kind in "iu" and numbers.dtype.itemsize < 4
+        numbers = numbers.astype("complex64" if few else "complex128")
+    return np.sort(numbers, axis=-1)
+
+
+def _array_equiv(x: object, y: object) -> object:
+    """`np.array_equiv`: whether arrays are equal, one stretched to the other."""
+    one, other = _array(x), _array(y)
+    pairs = zip(one.shape[::-1], other.shape[::-1], strict=False)
+    if any(m != n and m != 1 and n != 1 for m, n in pairs):
+        return np.bool_(False)
+    return np.all(one == other)
+
+
+def _poly(roots: object) -> object:
+    """`np.poly`, of real roots: the coefficients, highest power first."""
+    values: Wrapped = np.atleast_1d(_array(roots))
+    if values.ndim != 1 or values.dtype.kind == "c":
+        problem = "NumPy gives real numbers for roots in pairs, which data decide"
+        got, hint = str(as_value(values.content).type), "give a vector of real roots"
+        raise graph_error(problem, op="numpy.poly", got=got, hint=hint)
+    if values.shape[0] == 0:
+        return 1.0
+    zeros = as_value(values.astype(np.mintypecode(values.dtype.char)).content)
+
+    def step(total: Value, zero: Value) -> tuple[Value, None]:
+        return total - zero * F.pad(total[:-1], (1, 0)), None
+
+    start = F.pad(F.ones(1, zeros.dtype), (0, zeros.shape[0]))
+    return wrapped(F.scan(step, start, zeros)[0])
 
 
 def _copy_to(
@@ -278,7 +322,11 @@ def _diag(array: object, k: int = 0) -> object:
 def _real_if_close(array: object, tol: float = 100) -> object:
     if isinstance(array, TracedArray) and array.content.dtype.kind != "c":
         return as_array(array)
-    return as_array(results_of(np.real_if_close, (array, tol), {}))
+    if not isinstance(content_of(array), Value):
+        return as_array(results_of(np.real_if_close, (array, tol), {}))
+    problem = "NumPy gives real numbers if all are close to them, which data decide"
+    hint = "write x.real for real numbers, or x for complex ones"
+    raise graph_error(problem, op="numpy.real_if_close", hint=hint)
 
 
 def _broadcast_arrays(*arrays: object, subok: bool = False) -> object:
@@ -396,6 +444,9 @@ OWN |= {
     "diag": _diag,
     "real_if_close": _real_if_close,
     "apply_along_axis": _along_axis,
+    "array_equiv": _array_equiv,
+    "poly": _poly,
+    "sort_complex": _sort_complex,
     "copyto": _copy_to,
     "einsum": _einsum,
     "fill_diagonal": _fill_diagonal,

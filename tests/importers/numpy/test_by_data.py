@@ -56,12 +56,20 @@ np.unpackbits(i, count=i.size)
 np.einsum("i,i", x, x, dtype="int32", casting="unsafe"), np.einsum("i->", i, dtype=int)
 np.einsum(x, [0], x, [0], casting="same_kind", dtype="float32")
 np.add.reduceat(x, [])
+np.array_equiv(x[None], x), np.array_equiv(x, x[:3]), np.array_equiv(x, [x, x + 1])
+np.poly(x), np.poly(i), np.poly(x.astype("float32")), np.poly(x[:0])
+np.sort_complex(x[::-1]), np.sort_complex(i), np.sort_complex(-x + 1j)
+np.trim_zeros(np.diag(i)), np.trim_zeros(np.diag(i), "f", axis=1)
+np.trim_zeros(i, axis=0)
+np.trim_zeros(np.diag(i), "b", axis=(0, -1)), np.trim_zeros(x[:, None] * 0)
+np.real_if_close(np.array([1 + 0j])) * x
 """
 REFUSED = """
 np.einsum("i,i", x, x, dtype="int32")
 np.einsum(x, [0], x, [0], [], dtype="float32")
 np.unpackbits(i, bitorder=10)
 np.pad(x, 2, "mean", stat_length=-1)
+np.trim_zeros(x, axis=1)
 """
 
 
@@ -76,3 +84,10 @@ def test_options_that_numpy_refuses_are_refused(call):
     function = eval(f"lambda x, i: ({call})")
     x, i = np.linspace(-1, 2, 4), np.arange(4, dtype="uint8")
     assert not like_numpy(function, x, i)
+
+
+@pytest.mark.parametrize("call", ["real_if_close", "poly"])
+def test_a_dtype_that_data_decide_is_refused(call):
+    ours = graphc.jit(lambda x: getattr(np, call)(x), frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="which data decide"):
+        ours(np.array([1j, -1j]))
