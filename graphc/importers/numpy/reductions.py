@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
+from graphc.importers.numpy.sharing import CastingRule
 from graphc.ir.graph.accepted import ArrayLike, AxesLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import METHODS as FUNCTIONS_OF
@@ -33,6 +34,7 @@ def loop_dtypes(
     operands: Sequence[Value],
     dtype: DType | None,
     reducing: bool = False,
+    casting: CastingRule = "same_kind",
 ) -> Sequence[DType]:
     """The dtypes that a ufunc computes in, of operands and then of results."""
     empty = [None] * ufunc.nin
@@ -44,7 +46,7 @@ def loop_dtypes(
     options = {} if dtype is None else {"signature": signature}
     try:
         resolved: Sequence[DType] = ufunc.resolve_dtypes(
-            dtypes, casting="same_kind", reduction=reducing, **options
+            dtypes, casting=casting, reduction=reducing, **options
         )
     except TypeError as error:
         hint = "cast the arguments by astype"
