@@ -148,7 +148,7 @@ def _trim_zeros(array: Wrapped, trim: str = "fb", axis: Wrapped = None) -> objec
     for i in {i % rank for i in axes}:
         others = tuple(j for j in range(rank) if j != i)
         part[i] = _between_zeros(F.any(as_value(view.content) != 0, others), trim)
-    return view[tuple(part)]
+    return view[(*part, ...)]  # a view, of no axes too
 
 
 def _between_zeros(is_there: Value, trim: str) -> slice:
