@@ -3,7 +3,8 @@
 NumPy's errors of data are conditions here, which programs check.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from graphc.importers.numpy.arrays import (
     content_of,
     holds_arrays,
     results_of,
+    wrapped,
 )
 from graphc.importers.numpy.memory import require
 from graphc.ir.graph.build import as_size, as_value
@@ -21,7 +23,7 @@ from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import less_equal
 
 
-def is_listed(bins: Wrapped) -> bool:
+def _is_listed(bins: Wrapped) -> bool:
     """Whether bins are several, or edges, and not a number of bins."""
     return isinstance(bins, (list, tuple)) or np.ndim(bins) > 0
 
@@ -50,7 +52,7 @@ def _digitize(x: object, bins: object, right: bool = False) -> object:
     return results_of(np.digitize, (x, bins, right), {})
 
 
-def require_ascending(bins: object, name: str) -> None:
+def _require_ascending(bins: object, name: str) -> None:
     """Have calls raise ValueError for edges of bins that do not ascend."""
     edges = F.asarray(content_of(bins))
     rise = F.logical_not(F.any(edges[:-1] > edges[1:]))
@@ -68,8 +70,8 @@ def _histogram(function: Callable[..., object]) -> Callable[..., object]:
         **options: object,
     ) -> object:
         name = function.__name__
-        if is_listed(bins):
-            require_ascending(bins, name)
+        if _is_listed(bins):
+            _require_ascending(bins, name)
         elif range is None and not isinstance(bins, str):
             finite = F.all(F.isfinite(F.asarray(content_of(a))))
             require(finite, f"{name}: the range of the data is not finite")
@@ -97,6 +99,69 @@ def _unravel_index(indices: object, shape: object, order: str = "C") -> object:
     message = "unravel_index: an index is out of bounds for the shape"
     require(within, message, "index")
     return results_of(np.unravel_index, (indices, shape, order), {})
+
+
+def _histogram_of_several(
+    sample: Wrapped,
+    bins: Wrapped = 10,
+    range: Wrapped = None,
+    density: bool | None = None,
+    weights: Wrapped = None,
+) -> tuple[object, list[Wrapped]]:
+    """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
+    points = wrapped(as_value(content_of(np.asarray(sample))))
+    in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
+    columns: list[Wrapped] = list(np.atleast_2d(points) if in_rows else points.T)
+    each = bins if _is_listed(bins) else [bins] * len(columns)
+    limits = [None] * len(columns) if range is None else range
+    if len({len(columns), len(each), len(limits)}) > 1:
+        problem = "takes as many bins and ranges as columns"
+        raise graph_error(problem, op="numpy.histogramdd", got=str(len(columns)))
+    by_axis = [
+        np.asarray(b) if _is_listed(b) else np.histogram_bin_edges(x, b, r)
+        for x, b, r in zip(columns, each, limits, strict=True)
+    ]
+    places: Wrapped = 0
+    for edges in by_axis:
+        _require_ascending(edges, "histogramdd")
+    for column, edges in zip(columns, by_axis, strict=True):
+        after = np.searchsorted(edges, column, side="right")
+        places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
+    shape = [edges.shape[0] + 1 for edges in by_axis]
+    counts = wrapped(as_value(np.zeros(math.prod(shape))))
+    np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
+    inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
+    return _as_density(inner, by_axis) if density else inner, by_axis
+
+
+def _as_density(counts: Wrapped, by_axis: Sequence[Wrapped]) -> object:
+    """Counts divided by the sizes of boxes and by the sum of all."""
+    total = counts.sum()
+    for axis, edges in enumerate(by_axis):
+        shape = [-1 if i == axis else 1 for i in range(len(by_axis))]
+        counts = counts / np.diff(edges).reshape(shape)
+    return counts / total
+
+
+def _histogram_of_two(
+    x: object, y: object, bins: Wrapped = 10, *args: Wrapped, **options: Wrapped
+) -> tuple[object, ...]:
+    """`np.histogram2d`."""
+    pair = bins if _is_listed(bins) and len(bins) <= 2 else [bins, bins]
+    counts, edges = _histogram_of_several([x, y], pair, *args, **options)
+    return counts, *edges
+
+
+def _position(function: Callable[..., object]) -> Callable[..., object]:
+    """`nanargmax` or `nanargmin`, of a number in each row."""
+
+    def position(*args: object, **options: object) -> object:
+        places: Wrapped = results_of(function, args, options)
+        is_there = F.all(as_value(content_of(places)) >= 0)
+        require(is_there, f"{function.__name__}: All-NaN slice encountered")
+        return places
+
+    return position
 
 
 def _count_each(x: object, weights: object = None, minlength: object = 0) -> object:
@@ -158,9 +223,13 @@ OWN |= {
     "eig": _eigenvalues(np.linalg.eig),
     "eigvals": _eigenvalues(np.linalg.eigvals),
     "histogram": _histogram(np.histogram),
+    "histogram2d": _histogram_of_two,
     "histogram_bin_edges": _histogram(np.histogram_bin_edges),
+    "histogramdd": _histogram_of_several,
     "indices": _indices,
     "lstsq": _least_squares,
+    "nanargmax": _position(np.nanargmax),
+    "nanargmin": _position(np.nanargmin),
     "nanpercentile": _quantile(np.nanpercentile, 100),
     "nanquantile": _quantile(np.nanquantile, 1),
     "percentile": _quantile(np.percentile, 100),

@@ -1,12 +1,12 @@
 """Functions of NumPy that write, that give views by their arguments, or call others."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import graph_error
+from graphc.importers.numpy import by_data  # noqa: F401  (it adds to `OWN`)
 from graphc.importers.numpy.arrays import (
     OWN,
     Callee,
@@ -20,7 +20,6 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
-from graphc.importers.numpy.by_data import is_listed, require_ascending
 from graphc.importers.numpy.in_place import put
 from graphc.importers.numpy.memory import python_fitting, require_fit
 from graphc.importers.numpy.sharing import CastingRule
@@ -99,57 +98,6 @@ def _from_dlpack(array: object, **options: object) -> object:
     raise graph_error(problem, op="numpy.from_dlpack", hint="use the array itself")
 
 
-def _histogram_of_several(
-    sample: Wrapped,
-    bins: Wrapped = 10,
-    range: Wrapped = None,
-    density: bool | None = None,
-    weights: Wrapped = None,
-) -> tuple[object, list[Wrapped]]:
-    """`np.histogramdd`: how many points are in each box, and the edges of boxes."""
-    points = _array(np.asarray(sample))
-    in_rows = isinstance(sample, (list, tuple)) or points.ndim < 2
-    columns: list[Wrapped] = list(np.atleast_2d(points) if in_rows else points.T)
-    each = bins if is_listed(bins) else [bins] * len(columns)
-    limits = [None] * len(columns) if range is None else range
-    if len({len(columns), len(each), len(limits)}) > 1:
-        problem = "takes as many bins and ranges as columns"
-        raise graph_error(problem, op="numpy.histogramdd", got=str(len(columns)))
-    by_axis = [
-        np.asarray(b) if is_listed(b) else np.histogram_bin_edges(x, b, r)
-        for x, b, r in zip(columns, each, limits, strict=True)
-    ]
-    places: Wrapped = 0
-    for edges in by_axis:
-        require_ascending(edges, "histogramdd")
-    for column, edges in zip(columns, by_axis, strict=True):
-        after = np.searchsorted(edges, column, side="right")
-        places = places * (edges.shape[0] + 1) + after - (column == edges[-1])
-    shape = [edges.shape[0] + 1 for edges in by_axis]
-    counts = wrapped(as_value(np.zeros(math.prod(shape))))
-    np.add.at(counts, places, 1.0 if weights is None else np.asarray(weights, float))
-    inner = counts.reshape(shape)[(slice(1, -1),) * len(shape)].copy()
-    return _as_density(inner, by_axis) if density else inner, by_axis
-
-
-def _as_density(counts: Wrapped, by_axis: Sequence[Wrapped]) -> object:
-    """Counts divided by the sizes of boxes and by the sum of all."""
-    total = counts.sum()
-    for axis, edges in enumerate(by_axis):
-        shape = [-1 if i == axis else 1 for i in range(len(by_axis))]
-        counts = counts / np.diff(edges).reshape(shape)
-    return counts / total
-
-
-def _histogram_of_two(
-    x: object, y: object, bins: Wrapped = 10, *args: Wrapped, **options: Wrapped
-) -> tuple[object, ...]:
-    """`np.histogram2d`."""
-    pair = bins if is_listed(bins) and len(bins) <= 2 else [bins, bins]
-    counts, edges = _histogram_of_several([x, y], pair, *args, **options)
-    return counts, *edges
-
-
 def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") -> object:
     """`np.packbits`: eight elements each, as bits of a byte."""
     rows = np.moveaxis(_along_one(array, axis) != 0, axis or 0, -1)
@@ -163,16 +111,16 @@ def _pack_bits(array: object, axis: int | None = None, bitorder: str = "big") ->
 def _unpack_bits(
     array: object,
     axis: int | None = None,
-    count: None = None,
+    count: Wrapped = None,
     bitorder: str = "big",
 ) -> object:
-    """`np.unpackbits`: the eight bits of each byte."""
-    if count is not None:
-        hint = "leave count out, and take a part of the result"
-        raise graph_error("takes no count", op="numpy.unpackbits", hint=hint)
+    """`np.unpackbits`: the eight bits of each byte, or `count` of them."""
     rows = np.moveaxis(_along_one(array, axis), axis or 0, -1)
     bits = (rows[..., None] >> _shifts(bitorder)) & np.uint8(1)
     bits = bits.reshape((*rows.shape[:-1], rows.shape[-1] * 8))
+    if count is not None:
+        more = max(count - bits.shape[-1], 0)  # zeros, beyond the last byte
+        bits = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, more)])[..., :count]
     return np.moveaxis(bits, -1, axis or 0)
 
 
@@ -182,21 +130,68 @@ def _along_one(array: Wrapped, axis: int | None) -> Wrapped:
 
 
 def _shifts(bitorder: str) -> Wrapped:
+    if bitorder not in ("big", "little"):
+        problem = "'bitorder' must be either 'big' or 'little'"
+        raise graph_error(problem, op="numpy.packbits", got=repr(bitorder))
     shifts = np.arange(8, dtype="uint8")
     return shifts[::-1] if bitorder == "big" else shifts
 
 
-def _trim_zeros(array: object, trim: str = "fb", axis: int | None = None) -> object:
-    """The part of a vector between its first and its last number that is not 0."""
+def _trim_zeros(array: Wrapped, trim: str = "fb", axis: Wrapped = None) -> object:
+    """The part between the first and the last number that is not 0, of each axis."""
     view = _array(array)
-    if view.content.ndim != 1:
-        hint = "write x[first:last], by np.nonzero"
-        raise graph_error("trims vectors", op="numpy.trim_zeros", hint=hint)
-    count = as_value(view.content).shape[0]
-    places = F.flatnonzero(view.content)
+    rank = view.content.ndim
+    axes = range(rank) if axis is None else np.atleast_1d(axis).tolist()
+    if any(not -rank <= i < rank for i in axes):
+        raise graph_error("no such axis", op="numpy.trim_zeros", got=str(axis))
+    part = [slice(None)] * rank
+    for i in {i % rank for i in axes}:
+        others = tuple(j for j in range(rank) if j != i)
+        part[i] = _between_zeros(F.any(as_value(view.content) != 0, others), trim)
+    return view[(*part, ...)]  # a view, of no axes too
+
+
+def _between_zeros(is_there: Value, trim: str) -> slice:
+    count, places = is_there.shape[0], F.flatnonzero(is_there)
     first = F.min(places, initial=count) if "f" in trim.lower() else 0
     last = F.max(places, initial=-1) + 1 if "b" in trim.lower() else count
-    return view[first:last]
+    return slice(first, last)
+
+
+def _sort_complex(array: object) -> object:
+    """`np.sort_complex`: complex64 is for integers of few bits."""
+    numbers = _array(array)
+    if numbers.dtype.kind != "c":
+        few = numbers.dtype.kind in "iu" and numbers.dtype.itemsize < 4
+        numbers = numbers.astype("complex64" if few else "complex128")
+    return np.sort(numbers, axis=-1)
+
+
+def _array_equiv(x: object, y: object) -> object:
+    """`np.array_equiv`: whether arrays are equal, one stretched to the other."""
+    one, other = _array(x), _array(y)
+    pairs = zip(one.shape[::-1], other.shape[::-1], strict=False)
+    if any(m != n and m != 1 and n != 1 for m, n in pairs):
+        return np.bool_(False)
+    return np.all(one == other)
+
+
+def _poly(roots: object) -> object:
+    """`np.poly`, of real roots: the coefficients, highest power first."""
+    values: Wrapped = np.atleast_1d(_array(roots))
+    if values.ndim != 1 or values.dtype.kind == "c":
+        problem = "NumPy gives real numbers for roots in pairs, which data decide"
+        got, hint = str(as_value(values.content).type), "give a vector of real roots"
+        raise graph_error(problem, op="numpy.poly", got=got, hint=hint)
+    if values.shape[0] == 0:
+        return 1.0
+    zeros = as_value(values.astype(np.mintypecode(values.dtype.char)).content)
+
+    def step(total: Value, zero: Value) -> tuple[Value, None]:
+        return total - zero * F.pad(total[:-1], (1, 0)), None
+
+    start = F.pad(F.ones(1, zeros.dtype), (0, zeros.shape[0]))
+    return wrapped(F.scan(step, start, zeros)[0])
 
 
 def _copy_to(
@@ -258,6 +253,7 @@ def _with_vectors(content: Value, axis: int) -> Value:
 def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     """Products; of one array whose axes all stay, a view."""
     args = (subscripts, *operands)
+    _require_casts(operands if isinstance(subscripts, str) else args[::2], options)
     alone = operands[0] if len(operands) == 1 and not options else None
     if isinstance(alone, TracedArray) and _keeps_axes(subscripts):
         return alone.viewed("", lambda x: computed(np.einsum, (subscripts, x), {}))
@@ -265,6 +261,18 @@ def _einsum(subscripts: object, *operands: object, **options: object) -> object:
     if len(operands) == 1 and isinstance(subscripts, TracedArray):
         note_sharing(results, (subscripts,), True)
     return results
+
+
+def _require_casts(operands: Sequence[object], options: dict[str, Any]) -> None:
+    """Raise GraphError where NumPy casts no operand to the dtype of a product."""
+    casting, dtype = options.pop("casting", "safe"), options.get("dtype")
+    dtypes = [_array(x).dtype for x in operands if not isinstance(x, (list, tuple))]
+    for one in dtypes if dtype is not None else ():
+        if not np.can_cast(one, np.dtype(dtype), casting):
+            got = f"{one} into {np.dtype(dtype)}, by the rule {casting!r}"
+            hint = 'say casting="unsafe", or cast the operands first, by astype'
+            problem = "an operand cannot be cast"
+            raise graph_error(problem, op="numpy.einsum", got=got, hint=hint)
 
 
 def _joining(function: Callee) -> Callee:
@@ -314,7 +322,11 @@ def _diag(array: object, k: int = 0) -> object:
 def _real_if_close(array: object, tol: float = 100) -> object:
     if isinstance(array, TracedArray) and array.content.dtype.kind != "c":
         return as_array(array)
-    return as_array(results_of(np.real_if_close, (array, tol), {}))
+    if not isinstance(content_of(array), Value):
+        return as_array(results_of(np.real_if_close, (array, tol), {}))
+    problem = "NumPy gives real numbers if all are close to them, which data decide"
+    hint = "write x.real for real numbers, or x for complex ones"
+    raise graph_error(problem, op="numpy.real_if_close", hint=hint)
 
 
 def _broadcast_arrays(*arrays: object, subok: bool = False) -> object:
@@ -417,8 +429,6 @@ SAME_RESULTS = frozenset(["diag_indices", "diag_indices_from"])
 OWN |= {
     "arange": _arange,
     "from_dlpack": _from_dlpack,
-    "histogram2d": _histogram_of_two,
-    "histogramdd": _histogram_of_several,
     "packbits": _pack_bits,
     "unpackbits": _unpack_bits,
     "iscomplexobj": lambda x: np.asarray(x).dtype.kind == "c",
@@ -434,6 +444,9 @@ OWN |= {
     "diag": _diag,
     "real_if_close": _real_if_close,
     "apply_along_axis": _along_axis,
+    "array_equiv": _array_equiv,
+    "poly": _poly,
+    "sort_complex": _sort_complex,
     "copyto": _copy_to,
     "einsum": _einsum,
     "fill_diagonal": _fill_diagonal,

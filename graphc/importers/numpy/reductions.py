@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.errors import GraphError, graph_error
+from graphc.importers.numpy.sharing import CastingRule
 from graphc.ir.graph.accepted import ArrayLike, AxesLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import METHODS as FUNCTIONS_OF
@@ -19,6 +20,7 @@ from graphc.ir.types import DType
 
 Dtypes = tuple[DType | type | None, ...]
 TAKING_DTYPES = frozenset(["sum", "prod", "cumsum", "cumprod"])
+_REPEATING = frozenset(["fmax", "fmin"])  # joined twice, an element changes nothing
 _SEGMENTS = {
     "add": F.segment_sum,
     "multiply": F.segment_prod,
@@ -32,6 +34,7 @@ def loop_dtypes(
     operands: Sequence[Value],
     dtype: DType | None,
     reducing: bool = False,
+    casting: CastingRule = "same_kind",
 ) -> Sequence[DType]:
     """The dtypes that a ufunc computes in, of operands and then of results."""
     empty = [None] * ufunc.nin
@@ -43,7 +46,7 @@ def loop_dtypes(
     options = {} if dtype is None else {"signature": signature}
     try:
         resolved: Sequence[DType] = ufunc.resolve_dtypes(
-            dtypes, casting="same_kind", reduction=reducing, **options
+            dtypes, casting=casting, reduction=reducing, **options
         )
     except TypeError as error:
         hint = "cast the arguments by astype"
@@ -76,13 +79,23 @@ class _Fold:
             raise self._error(ufunc, "gives another dtype than it takes")
         self._ufunc, self.dtype, self.rank = ufunc, dtypes[-1], value.ndim
         self.axes = _axes(axis, value.ndim, ufunc)
-        in_front = tuple(range(len(self.axes)))
-        moved = F.moveaxis(cast(value, self.dtype), self.axes, in_front)
-        if len(self.axes) > 1:
-            if ufunc.identity is None:
-                raise self._error(ufunc, "depends on the order: give one axis")
-            moved = F.reshape(moved, (-1, *moved.shape[len(self.axes) :]))
-        self.rows = moved if self.axes else F.expand_dims(moved, 0)
+        empty = ufunc.identity is None
+        self._identity = (
+            None if empty else np.asarray(ufunc.identity).astype(self.dtype)
+        )
+        if len(self.axes) > 1 and empty and ufunc.__name__ not in _REPEATING:
+            raise self._error(ufunc, "depends on the order: give one axis")
+        self._shape = value.shape
+        self.rows = self._in_rows(cast(value, self.dtype))
+
+    def _in_rows(self, array: Value) -> Value:
+        """An array of the shape of `x`, with what is joined along its first axis."""
+        if not self.axes:
+            return F.expand_dims(array, 0)
+        moved = F.moveaxis(array, self.axes, tuple(range(len(self.axes))))
+        if len(self.axes) == 1:
+            return moved
+        return F.reshape(moved, (-1, *moved.shape[len(self.axes) :]))
 
     @staticmethod
     def _error(ufunc: np.ufunc, problem: str) -> GraphError:
@@ -95,23 +108,23 @@ class _Fold:
             as_value(apply_ufunc(self._ufunc, "__call__", (one, other), {})), self.dtype
         )
 
-    def selected(self, where: ArrayLike) -> None:
+    def selected(self, where: ArrayLike, initial: ArrayLike | None) -> None:
         """Leave out what a mask does not name."""
-        identity = self._ufunc.identity
+        identity: ArrayLike | None = self._identity
+        if identity is None and self._ufunc.__name__ in _REPEATING:
+            identity = initial  # joined once more, it changes nothing
         if identity is None:
             raise self._error(self._ufunc, "has no element for what `where` leaves out")
-        mask = F.broadcast_to(as_value(where), self.rows.shape)
-        self.rows = F.where(mask, self.rows, np.asarray(identity).astype(self.dtype))
+        mask = self._in_rows(F.broadcast_to(as_value(where), self._shape))
+        self.rows = F.where(mask, self.rows, cast(as_value(identity), self.dtype))
 
     def total(self, initial: ArrayLike | None) -> Value:
         """All rows joined."""
-        rows, identity = self.rows, self._ufunc.identity
-        if initial is None and identity is None:
+        rows, number = self.rows, self._identity if initial is None else initial
+        if number is None:
             start, rows = rows[0], rows[1:]
         else:
-            number = np.asarray(identity).astype(self.dtype)
-            start = as_value(number if initial is None else initial)
-            start = F.broadcast_to(cast(start, self.dtype), rows.shape[1:])
+            start = F.broadcast_to(cast(as_value(number), self.dtype), rows.shape[1:])
 
         def step(total: Value, row: Value) -> tuple[Value, None]:
             return self.joined(total, row), None
@@ -156,7 +169,7 @@ def _reduce(
         return as_value(apply_ufunc(ufunc, "reduce", (x,), options))
     fold = _Fold(ufunc, x, axis, dtype)
     if where is not True:
-        fold.selected(where)
+        fold.selected(where, initial)
     total = fold.total(initial)
     return F.expand_dims(total, sorted(fold.axes)) if keepdims else total
 
@@ -187,6 +200,8 @@ def _reduce_at(
         hint = "write a loop over the parts, as for a, b in zip(starts, ends)"
         raise graph_error(problem, op=op, hint=hint)
     fold = _Fold(ufunc, x, axis, dtype)
+    if isinstance(indices, (list, tuple)) and not indices:
+        indices = np.zeros(0, "int64")  # as NumPy reads no index
     rows, starts = fold.rows, F.asarray(indices)
     message = f"{op}: takes indices within the axis, in ascending order"
     within = F.all((starts >= 0) & (starts < rows.shape[0]))

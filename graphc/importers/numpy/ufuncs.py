@@ -20,7 +20,7 @@ from graphc.importers.numpy.arrays import (
 )
 from graphc.importers.numpy.memory import Content, is_symbolic
 from graphc.importers.numpy.reductions import METHODS, loop_dtypes
-from graphc.importers.numpy.sharing import around, as_arrays
+from graphc.importers.numpy.sharing import CastingRule, around, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc, check_options
@@ -103,7 +103,7 @@ def _of_ufunc(
     args = tuple(map(as_arrays, content_of(inputs)))
     options = content_of(options)
     if is_symbolic([*args, *options.values()]):
-        result = wrapped(_symbolic(ufunc, method, args, options))
+        result = wrapped(_symbolic(ufunc, method, args, options, casting))
     else:
         result = wrapped(getattr(ufunc, method)(*args, **options))
     if where is not True:
@@ -115,14 +115,19 @@ def _of_ufunc(
 
 
 def _symbolic(
-    ufunc: np.ufunc, method: str, args: Args, options: dict[str, Wrapped]
+    ufunc: np.ufunc,
+    method: str,
+    args: Args,
+    options: dict[str, Wrapped],
+    casting: CastingRule,
 ) -> object:
     """The results where an argument is symbolic."""
     if method in METHODS:
         return METHODS[method](ufunc, *args, **options)
-    if (dtype := options.pop("dtype", None)) is None:
+    dtype = options.pop("dtype", None)
+    if dtype is None and casting not in ("no", "equiv"):  # NumPy's loops cast safely
         return apply_ufunc(ufunc, method, args, options)
-    return _in_dtype(ufunc, method, args, options, dtype)
+    return _in_dtype(ufunc, method, args, options, dtype, casting)
 
 
 def _in_dtype(
@@ -130,11 +135,13 @@ def _in_dtype(
     method: str,
     args: Args,
     options: dict[str, Wrapped],
-    dtype: DTypeLike,
+    dtype: DTypeLike | None,
+    casting: CastingRule,
 ) -> object:
     """The results as computed for arguments that are cast, as `dtype=` says."""
     operands = [as_value(argument) for argument in args]
-    dtypes = loop_dtypes(ufunc, operands, np.dtype(dtype))
+    to = None if dtype is None else np.dtype(dtype)
+    dtypes = loop_dtypes(ufunc, operands, to, casting=casting)
     pairs = zip(operands, dtypes, strict=False)
     return apply_ufunc(ufunc, method, tuple(cast(x, d) for x, d in pairs), options)
 

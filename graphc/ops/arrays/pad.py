@@ -435,8 +435,9 @@ def _ramp(
         return None
     start = cast(as_value(end), edge.dtype)
     one = F.squeeze(_stated(edge, axis, 1), axis)
-    ramp = F.linspace(start, one, size_value(width), endpoint=False, axis=axis,
-                      dtype=edge.dtype)
+    ramp = F.linspace(
+        start, one, size_value(width), endpoint=False, axis=axis, dtype=edge.dtype
+    )
     return F.flip(ramp, axis) if backwards else ramp
 
 
@@ -451,6 +452,11 @@ def _with_statistics(
     value: Value, pairs: list[tuple[Size, Size]], mode: str, stat_length: Any
 ) -> Value:
     lengths = _pairs(stat_length, value.type.rank, "a length")
+    if any(
+        isinstance(n, (int, np.integer)) and n < 0 for pair in lengths for n in pair
+    ):
+        problem = "a length of a statistic is negative"
+        raise graph_error(problem, op="pad", got=f"stat_length={stat_length}")
 
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         n, low, high = x.type.shape[axis], *pairs[axis]

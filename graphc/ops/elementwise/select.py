@@ -25,6 +25,7 @@ from graphc.ops.common.broadcasting import broadcast, promoted
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.modes import require_mode
 from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.elementwise.numeric import from_parts
 
 
 def _strong(x: ArrayLike) -> Value:
@@ -129,6 +130,11 @@ def interp(
 
 def _line(at: Value, knots: Value, values: Value, i: Value, j: Value) -> Value:
     """The line through points i and j; at infinite ones, what NumPy makes of it."""
+    if values.dtype.kind == "c":  # a part that is not finite leaves the other alone
+        parts = (
+            _line(at, knots, part, i, j) for part in (F.real(values), F.imag(values))
+        )
+        return from_parts(*parts)
     x0, x1, y0, y1 = knots[i], knots[j], values[i], values[j]
     slope = (y1 - y0) / (x1 - x0)
     near, far = slope * (at - x0) + y0, slope * (at - x1) + y1

@@ -40,6 +40,7 @@ from graphc.ir.types import JaxArray, TensorType, is_integer
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
+from graphc.ops.elementwise.of_complex import OF_COMPLEX
 
 
 def _power_size(x: Size, exponent: Size) -> Size | None:
@@ -355,6 +356,7 @@ _IN_JAX: dict[str, Emit] = {
     "reciprocal": _print_reciprocal,
     "gcd": _print_gcd,
     "lcm": _print_lcm,
+    **OF_COMPLEX,
 }
 _ARITHMETIC: dict[str, tuple[str, Callable[..., Any] | None]] = {
     "add": ("{x} + {y}", operator.add),

@@ -1,0 +1,52 @@
+"""JAX programs' ufuncs of complex numbers that are not finite, as NumPy's are."""
+
+from collections.abc import Callable
+from types import ModuleType
+
+from graphc.ir.graph.op import Emit, Printing
+from graphc.ir.types import JaxArray
+
+
+def complex_extreme_jax(
+    jnp: ModuleType, name: str, x: JaxArray, y: JaxArray
+) -> JaxArray:
+    """Printed into JAX programs: a number is NaN where one of its parts is."""
+    chosen = getattr(jnp, name)(x, y)
+    if name.startswith("f"):
+        return jnp.where(jnp.isnan(y), x, jnp.where(jnp.isnan(x), y, chosen))
+    return jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, chosen))
+
+
+def complex_sign_jax(jax: ModuleType, x: JaxArray) -> JaxArray:
+    """Printed into JAX programs: in the direction of the part that is infinite."""
+    jnp = jax.numpy
+    far = jnp.isinf(x.real), jnp.isinf(x.imag)
+    ends = (
+        jnp.where(is_far, jnp.sign(part), 0)
+        for is_far, part in zip(far, (x.real, x.imag), strict=True)
+    )
+    return jnp.where(far[0] ^ far[1], jax.lax.complex(*ends), jnp.sign(x))
+
+
+def _extreme(name: str) -> Emit:
+    def printed(p: Printing) -> str:
+        x, y = p.inputs
+        if p.node.outputs[0].dtype.kind != "c":
+            return f"jnp.{name}({x}, {y})"
+        return f"{p.helper(complex_extreme_jax)}(jnp, {name!r}, {x}, {y})"
+
+    return printed
+
+
+def _print_sign(p: Printing) -> str:
+    (x,) = p.inputs
+    if p.node.outputs[0].dtype.kind != "c":
+        return f"jnp.sign({x})"
+    return f"{p.helper(complex_sign_jax)}(jax, {x})"
+
+
+EXTREMES = "maximum", "minimum", "fmax", "fmin"
+OF_COMPLEX: dict[str, Callable[[Printing], str]] = {
+    **{name: _extreme(name) for name in EXTREMES},
+    "sign": _print_sign,
+}

@@ -1,0 +1,98 @@
+"""What NumPy makes of numbers that are not finite, and options of its functions."""
+
+import numpy as np
+import pytest
+
+import graphc
+from tests.importers.numpy.test_like_numpy import like_numpy
+
+ENDS = [0.0, 1.0, -np.inf, np.nan]
+ALL = np.array([complex(x, y) for x in ENDS for y in ENDS])
+
+
+def same_parts(results, expected):
+    for x, y in zip(np.asarray(results), expected, strict=True):
+        np.testing.assert_array_equal([x.real, x.imag], [y.real, y.imag])
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_complex_numbers_are_compared_as_numpy_does(name, backend):
+    def compared(x, y):
+        return getattr(np, name)(x, y)
+
+    pairs = np.repeat(ALL, len(ALL)), np.tile(ALL, len(ALL))
+    ours = graphc.jit(compared, frontend="numpy", backend=backend)
+    same_parts(ours(*pairs), compared(*pairs))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_signs_of_complex_numbers_that_are_infinite():
+    ours = graphc.jit(lambda x: np.sign(x), frontend="numpy", backend="jax")
+    same_parts(ours(ALL), np.sign(ALL))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_are_interpolated_each_for_itself():
+    ours = graphc.jit(lambda x, y: np.interp(x, [0, 1], y), frontend="numpy")
+    at = np.array([-1.0, 0, 0.25, 1, 2])
+    for first in ALL:
+        ends = np.array([first, 2 + 3j])
+        same_parts(ours(at, ends), np.interp(at, [0, 1], ends))
+
+
+@pytest.mark.parametrize("function", [np.nanargmax, np.nanargmin])
+def test_the_place_of_no_number_is_an_error_of_checked_programs(function):
+    ours = graphc.jit(lambda x: function(x, 1), frontend="numpy", check=True)
+    np.testing.assert_array_equal(ours(np.array([[np.nan, 1], [2, 3]])).shape, (2,))
+    with pytest.raises(ValueError, match="All-NaN slice"):
+        ours(np.full((2, 2), np.nan))
+
+
+CALLS = """
+np.unpackbits(i, count=11), np.unpackbits(i, count=-3), np.unpackbits(i, count=99)
+np.unpackbits(i[None], axis=0, count=3, bitorder="little")
+np.unpackbits(i, count=i.size)
+np.einsum("i,i", x, x, dtype="int32", casting="unsafe"), np.einsum("i->", i, dtype=int)
+np.einsum(x, [0], x, [0], casting="same_kind", dtype="float32")
+np.add.reduceat(x, [])
+np.subtract(i.astype("int16"), 1, dtype="uint16", casting="unsafe")
+np.sqrt(x + 1j, dtype="complex64", casting="same_kind"), np.add(x, x, casting="no")
+np.array_equiv(x[None], x), np.array_equiv(x, x[:3]), np.array_equiv(x, [x, x + 1])
+np.poly(x), np.poly(i), np.poly(x.astype("float32")), np.poly(x[:0])
+np.sort_complex(x[::-1]), np.sort_complex(i), np.sort_complex(-x + 1j)
+np.trim_zeros(np.diag(i)), np.trim_zeros(np.diag(i), "f", axis=1)
+np.trim_zeros(i, axis=0)
+np.trim_zeros(np.diag(i), "b", axis=(0, -1)), np.trim_zeros(x[:, None] * 0)
+np.real_if_close(np.array([1 + 0j])) * x
+"""
+REFUSED = """
+np.einsum("i,i", x, x, dtype="int32")
+np.einsum(x, [0], x, [0], [], dtype="float32")
+np.unpackbits(i, bitorder=10)
+np.sqrt(i, casting="no")
+np.add(x, x, dtype="float32", casting="safe")
+np.multiply(i, i, dtype="float32", casting="equiv")
+np.pad(x, 2, "mean", stat_length=-1)
+np.trim_zeros(x, axis=1)
+"""
+
+
+@pytest.mark.parametrize("call", CALLS.split("\n")[1:-1])
+def test_options_are_those_of_numpy(call):
+    function = eval(f"lambda x, i: ({call})")
+    assert like_numpy(function, np.linspace(-1, 2, 4), np.arange(4, dtype="uint8") * 70)
+
+
+@pytest.mark.parametrize("call", REFUSED.split("\n")[1:-1])
+def test_options_that_numpy_refuses_are_refused(call):
+    function = eval(f"lambda x, i: ({call})")
+    x, i = np.linspace(-1, 2, 4), np.arange(4, dtype="uint8")
+    assert not like_numpy(function, x, i)
+
+
+@pytest.mark.parametrize("call", ["real_if_close", "poly"])
+def test_a_dtype_that_data_decide_is_refused(call):
+    ours = graphc.jit(lambda x: getattr(np, call)(x), frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="which data decide"):
+        ours(np.array([1j, -1j]))
