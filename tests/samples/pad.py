@@ -71,6 +71,8 @@ SAMPLES = [
         "pad",
         *(c for mode in STATISTICS for c in calls(mode, stat_length=2)),
         *calls("mean", stat_length=((1, 9), (2, 1))),
+        *(c for mode in STATISTICS for c in calls(mode, stat_length=-2)),
+        *calls("maximum", stat_length=(0, 1)),
         dtypes=ALL[1:],
         ulps=16,
     ),

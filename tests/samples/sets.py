@@ -118,6 +118,7 @@ SAMPLES = [
         call(a(3), i(3), 7, -1),
         call(a(3, 2), i(1, 2), 1, 0),
         call(a(2, 2), i(3), a(3), None),
+        call(a(2, 2), i(2, 1), a(2, 1), None),
         call(a(2, 3), i(2), 1, 1),
         numpy=written,
         dtypes=NUMBERS,

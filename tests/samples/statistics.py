@@ -235,6 +235,11 @@ SAMPLES = [
     sample("nanmean", *MISSING, *NONE, ulps=16),
     sample("nanvar", *MISSING, *SPREAD, *NONE, ulps=64),
     sample("nanstd", *MISSING, *SPREAD, *NONE, ulps=64),
+    sample("nanmean", call(a(2, 3), dtype="int8"), dtypes=INTEGERS, ulps=16),
+    *(
+        sample(name, call(a(2, 3), dtype="int8"), dtypes=INEXACT)
+        for name in ("nanmean", "nanvar", "nanstd")
+    ),
     sample("nanmax", *MISSING, call(a(0)), dtypes=REAL),
     sample("nanmin", *MISSING, call(a(0)), dtypes=REAL),
     sample("nanargmax", call(a(2, 5)), call(a(2, 5), axis=1), call(a(0)), dtypes=REAL),
@@ -256,6 +261,7 @@ SAMPLES = [
         ulps=64,
     ),
     sample("cov", call(a(2, 5), dtype="float32"), dtypes=FLOATS[1:], ulps=64),
+    sample("cov", call(a(2, 5), dtype="int64"), dtypes=DOUBLE),
     sample("corrcoef", *TABLES, dtypes=DOUBLE, ulps=64),
     sample(
         "trapezoid",

@@ -452,15 +452,15 @@ def _with_statistics(
     value: Value, pairs: list[tuple[Size, Size]], mode: str, stat_length: Any
 ) -> Value:
     lengths = _pairs(stat_length, value.type.rank, "a length")
-    if any(
-        isinstance(n, (int, np.integer)) and n < 0 for pair in lengths for n in pair
-    ):
-        problem = "a length of a statistic is negative"
-        raise graph_error(problem, op="pad", got=f"stat_length={stat_length}")
+    least = 0 if mode in ("mean", "median") else 1  # both of nothing are NaN
 
     def sides(x: Value, axis: int) -> tuple[Value | None, Value | None]:
         n, low, high = x.type.shape[axis], *pairs[axis]
         x = F._at_most(minimum(1, low + high), n, f"no {mode} of nothing", x, "pad")
+        for count in lengths[axis]:
+            if count is not None:
+                problem = "stat_length counts no element"
+                x = F._at_most(least, as_size(count), problem, x, "pad")
         counts = [n if c is None else minimum(as_size(c), n) for c in lengths[axis]]
         head = _slice(x, axis, slice(None, size_value(counts[0])))
         tail = _slice(x, axis, slice(size_value(n - counts[1]), None))

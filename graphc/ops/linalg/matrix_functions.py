@@ -52,10 +52,13 @@ def matrix_power(a: ArrayLike, n: int, /) -> Value:
     """
     problem = "the exponent must be an integer known when the graph is built"
     n = as_integer(n, problem, "linalg.matrix_power")
-    base = _squares(need_matrix(a, "linalg.matrix_power"))
+    matrix = need_matrix(a, "linalg.matrix_power")
     if n == 0:
-        unit = F.eye(base.shape[-1], dtype=base.dtype)
-        return F.broadcast_to(unit, base.shape)
+        *batch, rows, columns = matrix.shape
+        # No element is read, so the sizes are compared where ones are made of them.
+        unit = _squares(F.eye(rows, columns, dtype=matrix.dtype))
+        return F.broadcast_to(unit, (*batch, *unit.shape))
+    base = _squares(matrix)
     return _power(F.linalg.inv(base) if n < 0 else base, abs(n))
 
 

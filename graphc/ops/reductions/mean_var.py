@@ -8,7 +8,7 @@ from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, normal_axes, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
-from graphc.ir.types import DType, dtype_of, is_float
+from graphc.ir.types import DType, dtype_of, is_float, is_inexact
 from graphc.ops.reductions.reduce import AxisArgument, where_mask
 
 
@@ -60,13 +60,33 @@ def mean(
     return cast(result, work if to.kind in "biu" and dtype is None else to)
 
 
-def _freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
+def freedom(ddof: ArrayLike, correction: ArrayLike | None, name: str) -> Any:
     """The number to subtract from the count: `ddof`, or else `correction`."""
     if correction is None:
         return ddof
     if not isinstance(ddof, (int, float)) or ddof != 0:
         raise graph_error("give one of ddof and correction", op=name)
     return correction
+
+
+def spread_dtype(value: Value, dtype: DTypeLike | None, name: str) -> DType:
+    """The dtype of a variance's steps; one that would lose parts is refused."""
+    if dtype is None:
+        return value.dtype
+    to = dtype_of(dtype)
+    is_complex = value.dtype.kind == "c"
+    if not is_inexact(to) or (is_complex and to.kind != "c"):
+        got = f"{value.type}, in {to}"
+        expected = "complex numbers" if is_complex else "floats"
+        problem = "a variance in this dtype loses a part of the numbers"
+        hint = "leave dtype out, and convert the result"
+        raise graph_error(problem, op=name, got=got, expected=expected, hint=hint)
+    return to
+
+
+def as_asked(result: Value, dtype: DTypeLike | None) -> Value:
+    """A result in the dtype that the user names, which may be complex, as NumPy's."""
+    return result if dtype is None else cast(result, dtype_of(dtype))
 
 
 @public(method=True)
@@ -88,8 +108,24 @@ def var(
     `correction`. `mean`, where given, is the mean with its axes kept. Only elements
     where the bool array `where` holds count. float16 is computed in float32.
     """
+    lost = freedom(ddof, correction, "var")
+    result = _variance(x, axis, dtype, lost, keepdims, where, mean, "var")
+    return as_asked(result, dtype)
+
+
+def _variance(
+    x: ArrayLike,
+    axis: AxisArgument,
+    dtype: DTypeLike | None,
+    lost: Any,
+    keepdims: bool,
+    where: ArrayLike,
+    mean: ArrayLike | None,
+    name: str,
+) -> Value:
+    """A variance, which is real, whatever the dtype in which it is computed."""
     value = strong(as_value(x))
-    to = value.dtype if dtype is None else dtype_of(dtype)
+    to = spread_dtype(value, dtype, name)
     value = cast(value, _work_dtype(to))
     if mean is None:
         mean = F.mean(value, axis, keepdims=True, where=where)
@@ -99,7 +135,7 @@ def var(
         squares = F.square(F.real(centred)) + F.square(F.imag(centred))
     total = F.sum(squares, axis, keepdims=keepdims, where=where)
     count = _counted(value, axis, keepdims, where, "var")
-    result = _ratio(total, F.maximum(count - _freedom(ddof, correction, "var"), 0))
+    result = _ratio(total, F.maximum(count - lost, 0))
     return cast(result, to if is_float(to) else result.dtype)
 
 
@@ -120,5 +156,6 @@ def std(
 
     Its gradient is 0 where all elements are equal, where that of JAX is NaN.
     """
-    lost = _freedom(ddof, correction, "std")
-    return F._root(var(x, axis, dtype, lost, keepdims, where=where, mean=mean))
+    lost = freedom(ddof, correction, "std")
+    variance = _variance(x, axis, dtype, lost, keepdims, where, mean, "std")
+    return as_asked(F._root(variance), dtype)

@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F, public
 from graphc.ir.types import DType, dtype_of, is_inexact
+from graphc.ops.reductions.mean_var import as_asked, freedom, spread_dtype
 
 AxisArgument = int | tuple[int, ...] | None
 
@@ -90,11 +92,13 @@ def _present(x: Value, where: ArrayLike) -> Value:
     return present if where is True else F.logical_and(present, where)
 
 
-def _wide(x: ArrayLike, dtype: DTypeLike | None) -> tuple[Value, DType]:
-    """`x` where its mean is computed, and the dtype of the result."""
-    value = strong(as_value(x))
+def _wide(value: Value, dtype: DTypeLike | None, name: str) -> tuple[Value, DType]:
+    """Floats where their mean is computed, and the dtype of the result."""
     to = value.dtype if dtype is None else dtype_of(dtype)
-    to = to if is_inexact(to) else dtype_of("float64")
+    if not is_inexact(to):
+        got = f"{value.type}, in {to}"
+        hint = "leave dtype out, and convert the result"
+        raise graph_error("a dtype of integers has no NaN", op=name, got=got, hint=hint)
     return cast(value, dtype_of("float32") if to.itemsize == 2 else to), to
 
 
@@ -108,7 +112,10 @@ def nanmean(
     where: ArrayLike = True,
 ) -> Value:
     """The mean of what is not NaN (and under `where`); NaN where nothing else is."""
-    value, to = _wide(x, dtype)
+    value = strong(as_value(x))
+    if not is_inexact(value.dtype):
+        return F.mean(value, axis, dtype, keepdims, where=where)
+    value, to = _wide(value, dtype, "nanmean")
     mask = _present(value, where)
     return cast(F.mean(value, axis, keepdims=keepdims, where=mask), to)
 
@@ -129,11 +136,29 @@ def nanvar(
 
     NaN where no degree of freedom is left.
     """
-    value, to = _wide(x, dtype)
-    mask = _present(value, where)
-    lost = ddof if correction is None else correction
-    variance = F.var(value, axis, None, ddof, keepdims, where=mask, mean=mean,
-                  correction=correction)
+    lost = freedom(ddof, correction, "nanvar")
+    value = strong(as_value(x))
+    if not is_inexact(value.dtype):
+        return F.var(value, axis, dtype, lost, keepdims, where=where, mean=mean)
+    variance = _variance(value, axis, dtype, lost, keepdims, where, mean, "nanvar")
+    return as_asked(variance, dtype)
+
+
+def _variance(
+    value: Value,
+    axis: AxisArgument,
+    dtype: DTypeLike | None,
+    lost: ArrayLike,
+    keepdims: bool,
+    where: ArrayLike,
+    mean: ArrayLike | None,
+    name: str,
+) -> Value:
+    """A variance, which is real, whatever the dtype in which it is computed."""
+    spread_dtype(value, dtype, name)
+    wide, to = _wide(value, dtype, name)
+    mask = _present(wide, where)
+    variance = F.var(wide, axis, None, lost, keepdims, where=mask, mean=mean)
     count = F.sum(mask, axis, keepdims=keepdims)
     variance = F.where(count <= lost, np.nan, variance)
     return cast(variance, to) if to.kind != "c" else variance
@@ -152,10 +177,12 @@ def nanstd(
     correction: ArrayLike | None = None,
 ) -> Value:
     """The standard deviation of what is not NaN, arguments as of `var`."""
-    return F._root(
-        nanvar(x, axis, dtype, ddof, keepdims, where=where, mean=mean,
-               correction=correction)
-    )
+    lost = freedom(ddof, correction, "nanstd")
+    value = strong(as_value(x))
+    if not is_inexact(value.dtype):
+        return F.std(value, axis, dtype, lost, keepdims, where=where, mean=mean)
+    variance = _variance(value, axis, dtype, lost, keepdims, where, mean, "nanstd")
+    return as_asked(F._root(variance), dtype)
 
 
 def _running(name: str, total: str, fill: float) -> None:

@@ -115,6 +115,9 @@ def cov(
     One variable alone has a variance, a scalar, if that it is one is known.
     """
     to = None if dtype is None else dtype_of(dtype)
+    if to is not None and not is_inexact(to):
+        hint = "leave dtype out, and convert the result"
+        raise graph_error("needs a dtype of floats", op="cov", got=to.name, hint=hint)
     rows = _rows(x, rowvar, to)
     if y is not None:
         more = strong(as_value(y))

@@ -231,6 +231,10 @@ def put_along_axis(
     """
     value, index = _strong(x), _strong(indices)
     if axis is None:
+        if index.type.rank != 1:
+            expected, got = "a vector, as axis is None", str(index.type)
+            problem = "the indices have other axes"
+            raise graph_error(problem, op="put_along_axis", got=got, expected=expected)
         flat = F.ravel(value).at[F.ravel(index)].set(F.ravel(values))
         return F.reshape(flat, value.shape)
     rank = value.type.rank
