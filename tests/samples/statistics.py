@@ -62,6 +62,10 @@ MISSING = (
     call(a(3, values="holes"), keepdims=True),
 )
 NONE = (call(a(0, 3), axis=0), call(a(0)))
+# Variances are real numbers, in the dtype that is named.
+BROAD = ["int8", *INEXACT[1:]]  # NumPy rounds differences to float16 on the way
+SPREADS = ("var", "std", "nanvar", "nanstd")
+SPREAD_AS = (call(a(2, 3), dtype="complex64"), call(a(4), axis=0, dtype="complex128"))
 SPREAD = (call(a(4, 5, values="holes"), axis=1, ddof=1),)
 TABLES = (
     call(a(2, 5)),
@@ -240,6 +244,7 @@ SAMPLES = [
         sample(name, call(a(2, 3), dtype="int8"), dtypes=INEXACT)
         for name in ("nanmean", "nanvar", "nanstd")
     ),
+    *(sample(n, *SPREAD_AS, dtypes=BROAD, ulps=64) for n in SPREADS),
     sample("nanmax", *MISSING, call(a(0)), dtypes=REAL),
     sample("nanmin", *MISSING, call(a(0)), dtypes=REAL),
     sample("nanargmax", call(a(2, 5)), call(a(2, 5), axis=1), call(a(0)), dtypes=REAL),
