@@ -10,7 +10,13 @@ from typing import Any
 from graphc.errors import label
 from graphc.ir.graph.build import INPUT, is_body_input
 from graphc.ir.graph.nodes import Value
-from graphc.ir.params.exactness import Range, fits, lies_within, parts_fit
+from graphc.ir.params.exactness import (
+    MOST_PADDED,
+    Range,
+    fits,
+    lies_within,
+    parts_fit,
+)
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.sizes.lines import line_of
 from graphc.ir.sizes.polynomials import Atom, Symbol, calls_in, polynomial
@@ -19,7 +25,6 @@ from graphc.ir.types import JaxArray
 
 INT32: Range = (-(2**31), 2**31 - 1)
 EXACT: Range = (-(2**62), 2**62)  # where sums of integers of 64 bits do not wrap around
-MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32
 CLIP = "jnp.where({0} < 0, jnp.maximum({0} + {1}, 0), jnp.minimum({0}, {1}))"
 
 

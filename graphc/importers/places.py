@@ -20,7 +20,7 @@ from types import CellType, FunctionType, ModuleType
 from typing import Any, Protocol, cast
 
 from graphc.errors import is_user_file
-from graphc.importers.reached import reached
+from graphc.importers.reached import is_users, reached
 from graphc.ir.forks import RenewedLock
 
 ABSENT = object()  # stands in a dictionary where a key is not in it
@@ -198,8 +198,5 @@ def _globals_of(item: object) -> dict[Any, object] | None:
     """The globals of a function or of a class, where they are the user's, else None."""
     if isinstance(item, FunctionType):
         return item.__globals__ if is_user_file(item.__code__.co_filename) else None
-    kind = item if isinstance(item, type) else type(item)
-    module = sys.modules.get(kind.__module__)
-    file = getattr(module, "__file__", None)
-    is_users = is_user_file(file) if file else kind.__module__ == "__main__"
-    return vars(module) if module is not None and is_users else None
+    module = (item if isinstance(item, type) else type(item)).__module__
+    return vars(sys.modules[module]) if is_users(module) else None

@@ -98,7 +98,7 @@ def _fields(item: object) -> Sequence[object]:
         return ()
     fields = getattr(item, "__dict__", None)
     slotted = [base for base in kind.__mro__ if "__slots__" in vars(base)]
-    slotted = [base for base in slotted if _is_users(base.__module__)]
+    slotted = [base for base in slotted if is_users(base.__module__)]
     if not slotted and not isinstance(fields, dict):
         return ()
     values = [*fields.values()] if isinstance(fields, dict) else []
@@ -116,7 +116,7 @@ def _of_class(item: type) -> Iterator[object]:
     if type(item) is not type:
         yield type(item)
     for base in item.__mro__:
-        if not _is_users(base.__module__):
+        if not is_users(base.__module__):
             continue
         for name, attribute in list(vars(base).items()):
             if isinstance(attribute, (staticmethod, classmethod)):
@@ -127,7 +127,7 @@ def _of_class(item: type) -> Iterator[object]:
                 yield attribute
 
 
-def _is_users(module: str) -> bool:
+def is_users(module: str) -> bool:
     """Whether a module is neither of graphc nor of a library."""
     file = getattr(sys.modules.get(module), "__file__", None)
     return is_user_file(file) if file else module == "__main__"
@@ -155,7 +155,7 @@ def _named(function: FunctionType) -> Iterator[object]:
 
 def _of_module(item: object, names: Sequence[str]) -> Iterator[object]:
     """The attributes of these names, where an item is a module of the user's."""
-    if not isinstance(item, ModuleType) or not _is_users(item.__name__):
+    if not isinstance(item, ModuleType) or not is_users(item.__name__):
         return
     for name in names:
         if name in vars(item):

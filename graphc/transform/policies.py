@@ -457,8 +457,8 @@ def _remedy(declared: object, key: object) -> str:
     """The policy that was meant, where that can be seen."""
     if isinstance(declared, type):
         name = declared.__name__
-        made = {**{c: f"graphc.{c}()" for c in CLASSES}, "Shard": _SHARD}
-        return f"{made[name]} makes one" if name in made else ""
+        calls = {**{c: f"graphc.{c}()" for c in CLASSES}, "Shard": _SHARD}
+        return f"{calls[name]} makes one" if name in calls else ""
     if isinstance(declared, str) and declared.lower() == "shard":
         return f"dims={{{key!r}: {_SHARD}}}, with mesh=graphc.mesh(data=...)"
     if type(declared).__name__ == "Shard":

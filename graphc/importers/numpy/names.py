@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import update_wrapper, wraps
 from inspect import signature
 from types import FrameType, ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.memory import Memory, is_symbolic, python_fitting
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.importers.numpy.sharing import READ_ONLY
-from graphc.importers.numpy.ufuncs import UfuncOfUser
+from graphc.importers.numpy.ufuncs import EqualToPlain, UfuncOfUser
 from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
@@ -215,23 +215,6 @@ def _casting_to(kind: type) -> Callable[[object], object]:
     return cast
 
 
-class _OfUser:
-    """A function of NumPy to code of the user: it is equal to NumPy's own."""
-
-    def __init__(self, plain: Callable[..., object]) -> None:
-        update_wrapper(cast(Any, self), plain)
-        self._plain = plain
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or self._plain is other
-
-    def __hash__(self) -> int:
-        return hash(self._plain)
-
-    def __repr__(self) -> str:
-        return repr(self._plain)
-
-
 def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     """A function of NumPy that leaves values to ours.
 
@@ -265,9 +248,9 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
         )
 
     asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
-    kind = type(name, (_OfUser,), {"__call__": asked})
-    of_user: Callable[..., object] = kind(function)
-    return of_user
+    kind = type(name, (EqualToPlain,), {"__call__": asked})
+    of_user: Any = kind(function)
+    return update_wrapper(of_user, function)
 
 
 class _FourierNames:

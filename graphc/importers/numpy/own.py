@@ -459,6 +459,6 @@ OWN |= {
     "reshape": _reshape,
 }
 
-OWN |= {f.__name__: _joining(f) for f in (np.concatenate, np.stack)}
-OWN |= {f.__name__: _joining(f) for f in (np.hstack, np.vstack)}
+_JOINS: tuple[Callee, ...] = np.concatenate, np.stack, np.hstack, np.vstack
+OWN |= {f.__name__: _joining(f) for f in _JOINS}
 NAMES = frozenset(OWN)

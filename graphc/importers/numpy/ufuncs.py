@@ -36,14 +36,31 @@ UPDATES = frozenset(["add", "multiply", "max", "min"])
 OF_ARRAYS = "reduce", "accumulate", "reduceat", "outer"
 
 
-class UfuncOfUser:
+class EqualToPlain:
+    """A function that stands for NumPy's own to code of the user, and is equal to it."""
+
+    def __init__(self, plain: Callable[..., object]) -> None:
+        self._plain: Any = plain
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self._plain is other
+
+    def __hash__(self) -> int:
+        return hash(self._plain)
+
+    def __repr__(self) -> str:
+        return repr(self._plain)
+
+
+class UfuncOfUser(EqualToPlain):
     """A ufunc, to code of the user, where lists may hold arrays that are traced.
 
     NumPy asks arrays, and looks into no list. `as_users` makes results the user's.
     """
 
     def __init__(self, plain: np.ufunc, as_users: Callable[[object], object]) -> None:
-        self._plain, self._as_users = plain, as_users
+        super().__init__(plain)
+        self._as_users = as_users
 
     # `isinstance` asks for it, and nothing sets it.
     @property  # type: ignore[misc]
@@ -59,15 +76,6 @@ class UfuncOfUser:
             return self._update
         member = getattr(self._plain, name)
         return partial(self._called, member) if name in OF_ARRAYS else member
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or self._plain is other
-
-    def __hash__(self) -> int:
-        return hash(self._plain)
-
-    def __repr__(self) -> str:
-        return repr(self._plain)
 
     def _called(self, function: Wrapped, *args: object, **options: object) -> object:
         if not holds_arrays([*args, *options.values()]):

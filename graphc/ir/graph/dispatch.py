@@ -27,9 +27,8 @@ OTHERWISE = {  # functions of NumPy that have another name here
         "asarray",
     ),
 }
-LAYOUT = (  # of arrays in memory, and of the way to the result
-    *("copy", "kind", "like", "order", "subok"),
-    "overwrite_input",
+LAYOUT = frozenset(  # of arrays in memory, and of the way to the result
+    ["copy", "kind", "like", "order", "overwrite_input", "subok"]
 )
 _ON_ONE: Mapping[str, Callable[..., object]] = {  # NumPy says what options it has
     "sort": partial(np.sort, np.zeros(1)),

@@ -24,6 +24,7 @@ from graphc.ir.types import DType
 
 Range = tuple[int, int]  # the least and the most
 MOST = 2**48  # elements of an axis, and the largest integer that is read as a size
+MOST_PADDED = 2**30  # elements along a padded axis: its capacity fits int32
 MOST_TERMS = 16  # of a formula that is proved to be cut off
 CUT = 2**49  # a bound of a slice beyond it is taken for it: it is beyond any axis
 

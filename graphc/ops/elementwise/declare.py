@@ -45,7 +45,7 @@ from graphc.ir.graph.op import (
 )
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
-from graphc.ir.params.exactness import Range, lies_within, limits
+from graphc.ir.params.exactness import MOST_PADDED, Range, lies_within, limits
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.sizes.truths import choose, truth
@@ -198,9 +198,6 @@ def _weak_size(primitive: Primitive, values: list[Value]) -> Size | None:
     return size
 
 
-LONGEST = 2**30  # elements of an axis that integers of 32 bits have room for
-
-
 def elementwise(
     name: str,
     template: str,
@@ -322,7 +319,7 @@ def _holds(dtype: DType, size: Size) -> bool:
 def _range(symbol: Symbol) -> Range:
     if symbol.origin is not None:
         return -(2**63), 2**63 - 1
-    return symbol.lower or 0, LONGEST
+    return symbol.lower or 0, MOST_PADDED
 
 
 def _print_convert(p: Printing) -> str:

@@ -1,6 +1,5 @@
 """JAX programs' ufuncs of complex numbers that are not finite, as NumPy's are."""
 
-from collections.abc import Callable
 from types import ModuleType
 
 from graphc.ir.graph.op import Emit, Printing
@@ -45,8 +44,7 @@ def _print_sign(p: Printing) -> str:
     return f"{p.helper(complex_sign_jax)}(jax, {x})"
 
 
-EXTREMES = "maximum", "minimum", "fmax", "fmin"
-OF_COMPLEX: dict[str, Callable[[Printing], str]] = {
-    **{name: _extreme(name) for name in EXTREMES},
+OF_COMPLEX: dict[str, Emit] = {
+    **{name: _extreme(name) for name in ("maximum", "minimum", "fmax", "fmin")},
     "sign": _print_sign,
 }

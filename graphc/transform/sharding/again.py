@@ -18,15 +18,15 @@ PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 class Unpinned:
     """Values that devices have whole, though the text of a program does not say so.
 
-    Those that are `made` of nothing each device makes; of the `loose` ones XLA may
-    compute parts, and surely of some that a segment has `given` in parts.
+    The `local` ones each device makes; of the `loose` ones XLA may compute parts, and
+    surely of some that a segment has `parted`.
     """
 
     layout: MeshLayout
     place: PlaceOf
-    made: Set[Value]
+    local: Set[Value]
     loose: Set[Value]
-    given: Set[Value]
+    parted: Set[Value]
 
     def is_sent(self, node: Node, has_masks: Callable[[Node], object]) -> bool:
         """Whether XLA may spread what a node takes, since its result is, and send it.
@@ -34,10 +34,10 @@ class Unpinned:
         It parts no matrices of ops on these, and no few rows that many are put around.
         """
         whole = [v for v in node.inputs if not any(self.place(v))]
-        if not passes_parts(node) and not self.given.isdisjoint(whole):
+        if not passes_parts(node) and not self.parted.isdisjoint(whole):
             return True
         is_whole = len(whole) == len(node.inputs)
-        if is_whole and is_shifted(self.layout, node, self.made | self.loose):
+        if is_whole and is_shifted(self.layout, node, self.local | self.loose):
             return True
         if node.primitive in (OP.pad, OP.slice_update):
             return is_put_among_spread(self.layout, node)

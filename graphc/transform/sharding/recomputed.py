@@ -144,11 +144,11 @@ def crossed(
 
 def _behind(values: Iterable[Value], is_made: Callable[[Value], bool]) -> set[Value]:
     """These, and the values that they are computed from element by element."""
-    found, left = set[Value](), [*values]
+    behind, left = set[Value](), [*values]
     while left:
         value = left.pop()
-        if value not in found and value.type.rank and is_made(value):
-            found.add(value)
+        if value not in behind and value.type.rank and is_made(value):
+            behind.add(value)
             if passes_parts(value.node):
                 left += value.node.inputs
-    return found
+    return behind

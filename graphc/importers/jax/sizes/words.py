@@ -36,10 +36,10 @@ def pattern_of(
     """The pattern that `shapes` says, for arguments of this structure.
 
     It is one text with a group of words per array, in the order of JAX's leaves (the
-    keys of dicts are sorted), or a
-    pytree of such groups like the positional arguments. A word is a name, a number, a
-    formula in names as "n+1", or "_" for an axis that does not vary; "..." stands for
-    any such axes in front. The text after "->" describes the results; see
+    keys of dicts are sorted), or a pytree of such groups like the positional arguments.
+    A word is a name, a number, a formula in names as "n+1", or "_" for an axis that
+    does not vary; "..." stands for any such axes in front. The text after "->"
+    describes the results; see
     `check_results`.
 
     Raises GraphError where it does not fit the arguments.

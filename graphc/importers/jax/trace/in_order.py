@@ -7,9 +7,12 @@ structure as a dict of a class that JAX does not sort, and comes out of it as it
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+
+if TYPE_CHECKING:
+    from graphc.importers.jax.read.jaxprs import PyTreeDef
 
 
 class InOrder(dict[Hashable, Any]):
@@ -30,7 +33,7 @@ def in_order(tree: object) -> object:
     leaves, form = jax.tree.flatten(tree, is_leaf=_is_plain)
     if not any(map(_is_plain, leaves)):
         return tree
-    return jax.tree.unflatten(form, [_kept(x) if _is_plain(x) else x for x in leaves])
+    return jax.tree.unflatten(form, map(_kept, leaves))
 
 
 def keywords_in_order(
@@ -43,7 +46,7 @@ def keywords_in_order(
     return InOrder(inner) if others else inner
 
 
-def sorted_places(form: Any, first: int = 0) -> list[int]:
+def sorted_places(form: "PyTreeDef", first: int = 0) -> list[int]:
     """The numbers of the leaves, with the keys of all dicts sorted as JAX does."""
     node = form.node_data()
     if node is None:
@@ -60,29 +63,31 @@ def sorted_places(form: Any, first: int = 0) -> list[int]:
     return list(chain.from_iterable(parts))
 
 
-def with_keys_sorted(form: Any) -> object:
+def with_keys_sorted(form: "PyTreeDef") -> object:
     """The form that JAX has for such a structure."""
     if not _keeps_order(form):
         return form
     return jax.tree.structure(form.unflatten(range(form.num_leaves)))
 
 
-def _keeps_order(form: Any) -> bool:
-    node = form.node_data()
-    kept = node is not None and node[0] in (InOrder, InOrderByDefault)
-    return kept or any(map(_keeps_order, form.children()))
+def _keeps_order(form: "PyTreeDef") -> bool:
+    kind, _ = form.node_data() or (None, None)
+    keeps_order = kind in (InOrder, InOrderByDefault)
+    return keeps_order or any(map(_keeps_order, form.children()))
 
 
 def _is_plain(node: object) -> bool:
     return type(node) in _PLAIN
 
 
-def _kept(node: Any) -> object:
-    """A dict of a class that keeps its order."""
-    items = {key: in_order(item) for key, item in node.items()}
-    if type(node) is dict:
-        return InOrder(items)
-    return InOrderByDefault(node.default_factory, items)
+def _kept(node: object) -> object:
+    """The node; a plain dict as one of a class that keeps its order."""
+    if isinstance(node, defaultdict) and _is_plain(node):
+        items = {key: in_order(item) for key, item in node.items()}
+        return InOrderByDefault(node.default_factory, items)
+    if isinstance(node, dict) and _is_plain(node):
+        return InOrder({key: in_order(item) for key, item in node.items()})
+    return node
 
 
 def _with_keys(node: Mapping[Hashable, object]) -> list[tuple[object, object]]:
