@@ -37,7 +37,7 @@ OF_ARRAYS = "reduce", "accumulate", "reduceat", "outer"
 
 
 class EqualToPlain:
-    """A function that stands for NumPy's own to code of the user, and is equal to it."""
+    """A function in the place of NumPy's own, to code of the user, and equal to it."""
 
     def __init__(self, plain: Callable[..., object]) -> None:
         self._plain: Any = plain
