@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir.config import default_float
 
 A = np.arange(6, dtype="float32").reshape(2, 3)
 PROGRAMS = {
@@ -43,6 +45,46 @@ def test_every_ufunc_of_numbers_has_its_function():
     ufuncs = [f for f in vars(np).values() if isinstance(f, np.ufunc)]
     missing = {f.__name__ for f in ufuncs if not hasattr(gt, f.__name__)}
     assert missing == {"isnat"}  # of dates only
+
+
+def ufuncs_of_scipy():
+    """Those that have a namesake here, and whose orders may be arrays."""
+    for name, member in vars(scipy.special).items():
+        ours = hasattr(gt.special, name) or hasattr(gt, name)
+        if isinstance(member, np.ufunc) and ours and name not in ("kn", "yn"):
+            yield member
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "bool"])
+def test_ufuncs_of_scipy_have_its_dtypes(dtype):
+    numbers = np.array([0.3, -0.3, 0, 1, 2.5, 7, -3]).astype(dtype)
+    ufuncs = list(ufuncs_of_scipy())
+    count = max(f.nin for f in ufuncs)
+    arrays = [a.ravel() for a in np.meshgrid(*[numbers[:5]] * count)]
+    values = [gt.tensor(f"x{i}", dtype, ("n",)) for i in range(count)]
+    with default_float("float64"):
+        results = [f(*values[: f.nin]) for f in ufuncs]
+    for f, result in zip(
+        ufuncs, graphc.function(values, results, backend="numpy")(*arrays), strict=True
+    ):
+        with np.errstate(all="ignore"):
+            expected = f(*arrays[: f.nin])
+        assert result.dtype == expected.dtype, f
+        rtol = 1e-8 if expected.dtype == "float64" else 1e-5
+        np.testing.assert_allclose(result, expected, rtol, 1e-6, err_msg=f.__name__)
+    assert len(ufuncs) > 50
+
+
+def test_ufuncs_of_other_libraries_may_be_called_alike():
+    x = gt.vector("x")
+
+    class Ufunc:
+        __name__ = "add"
+
+    with pytest.raises(graphc.GraphError, match="add: takes no symbolic values"):
+        x.__array_ufunc__(Ufunc(), "__call__", x, x)
+    with pytest.raises(graphc.GraphError, match="scipy.special.exp2: ufunc 'exp2' not"):
+        scipy.special.exp2(gt.vector("z", "complex128"))
 
 
 def test_round():

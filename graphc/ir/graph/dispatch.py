@@ -1,6 +1,7 @@
 """NumPy's functions of values: `np.sin(x)` is `gt.sin(x)`, or says what to use."""
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -11,6 +12,7 @@ from graphc.errors import GraphError, graph_error
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import meant
 from graphc.ir.tracebacks import meant_keyword
+from graphc.ir.types import DType, TensorType
 
 RENAMED = {"a_min": "min", "a_max": "max"}  # of np.clip
 SPACES = {
@@ -57,11 +59,11 @@ def apply_ufunc(
     ufunc: np.ufunc, method: str, inputs: tuple[object, ...], options: dict[str, object]
 ) -> object:
     """The answer of `__array_ufunc__`, for operators of NumPy's arrays too."""
-    name = ufunc.__name__
+    name = _name_of_ufunc(ufunc)
     if "out" in options:
         hint = "write a = a + x, which gives a new value"
         problem = "cannot write a symbolic value into an array"
-        raise graph_error(problem, op=f"numpy.{name}", hint=hint)
+        raise graph_error(problem, op=_shown(name), hint=hint)
     if method == "outer" and name in FUNCTIONS:
         return _outer(FUNCTIONS[name], *inputs, **options)
     if method != "__call__":
@@ -69,7 +71,49 @@ def apply_ufunc(
     function = FUNCTIONS.get(name)
     if function is None:
         raise _unknown(name)
+    if getattr(np, ufunc.__name__, None) is not ufunc:
+        inputs = _in_dtypes_of_loop(ufunc, inputs)
     return _as_arrays(_called(function, name, inputs, options))
+
+
+def _in_dtypes_of_loop(
+    ufunc: np.ufunc, inputs: tuple[object, ...]
+) -> tuple[object, ...]:
+    """Inputs with values cast as SciPy casts them: its loops are of 32 bits or more."""
+    kinds = [*map(_kind_of_input, inputs), *[None] * ufunc.nout]
+    try:
+        dtypes = ufunc.resolve_dtypes(tuple(kinds))
+    except TypeError as error:
+        op = _shown(f"special.{ufunc.__name__}")
+        raise graph_error(str(error), op=op) from None
+    return tuple(
+        FUNCTIONS["asarray"](x, dtype) if _type_of(x) else x
+        for x, dtype in zip(inputs, dtypes, strict=False)
+    )
+
+
+def _kind_of_input(x: Any) -> type | DType:
+    """The dtype of an input, or the class of a number, which takes that of others."""
+    of_value = _type_of(x)
+    if of_value is not None:
+        dtype = of_value.dtype
+        return type(dtype.type(0).item()) if of_value.weak else dtype
+    return type(x) if type(x) in (int, float, complex) else np.asarray(x).dtype
+
+
+def _type_of(x: object) -> TensorType | None:
+    """The type of a value; None of other inputs."""
+    type_of_value = getattr(x, "type", None)
+    return type_of_value if isinstance(type_of_value, TensorType) else None
+
+
+def _name_of_ufunc(ufunc: np.ufunc) -> str:
+    """The name, here, of a ufunc of NumPy or SciPy; others may be called alike."""
+    name = ufunc.__name__
+    of_scipy = getattr(sys.modules.get("scipy.special"), name, None) is ufunc
+    if getattr(np, name, None) is ufunc or (of_scipy and name in FUNCTIONS):
+        return name
+    return f"special.{name}" if of_scipy else f"{type(ufunc).__module__}.{name}"
 
 
 def _as_arrays(results: Any) -> object:
@@ -261,7 +305,13 @@ def _fitted(
 
 def _unknown(name: str) -> GraphError:
     """The error of a function of NumPy, or of a library that extends it."""
+    last = name.split(".")[-1]
+    return graph_error("takes no symbolic values", op=_shown(name), hint=meant(last))
+
+
+def _shown(name: str) -> str:
+    """The name of a function as its library has it."""
     own_name = name.removeprefix("numpy.")
-    root, last = own_name.split(".")[0], own_name.split(".")[-1]
-    op = f"numpy.{own_name}" if hasattr(np, root) else own_name
-    return graph_error("takes no symbolic values", op=op, hint=meant(last))
+    if own_name.startswith("special."):
+        return f"scipy.{own_name}"
+    return f"numpy.{own_name}" if hasattr(np, own_name.split(".")[0]) else own_name

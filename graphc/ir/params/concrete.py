@@ -152,10 +152,10 @@ def foreign(value: "Value", function: str = "", otherwise: str = "") -> GraphErr
 def shown(value: "Value") -> str:
     """The type of a value, and its name in the user's program."""
     sizes = value.sizes
+    if value.type.weak and sizes is not None:  # many functions may name it
+        return f"{value.type}, the size {sizes[()]}"
     if value.name:
         return f"{value.type}, the symbolic value {value.name}"
-    if value.type.weak and sizes is not None:
-        return f"{value.type}, the size {sizes[()]}"
     return str(value.type)
 
 

@@ -8,6 +8,8 @@ import warnings
 import jax
 import numpy as np
 import pytest
+import scipy.special
+from scipy.special import expit
 
 import graphc
 from graphc.importers.numpy.arrays import TracedArray
@@ -241,6 +243,23 @@ def test_functions_that_are_called_within_belong_to_the_trace():
         expected[0] = 7
         ours = graphc.jit(function, frontend="numpy", backend="numpy")
         np.testing.assert_allclose(ours(x), expected)
+
+
+def test_ufuncs_of_scipy_take_arrays():
+    def function(x, half):
+        y = np.zeros(x.shape)
+        scipy.special.gammaln(x, out=y)
+        y[1:] += expit(half[1:]) + scipy.special.xlogy(2, x[0])
+        return y, expit(half), scipy.special.ndtr(x > 1), expit(np.arange(3.0))
+
+    ours = graphc.jit(function, frontend="numpy")
+    for n in (3, 4, 5):
+        x = np.arange(1.0, n + 1)
+        for got, expected in zip(
+            ours(x, x.astype("float16")), function(x, x.astype("float16")), strict=True
+        ):
+            assert got.dtype == expected.dtype
+            np.testing.assert_allclose(got, expected, 1e-6)
 
 
 def test_traced_arrays_are_not_pickled():
