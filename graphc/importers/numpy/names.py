@@ -11,7 +11,7 @@ array that is traced has none.
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sized
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import update_wrapper, wraps
 from inspect import signature
 from types import FrameType, ModuleType
@@ -108,7 +108,7 @@ def numpy_of_values() -> Generator[None]:
     try:
         _enter(token)
         _TRACING.depth = depth + 1
-        with default_float("float64"), words_of_numpy():
+        with default_float("float64"), words_of_numpy(), _fourier_of_scipy():
             yield
     finally:
         _TRACING.depth = depth
@@ -276,6 +276,43 @@ def _of_points(function: Callable[..., object]) -> Callable[..., object]:
         return frequencies(n, *args, **options)
 
     return asked
+
+
+class _FourierOfScipy:
+    """A backend of `scipy.fft`: its transforms, as NumPy has them."""
+
+    __ua_domain__ = "numpy.scipy.fft"
+
+    @staticmethod
+    def __ua_function__(
+        method: Callable[..., object],
+        args: tuple[object, ...],
+        options: dict[str, object],
+    ) -> object:
+        if not holds_arrays([*args, *options.values()]):
+            return NotImplemented
+        plain, named = content_of(args), content_of(options)
+        if not is_symbolic([*plain, *named.values()]):
+            return _made_by_user(method(*plain, **named))
+        name = method.__name__
+        namesake = getattr(np.fft, name, None)
+        if namesake is None:
+            problem = "takes no arrays that are traced"
+            hint = "write it with the transforms of numpy.fft"
+            raise graph_error(problem, op=f"scipy.fft.{name}", hint=hint)
+        taken = signature(method).bind(*args, **options).arguments
+        array = np.asarray(taken.pop("x"))
+        for about_memory in ("overwrite_x", "workers", "plan"):
+            taken.pop(about_memory, None)
+        if array.dtype == np.float16:  # of which NumPy's results are float16
+            array = array.astype(np.float32)
+        return called(namesake, (array,), taken)
+
+
+def _fourier_of_scipy() -> AbstractContextManager[object]:
+    """Within: `scipy.fft` takes arrays that are traced, if it is imported."""
+    module = sys.modules.get("scipy.fft")
+    return nullcontext() if module is None else module.set_backend(_FourierOfScipy)
 
 
 def _made_by_user(result: object) -> object:

@@ -8,6 +8,7 @@ import warnings
 import jax
 import numpy as np
 import pytest
+import scipy.fft
 import scipy.special
 from scipy.special import expit
 
@@ -260,6 +261,33 @@ def test_ufuncs_of_scipy_take_arrays():
         ):
             assert got.dtype == expected.dtype
             np.testing.assert_allclose(got, expected, 1e-6)
+
+
+TRANSFORMS = {
+    "one axis": lambda x: scipy.fft.fft(x, axis=0, overwrite_x=True),
+    "so many points": lambda x: scipy.fft.rfft(x, x.shape[0] + 1, norm="ortho"),
+    "back": lambda x: scipy.fft.irfft(x, workers=2),
+    "several axes": lambda x: scipy.fft.fftn(x, axes=(0,)),
+    "two axes": lambda x: scipy.fft.ifft2(x, (4, 3), norm="forward"),
+    "of known numbers": lambda x: (
+        scipy.fft.dct(np.ones(3)) + scipy.fft.ihfft(x[0]).real[0]
+    ),
+    "frequencies": lambda x: scipy.fft.fftshift(scipy.fft.fftfreq(x.shape[0])),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])
+def test_transforms_of_scipy_take_arrays(dtype):
+    def transformed(x):
+        return [function(x) for function in TRANSFORMS.values()]
+
+    ours = graphc.jit(transformed, frontend="numpy", backend="numpy")
+    for n in (3, 4, 6):
+        x = (np.arange(n * 5).reshape(n, 5) % 7).astype(dtype)
+        pairs = zip(ours(x), transformed(x), TRANSFORMS, strict=True)
+        for got, expected, name in pairs:
+            assert got.dtype == expected.dtype, name
+            np.testing.assert_allclose(got, expected, 1e-5, 1e-5, err_msg=name)
 
 
 def test_traced_arrays_are_not_pickled():
