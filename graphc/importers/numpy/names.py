@@ -152,7 +152,7 @@ def names_of_user(function: Callable[..., object]) -> Generator[None]:
     keeps elsewhere. `len(x)` is `x.shape[0]` there; Python's own gives a number.
     """
     members = ((vars(np)[name], item) for name, item in _replaced.items())
-    taking = {id(member): item for member, item in members if not _asks(member)}
+    taking = {id(f): item for f, item in members if not isinstance(f, _ASKING)}
     with replacing(function, {**taking, id(ABSENT): _len}, ["len"]):
         yield
 
@@ -165,13 +165,6 @@ def _len(items: Sized, /) -> object:
 
 
 _len.__name__ = "len"
-
-
-def _asks(member: object) -> bool:
-    """Whether NumPy asks arguments for a function, beside one that they are `like`."""
-    if isinstance(member, _ASKING):
-        return "like" not in signature(member).parameters
-    return isinstance(member, (np.ufunc, type))
 
 
 def _functions() -> Iterator[tuple[str, Callable[..., object]]]:
@@ -374,7 +367,7 @@ def _isscalar(element: object) -> bool:
     return _PLAIN_ISSCALAR(element)
 
 
-_ASKING = type(np.sum)
+_ASKING = (type(np.sum), np.ufunc, type)
 _NUMBERS = {np.dtype(name).type for name in DTYPES}
 _PLAIN_NDITER, _PLAIN_NDENUMERATE = np.nditer, np.ndenumerate
 _PLAIN_ISSCALAR = np.isscalar
