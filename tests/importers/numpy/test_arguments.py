@@ -9,6 +9,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.importers.numpy.names import _functions
 from tests.importers.numpy.test_function import same
+from tests.newest_numpy import IS_OLD
 
 X = np.array([3.0, 1.0, 2.0, 5.0, 4.0, 6.0])
 SQUARE = np.arange(9.0).reshape(3, 3)
@@ -99,6 +100,8 @@ NUMBERS = {
 @pytest.mark.parametrize("backend", ["numpy", "jax"])
 @pytest.mark.parametrize("name", AS_WRITTEN | NUMBERS)
 def test_calls_are_taken_as_they_are_written(name, backend):
+    if IS_OLD and name in ("a list", "elements"):
+        pytest.skip("NumPy has no signature of np.array, and takes NaNs apart")
     function = (AS_WRITTEN | NUMBERS)[name]
     ours = graphc.jit(function, frontend="numpy", backend=backend)
     for n in (6, 4):

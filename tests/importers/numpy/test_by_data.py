@@ -5,6 +5,7 @@ import pytest
 
 import graphc
 from tests.importers.numpy.test_like_numpy import like_numpy
+from tests.newest_numpy import IS_OLD
 
 ENDS = [0.0, 1.0, -np.inf, np.nan]
 ALL = np.array([complex(x, y) for x in ENDS for y in ENDS])
@@ -80,6 +81,8 @@ np.trim_zeros(x, axis=1)
 
 @pytest.mark.parametrize("call", CALLS.split("\n")[1:-1])
 def test_options_are_those_of_numpy(call):
+    if IS_OLD and "trim_zeros" in call:
+        pytest.skip("NumPy trims one axis alone")
     function = eval(f"lambda x, i: ({call})")
     assert like_numpy(function, np.linspace(-1, 2, 4), np.arange(4, dtype="uint8") * 70)
 

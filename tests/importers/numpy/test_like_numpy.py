@@ -13,6 +13,7 @@ import pytest
 import graphc
 from graphc.importers.numpy.names import _functions
 from tests.importers.numpy.test_function import same, some
+from tests.newest_numpy import IS_OLD
 
 AS_NUMPY = (np.asarray,)  # NumPy's own, in a trace too
 TABLE = np.array([3.0, 1.0, 2.0])
@@ -232,7 +233,7 @@ def written_after(function, others, in_trace):
 @pytest.mark.parametrize("in_trace", [True, False], ids=["symbolic", "known"])
 @pytest.mark.parametrize("name", sorted(name for name, _ in _functions()))
 def test_what_each_function_shares_is_that_of_numpy_or_told(name, in_trace):
-    if name in UNKNOWN:
+    if name in UNKNOWN or (IS_OLD and name == "fix"):
         pytest.skip("its elements are any numbers, or it takes no arrays")
     function = eval(f"lambda *args: np.{name}(*args)")
     for shape in SHAPES if AT_LENGTH else SHAPES[in_trace::2]:
@@ -477,8 +478,17 @@ x.var(0, "float16")
 """
 
 
+OF_NEWER = (  # calls that NumPy 2.0 refuses or has in other dtypes
+    "np.linalg.matrix_rank(np.outer(x, x) * np.nan)",
+    "((x > 0) ** 2",
+    "(lambda y: (np.copyto(y, 300), y)[1])",
+)
+
+
 @pytest.mark.parametrize("call", CALLS.splitlines())
 def test_calls_are_those_of_numpy_or_told(call):
+    if IS_OLD and call.startswith(OF_NEWER):
+        pytest.skip("NumPy does otherwise since, or fails")
     function = eval(f"lambda x, i: ({call})")
     for n in (4, 6, 2, 0):
         like_numpy(function, np.linspace(-1, 2, n), np.arange(n) * 3 % 4)
@@ -492,5 +502,6 @@ def by_position(x):
     return joined, stacked, np.concatenate(pair, 1), np.concatenate(pair, None)
 
 
+@pytest.mark.skipif(IS_OLD, reason="NumPy has no signature of np.concatenate")
 def test_what_is_given_by_position():
     assert like_numpy(by_position, np.arange(6.0).reshape(2, 3))
