@@ -7,7 +7,7 @@ from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from graphc.errors import GraphError, graph_error
+from graphc.errors import CallError, GraphError, graph_error
 from graphc.ir.graph.nodes import origins
 from graphc.ir.sizes.names import naming
 from graphc.ir.tracebacks import hiding
@@ -91,17 +91,18 @@ class AheadOfCalls:
         data, by the names in `plan`: what depends on others is left for the first call,
         with an AheadWarning. With `dims="auto"`, a `range` says that a size varies, so
         that it is padded where it can be, and a list that there are few; ranges of
-        different lengths are taken together in all ways, up to capacities. Arguments
-        without axes are taken to be `numbers` of Python, or else arrays. XLA compiles
-        on `threads`, by default as many as there are processors. Returns what was
-        compiled, as in `stats()`.
+        different lengths are taken together in all ways that fit the program, up to
+        capacities. Arguments without axes are taken to be `numbers` of Python, or else
+        arrays. XLA compiles on `threads`, by default as many as there are processors.
+        Returns what was compiled, as in `stats()`.
         """
         if threads is not None and threads < 1:
             problem = "there must be a thread to compile on"
             raise graph_error(problem, op="compile", got=f"threads={threads}")
         listed = sizes.items() if isinstance(sizes, Mapping) else ()
         ranges = {name: n for name, n in listed if isinstance(n, range)}
-        if len(set(map(len, ranges.values()))) > 1:
+        in_all_ways = len(set(map(len, ranges.values()))) > 1
+        if in_all_ways:
             few = {k: n[:: max(len(n) // FEW, 1)] for k, n in ranges.items()}
             self.vary(_in_all_ways(few))
             sizes = {**sizes, **_in_all_ways(self._of_capacities(ranges))}
@@ -111,7 +112,9 @@ class AheadOfCalls:
         done, module = newest.log.done, newest.loaded.module
         before = len(done)
         with stance.lifted():
-            lowering, calls = self._lowered("compile", module, sizes, numbers)
+            lowering, calls = self._lowered(
+                "compile", module, sizes, numbers, leave_out=in_all_ways
+            )
             self._made([*lowering.lowered.values()], threads, calls)
         lowering.tell()
         return done[before:]
@@ -183,21 +186,34 @@ class AheadOfCalls:
         module: ModuleType,
         sizes: Mapping[str, SizesGiven],
         numbers: bool = True,
+        leave_out: bool = False,
     ) -> tuple[Lowering, list[tuple[object, ...]]]:
-        """The segments lowered for the calls that `sizes` list, and their arguments."""
+        """The segments lowered for the calls that `sizes` list, and their arguments.
+
+        Calls whose sizes do not fit together raise CallError, or are left out, if
+        another one fits.
+        """
         self._require_jax(op)
         newest, target = self._programs.newest, self._pipeline.how.target
         wide, signature = newest.prepared.facts.wide, newest.signature
         kinds = signature.numbers if numbers else {}
         description = self.jax, self.plan, module, target, wide, kinds
         lowering, numbers_of_calls = Lowering(*description, op), []
+        misfits: list[CallError] = []
         for call in lowering.calls(sizes, op):
             args = tuple(call.arguments)
-            misfit = signature.check(args)
-            if misfit is not None:
-                raise misfit
-            self._for(args, lambda call=call: lowering.take(call))
-            numbers_of_calls.append(tuple(call.numbers))
+            try:
+                if (misfit := signature.check(args)) is not None:
+                    raise misfit
+                self._for(args, lambda call=call: lowering.take(call))
+            except CallError as misfit:
+                misfits.append(misfit)
+                if not leave_out:
+                    break
+            else:
+                numbers_of_calls.append(tuple(call.numbers))
+        if misfits and not (leave_out and numbers_of_calls):
+            raise misfits[0]
         return lowering, numbers_of_calls
 
     @hiding

@@ -154,6 +154,19 @@ def test_ranges_of_several_lengths_are_compiled_for_in_all_ways(dims):
     assert len(f.stats().compilations) == known
 
 
+@pytest.mark.parametrize("dims", ["auto", "pad", "specialize"])
+def test_ways_that_do_not_fit_are_left_out(dims):
+    x, y = gt.vector("x", shape=("n",)), gt.vector("y", shape=("m",))
+    f = graphc.function([x, y], (x[: y.shape[0]] * y).sum(), dims=dims)
+    known = len(f.compile({"n": range(1, 12), "m": range(1, 6)}))
+    for n in range(1, 12):
+        for m in range(1, min(n, 5) + 1):
+            assert f(np.ones(n, "float32"), np.ones(m, "float32")) == m
+    assert len(f.stats().compilations) == known
+    with pytest.raises(graphc.CallError, match=r"needs min\(m, n\) == m"):
+        f.compile({"n": range(1, 3), "m": range(7, 12)})
+
+
 def kept(x):
     return gt.exp(x[x > 0])
 
