@@ -49,7 +49,7 @@ def in_row_order(
 ) -> JaxArray:
     """Printed into programs: a transform of last axes, of these axes.
 
-    What it takes and gives is stored row by row, whatever is done before and after.
+    Its argument and its result are stored row by row, whatever is done around it.
     """
     layout = importlib.import_module("jax.experimental.layout")
     rows, last = layout.Layout(tuple(range(x.ndim))), tuple(range(-len(axes), 0))
