@@ -455,18 +455,18 @@ def policy_of(declared: object, op: str = "function", key: object = None) -> Pol
 
 def _remedy(declared: object, key: object) -> str:
     """The policy that was meant, where that can be seen."""
+    name = (declared if isinstance(declared, type) else type(declared)).__name__
     if isinstance(declared, type):
-        name = declared.__name__
         calls = {**{c: f"graphc.{c}()" for c in CLASSES}, "Shard": _SHARD}
         return f"{calls[name]} makes one" if name in calls else ""
-    if isinstance(declared, str) and declared.lower() == "shard":
+    if str(declared).lower() == "shard" or name in ("Mesh", "P", "NamedSharding"):
         return f"dims={{{key!r}: {_SHARD}}}, with mesh=graphc.mesh(data=...)"
-    if type(declared).__name__ == "Shard":
+    if name == "Shard":
         return (
             "graphc.function shards, with mesh=graphc.mesh(...); graphc.from_jax makes "
             "a graph of a function of JAX"
         )
-    if type(declared).__name__ == "Budget":
+    if name == "Budget":
         return "a Budget is for all sizes together: dims=graphc.Budget(...)"
     listed = list(declared) if isinstance(declared, (list, tuple)) else [declared]
     if listed and all(type(n) is int and n > 0 for n in listed):

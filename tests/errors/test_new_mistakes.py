@@ -53,6 +53,14 @@ MISTAKES = {
         lambda: graphc.function([X], X, dims={"n": "shard"}),
         r"hint: dims={'n': graphc\.Shard\('data'\)}, with mesh=",
     ),
+    "a sharding of JAX in the place of a shard": (
+        lambda: graphc.function([X], X, dims={"n": jax.P("data")}),
+        r"hint: dims={'n': graphc\.Shard\('data'\)}, with mesh=",
+    ),
+    "a mesh in the place of policies": (
+        lambda: graphc.function([X], X, dims=graphc.mesh(data=1)),
+        r"hint: dims={'n': graphc\.Shard\('data'\)}, with mesh=",
+    ),
     "a rule that is misspelled": (
         lambda: graphc.rewrites.default - "timesone",
         "did you mean 'times_one'",

@@ -29,6 +29,7 @@ from graphc.ir.sizes.dims import Dim, Size, equal, minimum
 from graphc.ir.types import TensorType, dtype_of, is_float, is_inexact, same_size
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import require_room
+from graphc.ops.common.spread import in_row_order
 
 FLOAT16 = np.dtype("float16")
 Norm = Literal["backward", "ortho", "forward"] | None
@@ -66,12 +67,30 @@ def _fft(
     return x.type.like(shape, dtype_of(_WORK[precision][kind != "irfft"]))
 
 
+def _print_on_jax(p: Printing) -> str:
+    """As on NumPy, or where there is a mesh of arrays that are stored row by row."""
+    shape, axes = p.node.inputs[0].type.shape, p.node.params["axes"]
+    if not p.on_mesh or len(shape) == 1:
+        return _print_fft(p)
+    last = tuple(range(len(shape) - len(axes), len(shape)))
+    moved = [n for a, n in enumerate(shape) if a not in axes]
+    moved += [shape[a] for a in axes]
+    transform = _text(p, "x", tuple(moved), last)
+    helper = p.helper(in_row_order)
+    return f"{helper}(jnp, lambda x: {transform}, {p.inputs[0]}, {axes})"
+
+
 def _print_fft(p: Printing) -> str:
+    shape, axes = p.node.inputs[0].type.shape, p.node.params["axes"]
+    return _text(p, p.inputs[0], shape, axes)
+
+
+def _text(p: Printing, x: str, shape: Shape, axes: tuple[int, ...]) -> str:
+    """The transform of an expression of this shape along these axes."""
     params = p.node.params
-    sizes, axes, kind = params["sizes"], params["axes"], params["kind"]
-    shape = p.node.inputs[0].type.shape
+    sizes, kind = params["sizes"], params["kind"]
     at_axis_sizes = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
-    texts = [p.inputs[0]]
+    texts = [x]
     if len(axes) == 1:
         texts += [] if at_axis_sizes else [f"n={p.code(sizes[0])}"]
         texts += [] if axes[0] == len(shape) - 1 else [f"axis={axes[0]}"]
@@ -85,7 +104,7 @@ def _print_fft(p: Printing) -> str:
 
 
 FFT = _fft
-_fft.emit(_print_fft)
+_fft.emit(numpy=_print_fft, jax=_print_on_jax)
 batch_with_axes(_fft, "axes")
 
 

@@ -200,7 +200,9 @@ def looping():
     special = gt.special
     results = [f(x, y) for f in (special.gammainc, special.gammaincinv)]
     results += [special.betainc(x, x, y), special.betaincinv(x, x, y)]
-    return [x, y], [*results, gt.random.ball(gt.random.key(0), 3, 2, x.shape)]
+    k = gt.tensor("k", "int32", ("batch",))
+    results += [gt.gcd(k, 6), gt.lcm(4, k)]
+    return [x, y, k], [*results, gt.random.ball(gt.random.key(0), 3, 2, x.shape)]
 
 
 def shared():

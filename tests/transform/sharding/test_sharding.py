@@ -137,6 +137,20 @@ def test_one_device_sends_nothing():
     assert graphc.function([x], gt.sum(x)).collectives({"n": 3}) == []
 
 
+SPECTRA = """
+import graphc, numpy as np
+import graphc.tensor as gt
+# A CPU transforms only what is stored row by row; these are gathered by columns.
+x = gt.tensor("x", "float32", (3, "n"))
+y = gt.fft.hfft(x, axis=1)
+results, mesh = [y, graphc.grad(gt.sum(y**2), x)], graphc.mesh(data=4)
+f = graphc.function([x], results, dims={"n": graphc.Shard("data")}, mesh=mesh)
+rows = np.arange(12, dtype="float32").reshape(3, 4)
+for ours, known in zip(f(rows), graphc.function([x], results)(rows), strict=True):
+    np.testing.assert_allclose(ours, known, rtol=1e-4, atol=1e-3)
+"""
+
+
 MESHES = """
 import graphc, jax, numpy as np
 from tests.transform.sharding.test_sharding import arrays, graph, sharded
@@ -381,7 +395,7 @@ def test_collectives_meshes_and_arrays_that_were_given_away():
     JAX ends the process where a function takes an array that is gone from one of
     several devices.
     """
-    on_devices(4, "-c", COLLECTIVES + MESHES + GIVEN_AWAY)
+    on_devices(4, "-c", COLLECTIVES + SPECTRA + MESHES + GIVEN_AWAY)
 
 
 def test_a_mesh_for_nothing():
