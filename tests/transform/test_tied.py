@@ -156,6 +156,20 @@ def test_one_policy_for_all_sizes_shares_what_is_cheap():
     assert "shared" not in own.explain()
 
 
+def test_longer_axes_make_no_more_steps():
+    """As many steps as there are run, so that axes of loops may well be longer."""
+
+    def row(above, a):
+        cell = lambda left, cost: (gt.minimum(left, cost) + cost,) * 2  # noqa: E731
+        return gt.minimum(above, gt.scan(cell, a, (y - a) ** 2)[1]), a
+
+    best = gt.scan(row, gt.zeros(y.shape[0], "float32"), x)[0]
+    f = graphc.function([x, y], gt.sum(best), dims="pad")
+    logs = np.random.default_rng(0).uniform(0, np.log(256), (2, 40))
+    n, m = np.exp(logs).astype(int).tolist()
+    assert f.plan.forecast({"n": n, "m": m}).compilations <= 9
+
+
 k = gt.tensor("k", "int64", ())
 OF_INTEGERS = {
     "arange": lambda: x[gt.arange(k) * x.shape[0] // k],

@@ -16,7 +16,11 @@ _IN_ONE_PASS = (OP.cumsum, OP.cumprod, OP.slice_update, OP.segment, OP.bincount)
 
 
 def call_seconds(graph: Graph, sizes: _NumberOf, costs: DeviceCosts) -> float:
-    """Seconds that the ops of a graph take at these sizes; others are typical ones."""
+    """Seconds that the ops of a graph take at these sizes; others are typical ones.
+
+    Steps of loops count for their work alone: as many run as there are at true sizes,
+    so that a longer axis makes no more of them.
+    """
     return _seconds(graph.nodes, _Numbers(sizes), costs)
 
 
@@ -75,7 +79,7 @@ def _of_node(node: Node, numbers: _Numbers, costs: DeviceCosts) -> float:
         inner = [{s: numbers.at(n) for s, n in call.sizes.items()} for call in calls]
         bodies = zip(calls, map(_Numbers, inner), strict=True)
         work = sum(_seconds(call.body.nodes, known, costs) for call, known in bodies)
-        return steps * (costs.step + work)
+        return steps * work
     written = [numbers.elements(v) * v.dtype.itemsize for v in node.outputs]
     seconds = sum(written) / costs.bandwidth
     elements = [*map(numbers.elements, (*node.inputs, *node.outputs))]
