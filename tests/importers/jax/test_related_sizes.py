@@ -90,12 +90,23 @@ def test_a_relation_that_breaks_is_another_pattern():
     assert {*found[1:]} >= {"x (n,), y (2 * n,)", "x (n,), y (m,)"}
 
 
-def test_small_sizes_are_exact_where_a_formula_is_small():
+def test_small_sizes_are_apart_where_a_formula_is_small():
     found = compiled(
         lambda x, y: jnp.sum(x) * jnp.sum(y),
         [((n,), (n - 1,)) for n in (5, 6, 2, 1, 3, 4)],
     )
-    assert {"exactly x (2,), y (1,)", "exactly x (1,), y (0,)"} <= {*found}
+    assert {"x (n,), y (1,)", "exactly x (1,), y (0,)"} <= {*found}
+
+
+@pytest.mark.parametrize("start", [[(3, 5), (4, 9)], [(1, 6), (1, 8)], [(0, 3)]])
+def test_sizes_beside_an_axis_of_one_element_share_programs(start):
+    """As batches of one sequence: JAX traces an axis of one element otherwise."""
+    sizes = [*start, *[(1, n) for n in (4, 7, 9, 11, 15)], *[(n, 1) for n in (9, 7, 5)]]
+    found = compiled(lambda x: jnp.sum(x, 0) + x[-1:], [(shape,) for shape in sizes])
+    of_rows = [text for text in found if text.startswith(("x (1,", "exactly x (1,"))]
+    assert "x (1, n)" in of_rows
+    assert len(of_rows) <= 2
+    assert sum("1)" in text for text in found) <= 2
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Functions that are compiled when they are called, for their sizes or for many."""
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
@@ -36,7 +37,11 @@ from graphc.importers.jax.call.report import (
 )
 from graphc.importers.jax.sizes.decided import decisions_in, name_of
 from graphc.importers.jax.sizes.family import SizeFamily
-from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
+from graphc.importers.jax.sizes.pattern import (
+    ShapesOfCall,
+    shapes_of,
+    small_axes,
+)
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
@@ -103,7 +108,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         self._options = replace(options, name=str(getattr(function, "__name__", "")))
         if options.decisions is not None:
             options.decisions.require_function(name_of(function))
-        self._families: dict[Hashable, FamilyT] = {}
+        # By all but sizes, and by the axes of no more than one element.
+        self._families: dict[tuple[Hashable, object], FamilyT] = {}
         self._calls = 0
 
     @abstractmethod
@@ -111,17 +117,26 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The family of calls of this form."""
 
     def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
-        kind = call.kind(specs)
+        sizes, kind = shapes_of(specs), call.kind(specs)
+        key = kind, () if self._names_sizes else small_axes(sizes)
         try:
-            family = self._families.get(kind)
+            family = self._families.get(key)
         except TypeError as error:
             statics = ", ".join(str(where) for where, _ in call.statics)
             problem = f"static arguments must be hashable ({statics}): {error}"
             raise TypeError(problem) from None
         if family is None:
             form = JaxCall([None] * len(call.leaves), call.form, call.statics)
-            family = self._families[kind] = self._new_family(form, specs)
+            siblings = [one for (of, _), one in self._families.items() if of == kind]
+            family = self._families[key] = self._new_family(form, specs)
+            family.begin_beside(siblings, sizes)
         return family
+
+    @property
+    def _names_sizes(self) -> bool:
+        """Whether the user has names for sizes, which hold for all of them."""
+        dims = self._options.dims
+        return self._shapes is not None or isinstance(dims, Mapping)
 
     @abstractmethod
     def __call__(self, /, *args: object, **named: object) -> Any:
@@ -231,10 +246,12 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Collection[SizesAhead]:
         """The programs for calls, and their sizes; what JAX has is compiled now."""
         programs: dict[int, SizesAhead] = {}
-        family = self._family(*calls[0])
-        if len(calls) > 1:
-            family.expect(shapes_of(calls[0][1]))
-        for call, specs in (*calls[1:], calls[0]):
+        families = [self._family(*call) for call in calls]
+        counts = Counter(map(id, families))
+        for family, (_, specs) in zip(families, calls, strict=True):
+            if counts[id(family)] > 1:
+                family.expect(shapes_of(specs))
+        for family, (call, specs) in reversed([*zip(families, calls, strict=True)]):
             program = self._program_at(family, shapes_of(specs))
             program = program or self._exactly(family, call, specs)
             if program is not None:

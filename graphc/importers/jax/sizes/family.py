@@ -21,6 +21,7 @@ from graphc.importers.jax.sizes.pattern import (
     generalised,
     shown,
     varying,
+    with_small_axes,
 )
 from graphc.importers.jax.sizes.words import (
     check_results,
@@ -190,6 +191,18 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         if self.options.dims == "pad":
             schedules = schedules_for(pattern, self._known_calls(), self.options)
         return replace(self.options, decided=schedules)
+
+    def begin_beside(
+        self, siblings: Sequence["SizeFamily[ManyT, OneT]"], sizes: ShapesOfCall
+    ) -> None:
+        """Know what varies in families that differ in the axes of one element or none.
+
+        This one begins with a call of `sizes`.
+        """
+        if self.options.decisions is None:
+            calls = [call for sibling in siblings for call in sibling._known_calls()]
+            at_small = [with_small_axes(call, sizes) for call in calls]
+            self.seen += dict.fromkeys(call for call in at_small if call != sizes)
 
     def _known_calls(self) -> list[ShapesOfCall]:
         """Calls so far, by which a new program knows what varies."""

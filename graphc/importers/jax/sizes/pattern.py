@@ -98,6 +98,24 @@ def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:
     return tuple(tuple(map(int, spec.shape)) for spec in specs)
 
 
+def small_axes(sizes: ShapesOfCall) -> tuple[tuple[int, int, int], ...]:
+    """The axes that JAX traces otherwise than longer ones: arguments, places, sizes."""
+    return tuple(
+        (i, j, n)
+        for i, shape in enumerate(sizes)
+        for j, n in enumerate(shape)
+        if n < LEAST
+    )
+
+
+def with_small_axes(sizes: ShapesOfCall, of_call: ShapesOfCall) -> ShapesOfCall:
+    """The sizes, but for those axes that are small in another call."""
+    return tuple(
+        tuple(m if m < LEAST else n for n, m in zip(*pair, strict=True))
+        for pair in zip(sizes, of_call, strict=True)
+    )
+
+
 def _with_number(size: int | str, name: str, number: int) -> int | str:
     """A size with a number in the place of a name."""
     if isinstance(size, int) or name not in names_in(size):
