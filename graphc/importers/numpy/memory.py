@@ -69,6 +69,17 @@ def values_computed() -> Generator[list[Value]]:
         _THREAD.values = outer
 
 
+def count_noted() -> int:
+    """How many values are noted in this trace."""
+    return len(_THREAD.values or ())
+
+
+def forget_noted(after: int) -> None:
+    """Forget the values noted after so many: an error ended what needs them."""
+    if _THREAD.values is not None:
+        del _THREAD.values[after:]
+
+
 def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
     """Note a condition of data that NumPy raises for, where programs are checked."""
     _kept(F._assert(holds, holds, message, kind))
