@@ -31,12 +31,16 @@ from graphc.importers.numpy.arrays import (
     wrapped,
 )
 from graphc.importers.numpy.draws import RandomNames
-from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.memory import Memory, is_symbolic, python_fitting
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
 from graphc.importers.numpy.raised import of_numpy
 from graphc.importers.numpy.sharing import READ_ONLY
-from graphc.importers.numpy.ufuncs import EqualToPlain, UfuncOfUser
+from graphc.importers.numpy.ufuncs import (
+    EqualToPlain,
+    Grid,
+    Joining,
+    UfuncOfUser,
+)
 from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock

@@ -90,3 +90,16 @@ def test_an_error_of_data_is_none_that_a_function_catches():
     np.testing.assert_allclose(ours(np.eye(2)), np.eye(2))
     with pytest.raises(graphc.CallError, match="singular"):
         ours(np.zeros((2, 2)))
+
+
+def test_errors_of_floating_point_are_not_asked_for():
+    def function(x):
+        with np.errstate(divide="raise"):
+            return 1 / x
+
+    ours = graphc.jit(function, frontend="numpy")
+    with pytest.raises(graphc.GraphError, match="floating point"):
+        ours(np.ones(3))
+    within = graphc.jit(lambda x: 1 / x, frontend="numpy")
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(within(np.ones(3)), np.ones(3))
