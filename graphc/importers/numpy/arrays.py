@@ -53,7 +53,6 @@ from graphc.ir.graph.build import as_value
 from graphc.ir.graph.dispatch import (
     apply_function,
     apply_method,
-    by_position,
     check_options,
 )
 from graphc.ir.graph.nodes import Value
@@ -183,7 +182,7 @@ class TracedArray:
             return wrapped(attribute)
         if name in REARRANGING or name in RESHAPING:
             return partial(self._by_method, name)
-        return partial(method_of, self, name)
+        return partial(self._method, name)
 
     def view(self, dtype: DTypeLike | None = None) -> "TracedArray":
         """A view of all elements; in another dtype there is none."""
@@ -274,11 +273,6 @@ class TracedArray:
         if copy is True or dtype not in (None, content.dtype):
             return content.astype(content.dtype if dtype is None else dtype)
         return self.memory.borrow()
-
-    def __array_function__(
-        self, function: Callee, _: object, args: Args, options: Kwargs
-    ) -> object:
-        return called(function, *by_position(function, args, options))
 
     def updated(self, result: object, casting: CastingRule = "same_kind") -> object:
         """The result of an operation in place; numbers are replaced, not changed."""

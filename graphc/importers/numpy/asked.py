@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any, TypeVar
 
+import numpy as np
+
 from graphc.errors import GraphError, errors_made, is_user_file
 from graphc.importers.jax.trace.answers import answer_to
 from graphc.ir.graph.nodes import Value, known_sizes
@@ -35,6 +37,11 @@ def needing_numbers() -> Generator[None]:
             yield
         for error in (*_THREAD.refused, *filter(_reached_user, errors)):
             raise error
+    except Exception as raised:
+        ours = getattr(raised, "of_graphc", None)
+        if ours is None:
+            raise
+        raise ours.with_traceback(raised.__traceback__) from None
     finally:
         _THREAD.refused = outer
 
@@ -43,6 +50,23 @@ def _reached_user(error: GraphError) -> bool:
     """Whether code of the user has had an error, and so has caught it."""
     frames = (frame for frame, _ in walk_tb(error.__traceback__))
     return any(is_user_file(frame.f_code.co_filename) for frame in frames)
+
+
+_CLASSES = (
+    *(np.exceptions.AxisError, np.linalg.LinAlgError, ValueError, TypeError),
+    *(IndexError, ZeroDivisionError, OverflowError, RuntimeError, AttributeError),
+)
+_BOTH = {
+    kind: type("GraphError", (GraphError, kind), {"__module__": "graphc.errors"})
+    for kind in _CLASSES
+}
+
+
+def tells(raised: Exception, error: GraphError) -> None:
+    """Note our error at the one that NumPy has in its place, which users may catch."""
+    kind = next((k for k in _CLASSES if isinstance(raised, k)), ValueError)
+    told: Any = raised
+    told.of_graphc = _BOTH[kind](error.args[0], error.entry)
 
 
 def number_by(computes: Callable[..., T], content: object) -> T:

@@ -21,6 +21,7 @@ from graphc.importers.numpy.memory import require
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import less_equal
+from graphc.ir.types import is_float
 
 
 def _is_listed(bins: Wrapped) -> bool:
@@ -214,6 +215,17 @@ def _average(
         sums = F.sum(shares, axis if own_axes else None)
         require(F.all(sums != 0), "average: weights sum to zero")
     return results_of(np.average, (a, axis, weights, *args), options)
+
+
+def require_weights(fweights: object, aweights: object) -> None:
+    """Have calls raise for weights of `np.cov` that it does not take."""
+    for name, content in ("fweights", fweights), ("aweights", aweights):
+        if content is not None:
+            shares = F.asarray(content_of(content))
+            require(F.all(shares >= 0), f"cov: {name} cannot be negative")
+            if name == "fweights" and is_float(shares.dtype):
+                whole = F.all(shares == F.round(shares))
+                require(whole, "cov: fweights must be integer")
 
 
 OWN |= {

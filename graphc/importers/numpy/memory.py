@@ -49,6 +49,7 @@ OF_NUMBERS = frozenset(["item", "tolist"])
 
 class _Computed(threading.local):
     values: list[Value] | None = None  # contents so far, of a function that is traced
+    raises = False  # the caller has NumPy raise errors of floating point
 
 
 _THREAD = _Computed()
@@ -62,11 +63,23 @@ def is_tracing() -> bool:
 @contextmanager
 def values_computed() -> Generator[list[Value]]:
     """The values that arrays have within; results need some of them."""
-    outer, _THREAD.values = _THREAD.values, []
+    outer, _THREAD.values = (_THREAD.values, _THREAD.raises), []
+    _THREAD.raises = bool(_RAISING.intersection(np.geterr().values()))
     try:
         yield _THREAD.values
     finally:
-        _THREAD.values = outer
+        _THREAD.values, _THREAD.raises = outer
+
+
+def count_noted() -> int:
+    """How many values are noted in this trace."""
+    return len(_THREAD.values or ())
+
+
+def forget_noted(after: int) -> None:
+    """Forget the values noted after so many: an error ended what needs them."""
+    if _THREAD.values is not None:
+        del _THREAD.values[after:]
 
 
 def require(holds: Value, message: str, kind: ErrorKind = "range") -> None:
@@ -266,9 +279,16 @@ class _View(Memory):
         self._base.replace(self._write(self._base.content, content))
 
 
+_RAISING = frozenset(["raise", "call"])
+_NO_FLAGS = "errors of floating point are not raised where an array is traced"
+_ASK = "ask the result, by np.isfinite(y), or leave np.errstate to the caller"
+
+
 def _kept(content: Content) -> Content:
     """A content that NumPy refuses to change, or a value, which is noted."""
     if isinstance(content, Value) and _THREAD.values is not None:
+        if _RAISING.intersection(np.geterr().values()) and not _THREAD.raises:
+            raise graph_error(_NO_FLAGS, op="numpy.errstate", hint=_ASK)
         _THREAD.values.append(content)
     if isinstance(content, np.ndarray):
         content = content.view()

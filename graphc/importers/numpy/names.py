@@ -22,24 +22,25 @@ import numpy as np
 from graphc.errors import called_by_user, graph_error
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import is_for_identity, is_to_call, looks_up, may_ask
-from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
-    in_place,
-    operators,
-)
+from graphc.importers.numpy import in_place
 from graphc.importers.numpy.arrays import (
     NUMBER,
     TracedArray,
-    called,
     content_of,
     holds_arrays,
     wrapped,
 )
 from graphc.importers.numpy.draws import RandomNames
-from graphc.importers.numpy.grids import Grid, Joining
 from graphc.importers.numpy.memory import Memory, is_symbolic, python_fitting
 from graphc.importers.numpy.own import NAMES, SAME_RESULTS
+from graphc.importers.numpy.raised import of_numpy
 from graphc.importers.numpy.sharing import READ_ONLY
-from graphc.importers.numpy.ufuncs import EqualToPlain, UfuncOfUser
+from graphc.importers.numpy.ufuncs import (
+    EqualToPlain,
+    Grid,
+    Joining,
+    UfuncOfUser,
+)
 from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
@@ -227,12 +228,12 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
                 target = None if dtype is None else np.dtype(dtype)
                 args = (_with_arrays(args[0], target), *args[1:])
             in_rows = name in ORDERED and options.pop("order", "C") == "C"
-            result = called(function, args, options)
+            result = of_numpy(function, args, options)
             if in_rows:
                 result.memory.ordered = True
             return result
         if holds_arrays([*args, *options.values()]):
-            return called(function, args, options)
+            return of_numpy(function, args, options)
         result = function(*args, **options)
         if name.startswith("empty"):
             result = np.zeros_like(result)
@@ -299,7 +300,7 @@ class _FourierOfScipy:
             taken.pop(about_memory, None)
         if array.dtype == np.float16:  # of which NumPy's results are float16
             array = array.astype(np.float32)
-        return called(namesake, (array,), taken)
+        return of_numpy(namesake, (array,), taken)
 
 
 def _fourier_of_scipy() -> AbstractContextManager[object]:

@@ -57,26 +57,26 @@ def _define_operators() -> None:
     setattr(TracedArray, "__repr__", _text)  # noqa: B010
     setattr(TracedArray, "__format__", _formatted)  # noqa: B010
     for name in ["len", "iter", "contains", "setitem"]:
-        method = _OfArrays(getattr(TracedArray, f"__{name}__"))
+        method = OfArrays(getattr(TracedArray, f"__{name}__"))
         setattr(TracedArray, f"__{name}__", method)
     setattr(TracedArray, "__bool__", lambda self: truth(self.content))  # noqa: B010
     for computes in (int, float, complex, operator.index):
         setattr(TracedArray, f"__{computes.__name__}__", _number(computes))
 
 
-class _OfArrays:
+class OfArrays:
     """A method of arrays, which numbers have not: `hasattr` tells the user so."""
 
     def __init__(self, method: Callable[..., object]) -> None:
-        self._method = method
+        self.of_array = method
 
     def __get__(self, array: TracedArray | None, kind: type) -> Callable[..., object]:
-        name = self._method.__name__
+        name = self.of_array.__name__
         if array is None:
-            return self._method
+            return self.of_array
         if array.memory.fixed == NUMBER and may_ask(sys._getframe(1), name):
             raise AttributeError(f"a number has no attribute {name!r}")
-        return partial(self._method, array)
+        return partial(self.of_array, array)
 
 
 def _repeating(computes: Callable[..., object]) -> Callable[..., object]:

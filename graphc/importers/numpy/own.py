@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy import by_data  # noqa: F401  (it adds to `OWN`)
+from graphc.importers.numpy import by_data
 from graphc.importers.numpy.arrays import (
     OWN,
     Callee,
@@ -53,9 +53,18 @@ def _require_known(sizes: Sequence[Size], op: str) -> None:
 
 
 def _covariance(
-    x: Wrapped, y: Wrapped = None, *args: Wrapped, **options: Wrapped
+    x: Wrapped,
+    y: Wrapped = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Wrapped = None,
+    aweights: Wrapped = None,
+    **options: Wrapped,
 ) -> object:
     _require_rows(x, y, "cov")
+    by_data.require_weights(fweights, aweights)
+    args = rowvar, bias, ddof, fweights, aweights
     return as_array(_in_float64(F.cov, x, y, *args, **options))
 
 

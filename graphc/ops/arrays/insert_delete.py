@@ -118,7 +118,7 @@ def _inside(value: Value, axis: int, positions: Sequence[int] | NDArray) -> None
 def _without_one(value: Value, axis: int, index: Value) -> Value:
     """Leave one position out; it may be traced, as the size does not depend on it."""
     n = value.shape[axis]
-    place = F.where(F.less(index, 0), index + n, index)
+    place = F.arange(n)[index]  # which checks it
     positions = F.arange(n - 1)
     return F.take(value, positions + F.greater_equal(positions, place), axis=axis)
 
@@ -201,7 +201,9 @@ def _inserted(value: Value, axis: int, places: Value, new: Value) -> Value:
     """Element i of `new` before the one that was at places[i]."""
     n, more = value.shape[axis], new.shape[axis]
     places = cast(strong(places), INT64)
-    places = F.where(places < 0, places + n, places)
+    outside = n + more  # of the result, where writing is checked
+    before = F.where(places < -n, outside, places + n)
+    places = F.where(places < 0, before, places)
     order = F.argsort(places)
     ordered = places[order]
     old = F.arange(n)

@@ -29,7 +29,7 @@ from graphc.ir.graph.op import (
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import AxisParam, NewAxisParam
 from graphc.ir.sizes.dims import Dim, Size, equal, less_equal, maximum, minimum
-from graphc.ir.types import JaxArray, TensorType, is_integer
+from graphc.ir.types import BOOL, JaxArray, TensorType, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, spread
 from graphc.ops.common.broadcasting import promoted, require_room
 from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
@@ -422,7 +422,7 @@ def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Valu
         if isinstance(size, int) and size < 0:
             raise graph_error(f"negative number of repeats {size}", op="repeat")
         return _repeat(value, repeats=size, axis=chosen)
-    counts = strong(number)
+    counts = F.astype(number, "int64") if number.dtype == BOOL else strong(number)
     if counts.type.rank != 1 or not is_integer(counts.dtype):
         raise graph_error("counts must be an integer vector", op="repeat",
                           got=str(counts.type))

@@ -1,6 +1,9 @@
-"""The padding of an axis that is reduced."""
+"""The padding of an axis that is reduced, and NaN in what is reduced."""
+
+from collections.abc import Sequence
 
 from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.op import Primitive
 from graphc.ir.namespace import F
 from graphc.ops.common.monoids import Monoid
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -27,3 +30,29 @@ def filled_to_reduce(
         inside = pad.mask(size, axis, rank)
         filled = F.where(inside | F.equal(pad.length(size), 0), filled, end)
     return filled
+
+
+def extreme_of_complex(
+    plain: Primitive,
+    start: Primitive,
+    value: Value,
+    initial: Value | None,
+    axes: Sequence[int],
+    keepdims: bool,
+) -> Value:
+    """The extreme, which is the first number of which a part is NaN where one is.
+
+    XLA passes over a NaN in the imaginary part. `start` reduces from `initial`.
+    """
+    for axis in sorted(axes, reverse=True):
+        if initial is None:
+            extreme = plain(value, axes=(axis,), keepdims=True)
+        else:
+            extreme = start(value, initial, axes=(axis,), keepdims=True)
+            shape = (*value.type.shape[:axis], 1, *value.type.shape[axis + 1 :])
+            first = F.broadcast_to(initial, shape)
+            value = F.concatenate([first, value], axis=axis)
+        place = F.argmax(F.isnan(value), axis=axis, keepdims=True)
+        number = F.take_along_axis(value, place, axis=axis)
+        value = F.where(F.isnan(number), number, extreme)
+    return value if keepdims else F.squeeze(value, axis=tuple(axes))

@@ -29,7 +29,7 @@ from graphc.ops.common.known import each, folded, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
 from graphc.ops.common.padding import PaddedValue, Padding, kept
 from graphc.ops.common.spread import extreme_along
-from graphc.ops.reductions.filling import filled_to_reduce
+from graphc.ops.reductions.filling import extreme_of_complex, filled_to_reduce
 
 AxisArgument = int | tuple[int, ...] | None
 
@@ -369,22 +369,19 @@ def extreme(
     """The largest or smallest element over `axis`, as `max` and `min` take it."""
     value = strong(as_value(x))
     plain, start = (_max, _max_from) if name == "max" else (_min, _min_from)
-    if initial is None:
-        if where is not True:
-            problem = "a mask may leave nothing over, so `initial` is needed"
-            raise graph_error(problem, op=name, got=str(value.type))
-        result = _plain(plain, value, axis, keepdims)
-    else:
-        first = _initial(initial, value.dtype, name)
+    if initial is None and where is not True:
+        problem = "a mask may leave nothing over, so `initial` is needed"
+        raise graph_error(problem, op=name, got=str(value.type))
+    first = None if initial is None else _initial(initial, value.dtype, name)
+    if first is not None:
         value = _masked(value, where, first, name)
+    if value.dtype.kind == "c":
         axes = normal_axes(axis, value.type.rank, name)
-        result = start(value, first, axes=axes, keepdims=keepdims)
-    if value.dtype.kind == "c":  # XLA passes over a NaN in the imaginary part
-        missing = any_(F.isnan(value), axis, keepdims)
-        if initial is not None:
-            missing = F.logical_or(missing, F.isnan(first))
-        result = F.where(missing, complex(np.nan, np.nan), result)
-    return result
+        return extreme_of_complex(plain, start, value, first, axes, keepdims)
+    if first is None:
+        return _plain(plain, value, axis, keepdims)
+    axes = normal_axes(axis, value.type.rank, name)
+    return start(value, first, axes=axes, keepdims=keepdims)
 
 
 def _declare_extreme(name: str, element: str) -> Callable[..., Value]:

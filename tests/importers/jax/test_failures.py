@@ -107,3 +107,32 @@ def test_examples_that_fail_leave_the_program_of_others():
                 ours(xs, ws)
         else:
             np.testing.assert_array_equal(ours(xs, ws)[0], [xs[0].shape[1]] * 2)
+
+
+# Sizes that JAX makes arrays of a named dtype of, for which they may be too large.
+NARROW = {
+    "an array": lambda n: jnp.asarray(n + 120, "int8"),
+    "a class": lambda n: jnp.uint8(n - 5),
+    "in a list": lambda n: jnp.array([1, n + 120], "int8"),
+    "wide": lambda n: jnp.asarray(n - 5, "uint32"),
+    "cast afterwards": lambda n: jnp.asarray(n + 120).astype("int8"),
+    "a fill": lambda n: jnp.full(2, n + 120, "int8"),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_sizes_must_fit_where_jax_says_so(name, dims):
+    def function(x):
+        return x[0] + NARROW[name](x.shape[0])
+
+    compiled = graphc.jit(function, dims=dims)
+    for n in (6, 5, 8, 4, 7, 3):
+        x = jnp.ones(n)
+        try:
+            expected = jax.jit(function)(x)
+        except OverflowError as error:
+            with pytest.raises(OverflowError, match=str(error)):
+                compiled(x)
+        else:
+            np.testing.assert_array_equal(compiled(x), expected)

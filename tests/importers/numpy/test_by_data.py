@@ -99,3 +99,43 @@ def test_a_dtype_that_data_decide_is_refused(call):
     ours = graphc.jit(lambda x: getattr(np, call)(x), frontend="numpy")
     with pytest.raises(graphc.GraphError, match="which data decide"):
         ours(np.array([1j, -1j]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_extremes_keep_the_first_number_that_is_nan_in_a_part(name, axis, backend):
+    def extremes(x):
+        y = getattr(np, name)(x, axis=axis), getattr(np, name)(x[:1], axis=axis)
+        return np.append(*y), getattr(np, name)(x, axis=axis, initial=2.0).ravel()
+
+    ours = graphc.jit(extremes, frontend="numpy", backend=backend, dims="pad")
+    for n in (4, 3, 1):
+        x = np.resize(np.roll(ALL, n), (n, 3))
+        for result, expected in zip(ours(x), extremes(x), strict=True):
+            same_parts(result, np.ravel(expected))
+
+
+X = np.arange(6.0)
+OUTSIDE = {
+    "insert": (lambda x, i: np.insert(x, i, 9.0), [[7], [-7], [0, -7]]),
+    "insert one": (lambda x, i: np.insert(x, i.sum(), 9.0), [[7], [-7]]),
+    "delete": (lambda x, i: np.delete(x, i), [[6], [-7], [0, -7]]),
+    "delete one": (lambda x, i: np.delete(x, i.sum()), [[6], [-7]]),
+    "fweights": (lambda x, w: np.cov(x, fweights=w), [X + 0.5, -X]),
+    "aweights": (lambda x, w: np.cov(x, aweights=w), [-X]),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_data_that_numpy_refuses_is_refused(name):
+    function, refused = OUTSIDE[name]
+    ours = graphc.jit(function, frontend="numpy")
+    for data in ([5], [-6], *refused) if "weights" not in name else (X, *refused):
+        array = np.asarray(data)
+        if any(data is one for one in refused):
+            with pytest.raises(graphc.CallError):
+                ours(X, array)
+        else:
+            np.testing.assert_allclose(ours(X, array), function(X, array))

@@ -292,7 +292,7 @@ def test_arrays_that_are_made_outside_of_numpys_functions_are_told(function):
 
 def caught_in_a_call(x):
     try:
-        return np.equal.reduceat(x, [0])
+        return x.view("uint8")
     except Exception:
         return x * 0
 

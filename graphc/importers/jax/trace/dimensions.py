@@ -4,6 +4,7 @@ They are those of JAX but for sizes of a trace that is recorded.
 """
 
 import dis
+import inspect
 import math
 import operator
 import sys
@@ -16,6 +17,8 @@ from types import FrameType
 from typing import Any
 
 import jax.export
+import jax.numpy as jnp
+import numpy as np
 
 from graphc.errors import NOWHERE
 from graphc.importers.asking import is_users
@@ -27,6 +30,7 @@ from graphc.importers.jax.trace.recorder import (
     recorder_of,
     scope_of,
 )
+from graphc.ir.params.exactness import limits
 
 DIMENSION: Any = type(jax.export.symbolic_shape("n")[0])
 
@@ -314,6 +318,53 @@ def _itself(_: object, size: object, *args: object) -> object:
     return size
 
 
+def _as_array(call: _MethodCall, size: object) -> object:
+    """The array of a size, which JAX makes of its number: it must fit a named dtype.
+
+    Raises OverflowError as JAX does where it does not.
+    """
+    dtype = _named_dtype(call.frame)
+    if dtype is not None and dtype.kind in "iu":
+        low, high = limits(dtype)
+        questions: list[tuple[object, object]] = []
+        if dtype.kind == "u" or dtype.itemsize < _LONGEST:
+            questions.append((size, low))
+        if dtype.itemsize < _LONGEST:  # no axis is too long for others
+            questions.append((high, size))
+        for larger, smaller in questions:
+            known = _is_known(larger, smaller)
+            if not (known or call.recorder.holds(larger, smaller, call.frame)):
+                number = call.recorder.number(size)
+                problem = f"Python integer {number} out of bounds for {dtype}"
+                raise OverflowError(problem)
+    return call.original(size)
+
+
+_LONGEST = 4  # bytes of integers that count the elements of any axis
+
+
+def _named_dtype(frame: FrameType | None) -> np.dtype[Any] | None:
+    """The dtype that `jnp.array` is to make an array of, if one is named."""
+    for _ in range(2):  # from a comprehension in it, perhaps
+        if frame is not None and frame.f_code is not _ARRAY:
+            frame = frame.f_back
+    if frame is None or frame.f_code is not _ARRAY:
+        return None
+    dtype = frame.f_locals["dtype"]
+    return None if dtype is None else np.dtype(dtype)
+
+
+_ARRAY = getattr(inspect.unwrap(jnp.array), "__code__", None)
+
+
+def _is_known(larger: Any, smaller: Any) -> bool:
+    """Whether the symbols alone say that one size is at least the other."""
+    try:
+        return _AT_LEAST(larger - smaller, 0)
+    except Exception:
+        return False
+
+
 def _refusal(kind: str) -> Callable[..., object]:
     """Raises TypeError as Python does where there is no method."""
 
@@ -338,6 +389,7 @@ _ANSWERS: dict[str, _Answer] = {
     "__str__": _written,
     "__repr__": _written,
     "__deepcopy__": _itself,
+    "__jax_array__": _as_array,
 }
 for _name in ("floordiv", "mod", "divmod", "truediv"):
     for _side in ("", "r"):

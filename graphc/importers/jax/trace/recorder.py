@@ -71,6 +71,10 @@ class Recorder:
                 self._open[question] = user_place(), is_users(frame)
         return answer
 
+    def holds(self, larger: object, smaller: object, frame: FrameType) -> bool:
+        """Whether an order holds without which JAX raises an error."""
+        return self.answer(larger, ">=", smaller, frame)
+
     def differ(self, left: object, right: Any) -> None:
         """Sizes were said to differ in the call; they may not."""
         if self.number(left - right) == 0:
@@ -137,6 +141,10 @@ class NoNumbers(Recorder):
         if not is_users(frame) or _never_equal(left, right):
             return False
         raise Undecided(f"{left} {relation} {right}", user_place())
+
+    def holds(self, larger: object, smaller: object, frame: FrameType) -> bool:
+        """Raise Undecided: JAX raises an error for some sizes."""
+        raise Undecided(f"{larger} >= {smaller}", user_place())
 
     def differ(self, left: object, right: object) -> None:
         """Do nothing: no number is known."""
