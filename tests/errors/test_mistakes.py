@@ -345,7 +345,7 @@ def overfull(v):
 def test_a_mistake_within_keeps_the_frames_below_the_users(monkeypatch):
     """But not those above, which lead from the call to the user's function."""
 
-    monkeypatch.setattr("graphc.importers.numpy.in_place.called", None)
+    monkeypatch.setattr("graphc.importers.numpy.traced.in_place.called", None)
     with pytest.raises(TypeError) as caught:
         numpy_jit(lambda v: v.sort())(ones(3))
     files = [f.filename for f in traceback.extract_tb(caught.value.__traceback__)]

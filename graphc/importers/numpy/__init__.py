@@ -2,5 +2,5 @@
 
 In: a function for NumPy: `graphc.jit(frontend="numpy")`.
 Out: a compiled function, whose results and writes are those of NumPy.
-Begin at `function`, then `tracing` and `arrays`.
+Begin at `function`, then `tracing`.
 """

@@ -13,11 +13,11 @@ from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
-from graphc.importers.numpy.arrays import TracedArray
 from graphc.importers.numpy.export import contents, numpy_specs
 from graphc.importers.numpy.family import NumpyFamily, NumpyProgram
 from graphc.importers.numpy.libraries import tell_names_of_numpy
-from graphc.importers.numpy.memory import is_tracing
+from graphc.importers.numpy.traced.arrays import TracedArray
+from graphc.importers.numpy.traced.memory import is_tracing
 from graphc.ir.tracebacks import hide
 from graphc.runtime.driver.stance import Refused
 

@@ -18,7 +18,7 @@ from graphc.errors import (
     is_user_file,
     standing_at,
 )
-from graphc.importers.numpy.arrays import INTO_OUTSIDE, OWN_ARRAY, TracedArray
+from graphc.importers.numpy.traced.arrays import INTO_OUTSIDE, OWN_ARRAY, TracedArray
 from graphc.ir.namespace import FUNCTIONS, OTHER_NAMES
 from graphc.ir.types import DTYPES
 

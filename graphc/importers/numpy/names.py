@@ -22,25 +22,21 @@ import numpy as np
 from graphc.errors import called_by_user, graph_error
 from graphc.importers.asking import is_in_file_of_user
 from graphc.importers.lookups import is_for_identity, is_to_call, looks_up, may_ask
-from graphc.importers.numpy import in_place
-from graphc.importers.numpy.arrays import (
+from graphc.importers.numpy.traced import in_place
+from graphc.importers.numpy.traced.arrays import (
     NUMBER,
     TracedArray,
     content_of,
     holds_arrays,
     wrapped,
 )
-from graphc.importers.numpy.draws import RandomNames
-from graphc.importers.numpy.memory import Memory, is_symbolic, python_fitting
-from graphc.importers.numpy.own import NAMES, SAME_RESULTS
-from graphc.importers.numpy.raised import of_numpy
-from graphc.importers.numpy.sharing import READ_ONLY
-from graphc.importers.numpy.ufuncs import (
-    EqualToPlain,
-    Grid,
-    Joining,
-    UfuncOfUser,
-)
+from graphc.importers.numpy.traced.draws import RandomNames
+from graphc.importers.numpy.traced.grids import Grid, Joining
+from graphc.importers.numpy.traced.memory import Memory, is_symbolic, python_fitting
+from graphc.importers.numpy.traced.own import NAMES, SAME_RESULTS
+from graphc.importers.numpy.traced.raised import of_numpy
+from graphc.importers.numpy.traced.sharing import READ_ONLY
+from graphc.importers.numpy.traced.ufuncs import EqualToPlain, UfuncOfUser
 from graphc.importers.places import ABSENT, replacing
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock

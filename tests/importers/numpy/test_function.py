@@ -13,8 +13,8 @@ import scipy.special
 from scipy.special import expit
 
 import graphc
-from graphc.importers.numpy.arrays import TracedArray
 from graphc.importers.numpy.names import _functions, numpy_of_values
+from graphc.importers.numpy.traced.arrays import TracedArray
 from graphc.importers.reached import reached
 
 TABLE = np.arange(10.0)

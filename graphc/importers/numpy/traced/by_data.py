@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy.arrays import (
+from graphc.importers.numpy.traced.arrays import (
     OWN,
     Wrapped,
     content_of,
@@ -17,7 +17,7 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
-from graphc.importers.numpy.memory import require
+from graphc.importers.numpy.traced.memory import require
 from graphc.ir.graph.build import as_size, as_value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import less_equal

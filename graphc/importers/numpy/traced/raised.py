@@ -12,14 +12,19 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import GraphError
-from graphc.importers.numpy import (  # noqa: F401  (arrays have what these define)
+from graphc.importers.numpy.traced import (  # noqa: F401  (arrays have what these define)
     in_place,
     operators,
     ufuncs,
 )
-from graphc.importers.numpy.arrays import TracedArray, called, content_of, method_of
-from graphc.importers.numpy.asked import tells
-from graphc.importers.numpy.memory import Content, count_noted, forget_noted
+from graphc.importers.numpy.traced.arrays import (
+    TracedArray,
+    called,
+    content_of,
+    method_of,
+)
+from graphc.importers.numpy.traced.asked import tells
+from graphc.importers.numpy.traced.memory import Content, count_noted, forget_noted
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.dispatch import by_position
 from graphc.ir.graph.nodes import Value

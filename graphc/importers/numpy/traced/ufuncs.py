@@ -1,19 +1,13 @@
-"""Objects of NumPy that compute, to code of the user: ufuncs, and arrays by slices.
+"""Ufuncs of arrays of functions of NumPy: `np.add(x, y, out=z)`, `np.add.at(x, i)`."""
 
-These are `np.add(x, y, out=z)`, `np.add.at(x, i)`, and `np.r_`, `np.c_`, `np.mgrid` and
-`np.ogrid`, of symbolic sizes too: their arrays are written in place as any others.
-"""
-
-import typing
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import called_by_user, graph_error
-from graphc.importers.numpy.arrays import (
+from graphc.errors import graph_error
+from graphc.importers.numpy.traced.arrays import (
     INTO_OUTSIDE,
     OWN_ARRAY,
     Args,
@@ -24,14 +18,13 @@ from graphc.importers.numpy.arrays import (
     wrapped,
     written_to,
 )
-from graphc.importers.numpy.memory import Content, is_symbolic
-from graphc.importers.numpy.reductions import METHODS, loop_dtypes
-from graphc.importers.numpy.sharing import CastingRule, around, as_arrays
+from graphc.importers.numpy.traced.memory import Content, is_symbolic
+from graphc.importers.numpy.traced.reductions import METHODS, loop_dtypes
+from graphc.importers.numpy.traced.sharing import CastingRule, around, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.dispatch import apply_ufunc, check_options
 from graphc.ir.namespace import F
-from graphc.ir.types import DType, NDArray
 
 OF_UFUNCS = {  # updates of other names than `at`'s
     "maximum": "max",
@@ -207,84 +200,6 @@ def _require_same_dtype(name: str, content: Content, operands: Args) -> None:
             problem = "NumPy casts the result of each update on the way"
             hint = "cast the array or the numbers first, by astype"
             raise graph_error(problem, op=f"{name}.at", got=got, hint=hint)
-
-
-Writable = Callable[[object], object]  # of arrays that the user may write
-
-
-class _BySlices(ABC):
-    """An object of NumPy that makes arrays of what it is indexed by."""
-
-    def __init__(self, plain: Any, as_users: Writable) -> None:
-        self._plain, self._as_users = plain, as_users
-
-    def __len__(self) -> int:
-        return len(self._plain)
-
-    def __getitem__(self, items: object) -> object:
-        listed = items if isinstance(items, tuple) else (items,)
-        if is_symbolic(content_of(listed)):
-            return self._symbolic(items)
-        plain = self._plain[items]
-        return self._as_users(plain) if called_by_user() else plain
-
-    @abstractmethod
-    def _symbolic(self, items: object) -> object:
-        """The arrays for slices of symbolic sizes."""
-
-
-class Joining(_BySlices):
-    """`np.r_`, or `np.c_` which joins columns."""
-
-    def __init__(self, plain: Any, as_users: Writable, columns: bool = False) -> None:
-        super().__init__(plain, as_users)
-        self._columns = columns
-
-    def _symbolic(self, items: object) -> object:
-        listed = items if isinstance(items, tuple) else (items,)
-        parts = [typing.cast("NDArray", _part(item)) for item in listed]
-        dtype = np.result_type(*parts)  # Python's numbers take that of the others
-        arrays = [self._array(part, dtype) for part in parts]
-        return np.concatenate(arrays, axis=-1 if self._columns else 0)
-
-    def _array(self, part: NDArray, dtype: DType) -> NDArray:
-        array = np.atleast_1d(np.asarray(part, dtype))
-        return array[:, None] if self._columns and array.ndim == 1 else array
-
-
-class Grid(_BySlices):
-    """`np.mgrid`, or `np.ogrid` whose arrays are of one row or column each."""
-
-    def _symbolic(self, items: object) -> object:
-        if isinstance(items, slice):
-            return _numbers(items)
-        listed = items if isinstance(items, tuple) else (items,)
-        axes = [_numbers(typing.cast("slice", item)) for item in listed]
-        dtype = np.result_type(*(axis.dtype for axis in axes))
-        sparse = self._plain.sparse
-        grids = np.meshgrid(
-            *(axis.astype(dtype) for axis in axes), indexing="ij", sparse=sparse
-        )
-        return tuple(grids) if sparse else np.stack(grids)
-
-
-def _part(item: object) -> object:
-    """The array, or the number, that an item of `np.r_` stands for."""
-    if isinstance(item, str):
-        hint = "use numpy.concatenate, stack or column_stack"
-        raise graph_error("takes no directives", op="r_", got=item, hint=hint)
-    if isinstance(item, slice):
-        return _numbers(item)
-    array = np.asarray(item)
-    return array if array.ndim else item
-
-
-def _numbers(item: slice) -> NDArray:
-    """The numbers of a slice: they count, or divide by an imaginary step."""
-    start, step = item.start or 0, 1 if item.step is None else item.step
-    if isinstance(step, complex):
-        return np.linspace(start, item.stop, int(abs(step)))
-    return np.arange(start, item.stop, step)
 
 
 setattr(TracedArray, "__array_ufunc__", _of_ufunc)  # noqa: B010

@@ -9,14 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from graphc.importers.numpy.arrays import (
+from graphc.importers.numpy.traced.arrays import (
     TracedArray,
     called,
     computed,
     content_of,
     wrapped,
 )
-from graphc.importers.numpy.memory import Content, indexed, is_symbolic, require_real
+from graphc.importers.numpy.traced.memory import (
+    Content,
+    indexed,
+    is_symbolic,
+    require_real,
+)
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F

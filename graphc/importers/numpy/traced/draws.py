@@ -19,7 +19,7 @@ from graphc.errors import (
     standing_at,
     user_place,
 )
-from graphc.importers.numpy.memory import is_tracing
+from graphc.importers.numpy.traced.memory import is_tracing
 from graphc.importers.reached import reached
 
 HINT = "draw outside of the function and pass the array, or use gt.random with a key"

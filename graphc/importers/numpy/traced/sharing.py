@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy.memory import Content, copies_always, is_symbolic
+from graphc.importers.numpy.traced.memory import Content, copies_always, is_symbolic
 from graphc.ir.graph.build import as_value, cast, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.importers.lookups import may_ask
-from graphc.importers.numpy.arrays import (
+from graphc.importers.numpy.traced.arrays import (
     NUMBER,
     TracedArray,
     as_array,
@@ -19,7 +19,7 @@ from graphc.importers.numpy.arrays import (
     method_of,
     wrapped,
 )
-from graphc.importers.numpy.asked import (
+from graphc.importers.numpy.traced.asked import (
     is_number,
     is_size,
     number_by,
@@ -27,7 +27,7 @@ from graphc.importers.numpy.asked import (
     refuse_repeating,
     truth,
 )
-from graphc.importers.numpy.sharing import CastingRule, as_arrays
+from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.repeating import SEQUENCES
 from graphc.ir.types import is_integer

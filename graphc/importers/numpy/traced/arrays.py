@@ -13,13 +13,13 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.numpy.asked import (
+from graphc.importers.numpy.traced.asked import (
     is_number,
     number_by,
     number_class,
     refuse_number,
 )
-from graphc.importers.numpy.memory import (
+from graphc.importers.numpy.traced.memory import (
     Content,
     Memory,
     Rearrangement,
@@ -33,7 +33,7 @@ from graphc.importers.numpy.memory import (
     require_room,
     takes_view,
 )
-from graphc.importers.numpy.sharing import (
+from graphc.importers.numpy.traced.sharing import (
     FIXED,
     KEEPING,
     OF_NO_AXES,

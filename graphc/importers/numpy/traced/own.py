@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import graph_error
-from graphc.importers.numpy import by_data
-from graphc.importers.numpy.arrays import (
+from graphc.importers.numpy.traced import by_data
+from graphc.importers.numpy.traced.arrays import (
     OWN,
     Callee,
     TracedArray,
@@ -20,9 +20,9 @@ from graphc.importers.numpy.arrays import (
     results_of,
     wrapped,
 )
-from graphc.importers.numpy.in_place import put
-from graphc.importers.numpy.memory import python_fitting, require_fit
-from graphc.importers.numpy.sharing import CastingRule
+from graphc.importers.numpy.traced.in_place import put
+from graphc.importers.numpy.traced.memory import python_fitting, require_fit
+from graphc.importers.numpy.traced.sharing import CastingRule
 from graphc.ir.graph.build import as_value, cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
