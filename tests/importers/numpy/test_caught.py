@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import graphc
+import graphc.tensor as gt
+from graphc.importers.numpy.traced.raised import _raised
 
 KINDS = {
     "reshape": (ValueError, lambda x: x.reshape(3, -1).sum(0)[:2]),
@@ -90,6 +92,13 @@ def test_an_error_of_data_is_none_that_a_function_catches():
     np.testing.assert_allclose(ours(np.eye(2)), np.eye(2))
     with pytest.raises(graphc.CallError, match="singular"):
         ours(np.zeros((2, 2)))
+
+
+def test_a_matrix_that_no_stand_in_is_has_no_error():
+    """None of them is positive definite, as the argument may be."""
+    square, tall = (gt.tensor("x", "float64", shape) for shape in [(2, 2), (2, 3)])
+    assert _raised(np.linalg.cholesky, [square], {}) is None
+    assert isinstance(_raised(np.linalg.cholesky, [tall], {}), np.linalg.LinAlgError)
 
 
 def test_errors_of_floating_point_are_not_asked_for():

@@ -65,8 +65,8 @@ _BOTH = {
 def tells(raised: Exception, error: GraphError) -> None:
     """Note our error at the one that NumPy has in its place, which users may catch."""
     kind = next((k for k in _CLASSES if isinstance(raised, k)), ValueError)
-    told: Any = raised
-    told.of_graphc = _BOTH[kind](error.args[0], error.entry)
+    of_numpy: Any = raised
+    of_numpy.of_graphc = _BOTH[kind](error.args[0], error.entry)
 
 
 def number_by(computes: Callable[..., T], content: object) -> T:

@@ -71,13 +71,13 @@ def values_computed() -> Generator[list[Value]]:
         _THREAD.values, _THREAD.raises = outer
 
 
-def count_noted() -> int:
-    """How many values are noted in this trace."""
+def count_computed() -> int:
+    """How many values this trace has computed so far."""
     return len(_THREAD.values or ())
 
 
-def forget_noted(after: int) -> None:
-    """Forget the values noted after so many: an error ended what needs them."""
+def forget_computed(after: int) -> None:
+    """Forget the values that came after so many: an error ended what needs them."""
     if _THREAD.values is not None:
         del _THREAD.values[after:]
 

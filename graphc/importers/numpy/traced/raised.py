@@ -18,25 +18,27 @@ from graphc.importers.numpy.traced import (  # noqa: F401  (arrays have what the
     ufuncs,
 )
 from graphc.importers.numpy.traced.arrays import (
+    Callee,
     TracedArray,
     called,
     content_of,
     method_of,
 )
 from graphc.importers.numpy.traced.asked import tells
-from graphc.importers.numpy.traced.memory import Content, count_noted, forget_noted
+from graphc.importers.numpy.traced.memory import (
+    Content,
+    count_computed,
+    forget_computed,
+)
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.dispatch import by_position
 from graphc.ir.graph.nodes import Value
 from graphc.ir.types import NDArray
 
-Callee = Callable[..., Any]
+_Fill = Callable[[tuple[int, ...]], NDArray]  # numbers for a shape
 MOST = 10**6  # elements of all stand-ins
-_FILLS: tuple[Callable[[tuple[int, ...]], NDArray], ...] = (
-    np.zeros,
-    np.ones,
-    np.random.default_rng(0).random,
-)
+_FILLS: tuple[_Fill, ...] = (np.zeros, np.ones, np.random.default_rng(0).random)
+_OF_SIZES = "dimension", "square"  # in texts of LinAlgError, else it is of numbers
 _PLAIN = (str, bytes, int, float, complex, np.generic, np.dtype, type(None))
 
 
@@ -45,8 +47,8 @@ class _NoStandInError(Exception):
 
 
 def like_numpy(ours: Callee, plain: Callee, args: Any, options: Any) -> Any:
-    """What `ours` gives. Raises the error that `plain` has too in place of ours."""
-    noted = count_noted()
+    """The results of `ours`. Raises the error that `plain` has too in place of ours."""
+    before = count_computed()
     try:
         return ours(*args, **options)
     except GraphError as error:
@@ -54,7 +56,7 @@ def like_numpy(ours: Callee, plain: Callee, args: Any, options: Any) -> Any:
         if raised is None:
             raise
         tells(raised, error)
-        forget_noted(noted)
+        forget_computed(before)
     raise raised
 
 
@@ -62,11 +64,14 @@ def _raised(plain: Callee, args: Any, options: Any) -> Exception | None:
     """NumPy's error where it has one for any elements."""
     contents = content_of([list(args), dict(options)])
     raised = [_error_of(plain, contents, fill) for fill in _FILLS]
-    is_one = len({type(error) for error in raised}) == 1
-    return raised[0] if is_one else None
+    error, of_one_kind = raised[0], len(set(map(type, raised))) == 1
+    of_numbers = isinstance(error, np.linalg.LinAlgError) and not any(
+        word in str(error) for word in _OF_SIZES
+    )
+    return error if of_one_kind and not of_numbers else None
 
 
-def _error_of(plain: Callee, contents: Content, fill: Callee) -> Exception | None:
+def _error_of(plain: Callee, contents: Content, fill: _Fill) -> Exception | None:
     """The error that NumPy's function has for stand-ins."""
     try:
         args, options = _StandIns(fill).of(contents)
@@ -85,12 +90,12 @@ def _error_of(plain: Callee, contents: Content, fill: Callee) -> Exception | Non
 class _StandIns:
     """Arrays of NumPy in the places of values, filled in one way."""
 
-    def __init__(self, fill: Callee) -> None:
+    def __init__(self, fill: _Fill) -> None:
         self._fill = fill
         self._room = MOST
 
     def of(self, content: Content) -> Any:
-        """What stands for some content."""
+        """The stand-in of some content."""
         if isinstance(content, (list, tuple)):
             return type(content)([self.of(item) for item in content])
         if isinstance(content, dict):
@@ -132,6 +137,7 @@ _AS_THEY_ARE |= {"viewed", "updated"}
 
 
 def _methods() -> Iterator[tuple[str, FunctionType]]:
+    """The methods of arrays that NumPy's arrays have as well."""
     for name, method in vars(TracedArray).items():
         is_function = isinstance(method, FunctionType) and name not in _AS_THEY_ARE
         if is_function and (name.startswith("__") or not name.startswith("_")):
@@ -139,11 +145,14 @@ def _methods() -> Iterator[tuple[str, FunctionType]]:
 
 
 def _named(asked: Any, name: str) -> Any:
+    """The function under a name."""
     asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
     return asked
 
 
 def _by_own_name(name: str, method: Callee) -> Callee:
+    """A method with the errors of NumPy's method of its name."""
+
     def plain(array: Any, *args: Any, **options: Any) -> object:
         return getattr(array, name)(*args, **options)
 
@@ -154,7 +163,7 @@ def _by_own_name(name: str, method: Callee) -> Callee:
 
 
 def _by_first_argument(method: Callee) -> Callee:
-    """A method that computes what a method of some name does."""
+    """A method with the errors of that of NumPy which its first argument names."""
 
     def plain(array: Any, name: str, *args: Any, **options: Any) -> object:
         return getattr(array, name)(*args, **options)
@@ -166,6 +175,8 @@ def _by_first_argument(method: Callee) -> Callee:
 
 
 def _ufunc(method: Callee) -> Callee:
+    """The answer to `__array_ufunc__`, with the errors of NumPy's ufunc."""
+
     def plain(ufunc: Any, name: str, *args: Any, **options: Any) -> object:
         return getattr(ufunc, name)(*args, **options)
 
@@ -190,6 +201,7 @@ def of_numpy(function: Callee, args: Any, options: Any) -> Any:
 def _function(
     self: TracedArray, function: Callee, _: object, args: Any, options: Any
 ) -> object:
+    """The answer to `__array_function__`, with the errors of NumPy's function."""
     return of_numpy(function, *by_position(function, args, options))
 
 
