@@ -122,7 +122,7 @@ class NumpyFamily(SizeFamily[NumpyProgram, NumpyProgram]):
         how = self.options_for(pattern)
         graph = trace.checked(how.check)
         if pattern.names:  # at true sizes, only what is counted has one
-            axes = dict.fromkeys(names_in(graph), "") | pattern.axes(self.names())
+            axes = dict.fromkeys(names_in(graph), "") | self.axes_named(pattern)
             require_names(how.dims, axes)
         return NumpyProgram(pattern, trace, _compiled(how, graph), how)
 

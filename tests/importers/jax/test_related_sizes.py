@@ -98,11 +98,22 @@ def test_small_sizes_are_apart_where_a_formula_is_small():
     assert {"x (n,), y (1,)", "exactly x (1,), y (0,)"} <= {*found}
 
 
+WORDS = {
+    "none": {},
+    "padded": {"dims": "pad"},
+    "shapes": {"shapes": "m n -> m n"},
+    "policies": {"shapes": "m n", "dims": {"m": "pad", "n": "pad"}},
+}
+
+
 @pytest.mark.parametrize("start", [[(3, 5), (4, 9)], [(1, 6), (1, 8)], [(0, 3)]])
-def test_sizes_beside_an_axis_of_one_element_share_programs(start):
+@pytest.mark.parametrize("words", WORDS)
+def test_sizes_beside_an_axis_of_one_element_share_programs(start, words):
     """As batches of one sequence: JAX traces an axis of one element otherwise."""
     sizes = [*start, *[(1, n) for n in (4, 7, 9, 11, 15)], *[(n, 1) for n in (9, 7, 5)]]
-    found = compiled(lambda x: jnp.sum(x, 0) + x[-1:], [(shape,) for shape in sizes])
+    found = compiled(
+        lambda x: jnp.sum(x) + x, [(shape,) for shape in sizes], **WORDS[words]
+    )
     of_rows = [text for text in found if text.startswith(("x (1,", "exactly x (1,"))]
     assert "x (1, n)" in of_rows
     assert len(of_rows) <= 2

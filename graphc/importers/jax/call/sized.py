@@ -118,7 +118,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
 
     def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
         sizes, kind = shapes_of(specs), call.kind(specs)
-        key = kind, () if self._names_sizes else small_axes(sizes)
+        apart = self._has_small_apart
+        key = kind, small_axes(sizes) if apart else ()
         try:
             family = self._families.get(key)
         except TypeError as error:
@@ -129,14 +130,19 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             form = JaxCall([None] * len(call.leaves), call.form, call.statics)
             siblings = [one for (of, _), one in self._families.items() if of == kind]
             family = self._families[key] = self._new_family(form, specs)
-            family.begin_beside(siblings, sizes)
+            if apart:
+                family.begin_beside(siblings, sizes)
         return family
 
     @property
-    def _names_sizes(self) -> bool:
-        """Whether the user has names for sizes, which hold for all of them."""
-        dims = self._options.dims
-        return self._shapes is not None or isinstance(dims, Mapping)
+    def _has_small_apart(self) -> bool:
+        """Whether calls with axes of one element or none are families of their own.
+
+        They are not where policies are of sizes that are called n, m, k in their order:
+        beside such an axis, others would have these names.
+        """
+        unnamed = self._shapes is None and isinstance(self._options.dims, Mapping)
+        return not unnamed and self._options.mesh is None
 
     @abstractmethod
     def __call__(self, /, *args: object, **named: object) -> Any:

@@ -187,7 +187,7 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         """The program for a pattern, by the first way that there is."""
         if self.withheld:
             raise Unsupported(self.withheld)
-        require_names(self.options.dims, pattern.axes(self.names()))
+        require_names(self.options.dims, self.axes_named(pattern))
         if self._is_alone(pattern, sizes):
             return None
         reasons: list[Unsupported] = []

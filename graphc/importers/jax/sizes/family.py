@@ -18,8 +18,10 @@ from graphc.importers.jax.sizes.pattern import (
     LEAST,
     ShapesOfCall,
     SizePattern,
+    SmallAxes,
     generalised,
     shown,
+    small_axes,
     varying,
     with_small_axes,
 )
@@ -30,7 +32,11 @@ from graphc.importers.jax.sizes.words import (
 )
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.captured import Snapshot
-from graphc.importers.jax.trace.choices import CallersError, Options
+from graphc.importers.jax.trace.choices import (
+    CallersError,
+    Options,
+    names_said,
+)
 from graphc.importers.jax.trace.decisions import OPAQUE, Decisions
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
 from graphc.runtime.driver.log import Compilation
@@ -142,6 +148,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     whose_results_fit: set[ShapesOfCall] = field(default_factory=set)
     has_many: bool = False  # programs, so that other sizes are exact
     started: SizePattern | None = None  # what other processes know to vary
+    small: SmallAxes = ()  # in all calls, where such calls are a family of their own
     otherwise = ""  # how that is done, in a warning
 
     @property
@@ -197,8 +204,9 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     ) -> None:
         """Know what varies in families that differ in the axes of one element or none.
 
-        This one begins with a call of `sizes`.
+        This one begins with a call of `sizes`, of which all calls have the small ones.
         """
+        self.small = small_axes(sizes)
         if self.options.decisions is None:
             calls = [call for sibling in siblings for call in sibling._known_calls()]
             at_small = [with_small_axes(call, sizes) for call in calls]
@@ -212,6 +220,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """Whether an axis that varies has no more than one element."""
         if self.shapes is not None:
             pattern = self._said(sizes)
+            if self.small and not pattern.names:
+                return True
             varying_sizes = [
                 *(pattern.sizes(sizes) or {}).values(),
                 *pattern.varying(sizes),
@@ -222,7 +232,11 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return any(n < least for n in varying_sizes)
 
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
-        return pattern_of(self.shapes, self.call.form, sizes)
+        """The pattern that `shapes` says, with small sizes as numbers."""
+        pattern = pattern_of(self.shapes, self.call.form, sizes)
+        for name, size in (pattern.sizes(sizes) or {}).items() if self.small else ():
+            pattern = pattern.fixed(name, size) if size < LEAST else pattern
+        return pattern
 
     def results(self, sizes: ShapesOfCall, results: object) -> object:
         """The results of a call, of whose first sizes they are checked.
@@ -253,10 +267,15 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
             return {}
         return SizePattern(tuple(shapes)).axes(self.names())
 
+    def axes_named(self, pattern: SizePattern) -> dict[str, str]:
+        """The names of sizes that policies may be for, each with its first axis."""
+        said = () if self.shapes is None else names_said(self.shapes)
+        return dict.fromkeys(said, "") | pattern.axes(self.names())
+
     def sizes_by_axis(self, sizes: ShapesOfCall) -> dict[str, int]:
         """The sizes of a call, of all axes, or of those that `shapes` gives names."""
         if self.shapes is not None:
-            return self._said(sizes).sizes(sizes) or {}
+            return pattern_of(self.shapes, self.call.form, sizes).sizes(sizes) or {}
         axes = zip(self.names(), sizes, strict=True)
         return {f"{x}.shape[{i}]": n for x, s in axes for i, n in enumerate(s)}
 

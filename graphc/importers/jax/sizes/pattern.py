@@ -11,6 +11,7 @@ from graphc.importers.jax.trace.tracing import Spec, SpecShape
 LEAST = 2  # JAX traces an axis of one element, or of none, otherwise than longer ones
 MOST_SHOWN = 4  # arrays whose shapes are all listed, where nothing varies in them
 ShapesOfCall = tuple[tuple[int, ...], ...]
+SmallAxes = tuple[tuple[int, int, int], ...]  # arguments, places, sizes below `LEAST`
 _Column = tuple[int, ...]  # the sizes of an axis, call by call
 
 
@@ -98,8 +99,8 @@ def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:
     return tuple(tuple(map(int, spec.shape)) for spec in specs)
 
 
-def small_axes(sizes: ShapesOfCall) -> tuple[tuple[int, int, int], ...]:
-    """The axes that JAX traces otherwise than longer ones: arguments, places, sizes."""
+def small_axes(sizes: ShapesOfCall) -> SmallAxes:
+    """The axes that JAX traces otherwise than longer ones."""
     return tuple(
         (i, j, n)
         for i, shape in enumerate(sizes)
