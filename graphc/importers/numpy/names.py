@@ -46,6 +46,8 @@ from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.params.concrete import words_of_numpy
 from graphc.ir.types import DTYPES, DType
 
+# Others of `scipy.special` that are no ufuncs have other dtypes, or raise for numbers.
+OF_SPECIAL = "logsumexp", "log_softmax", "softmax"
 ORDERED = frozenset(["zeros", "ones", "empty", "full"])  # in memory, as C has them
 OUTSIDE = "an array from outside of the function would be written"
 ITERATING = "reads and writes memory, which arrays that are traced have not"
@@ -127,7 +129,9 @@ def _enter(token: object) -> None:
             _replaced.update(_dtypes())
             _replaced["ndenumerate"] = _ndenumerate
             _replaced["random"] = RandomNames(np.random)
-            _replaced["fft"] = _FourierNames(np.fft)
+            frequencies = np.fft.fftfreq, np.fft.rfftfreq
+            of_sizes = {f.__name__: _of_points(f) for f in frequencies}
+            _replaced["fft"] = _NamesOf(np.fft, of_sizes)
             _replaced["nditer"] = _nditer
             _replaced["isscalar"] = _isscalar
         # Modules have it, which pyright does not know.
@@ -150,6 +154,7 @@ def names_of_user(function: Callable[..., object]) -> Generator[None]:
     """
     members = ((vars(np)[name], item) for name, item in _replaced.items())
     taking = {id(f): item for f, item in members if not isinstance(f, _ASKING)}
+    taking |= {id(member): item for member, item in _of_scipy()}
     with replacing(function, {**taking, id(ABSENT): _len}, ["len"]):
         yield
 
@@ -243,16 +248,30 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
     return update_wrapper(of_user, function)
 
 
-class _FourierNames:
-    """The module `numpy.fft`, whose frequencies are of symbolic sizes as well."""
+class _NamesOf:
+    """A module as the user has it, with other members in the places of some."""
 
-    def __init__(self, module: ModuleType) -> None:
-        self._module = module
-        frequencies = module.fftfreq, module.rfftfreq
-        self._of_sizes = {f.__name__: _of_points(f) for f in frequencies}
+    def __init__(self, module: ModuleType, members: Mapping[str, object]) -> None:
+        self._module, self._members = module, members
 
     def __getattr__(self, name: str) -> object:
-        return self._of_sizes.get(name) or getattr(self._module, name)
+        return self._members.get(name) or getattr(self._module, name)
+
+
+def _of_scipy() -> list[tuple[object, object]]:
+    """Functions of SciPy that are no ufuncs, and its modules, as they take values."""
+    special = sys.modules.get("scipy.special")
+    if special is None:
+        return []
+    if not _functions_of_scipy:
+        plain = [getattr(special, name) for name in OF_SPECIAL]
+        taking = {f.__name__: _of_values(f) for f in plain}
+        module = _NamesOf(special, taking)
+        _functions_of_scipy.extend(zip(plain, taking.values(), strict=True))
+        root = sys.modules["scipy"]
+        _functions_of_scipy.append((special, module))
+        _functions_of_scipy.append((root, _NamesOf(root, {"special": module})))
+    return _functions_of_scipy
 
 
 def _of_points(function: Callable[..., object]) -> Callable[..., object]:
@@ -371,3 +390,4 @@ _PLAIN_ISSCALAR = np.isscalar
 
 
 _replaced: dict[str, Any] = {}  # what names of NumPy stand for in a trace
+_functions_of_scipy: list[tuple[object, object]] = []

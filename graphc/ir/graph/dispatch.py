@@ -108,9 +108,8 @@ def _type_of(x: object) -> TensorType | None:
 
 
 def _name_of_ufunc(ufunc: np.ufunc) -> str:
-    """The name, here, of a ufunc of NumPy or SciPy; others may be called alike."""
-    name = ufunc.__name__
-    of_scipy = getattr(sys.modules.get("scipy.special"), name, None) is ufunc
+    """The name, here, of a ufunc of NumPy or SciPy."""
+    name, of_scipy = ufunc.__name__, _is_of_scipy(ufunc)
     if getattr(np, name, None) is ufunc or (of_scipy and name in FUNCTIONS):
         return name
     return f"special.{name}" if of_scipy else f"{type(ufunc).__module__}.{name}"
@@ -205,9 +204,16 @@ def _needed(function: Callable[..., object]) -> tuple[str, ...]:
 
 def name_of(function: Callable[..., object]) -> str:
     """The name, here, of a function of NumPy or of a library that extends it."""
-    space = SPACES.get(function.__module__, f"{function.__module__}.")
-    name = space + function.__name__
+    name, module = function.__name__, function.__module__
+    elsewhere = "special." if _is_of_scipy(function) else f"{module}."
+    name = SPACES.get(module, elsewhere) + name
     return OTHERWISE.get(name, name)
+
+
+def _is_of_scipy(function: Callable[..., object]) -> bool:
+    """Whether a function is one of `scipy.special`; others may be called alike."""
+    special = sys.modules.get("scipy.special")
+    return getattr(special, function.__name__, None) is function
 
 
 def _by_name(

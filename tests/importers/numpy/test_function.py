@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import scipy.fft
 import scipy.special
-from scipy.special import expit
+from scipy import special
+from scipy.special import expit, logsumexp
 
 import graphc
 from graphc.importers.numpy.names import _functions, numpy_of_values
@@ -261,6 +262,32 @@ def test_ufuncs_of_scipy_take_arrays():
         ):
             assert got.dtype == expected.dtype
             np.testing.assert_allclose(got, expected, 1e-6)
+
+
+EXPONENTIALS = {
+    "imported": lambda x: logsumexp(x),
+    "of the module": lambda x: scipy.special.logsumexp(a=x, axis=0, keepdims=True),
+    "by another name": lambda x: special.log_softmax(x, axis=-1),
+    "weighted": lambda x: logsumexp(x, b=np.arange(x.shape[1]), axis=1),
+    "with signs": lambda x: logsumexp(x, axis=1, b=-x, return_sign=True)[1],
+    "shares": lambda x: special.softmax(x, axis=1),
+    "of known numbers": lambda x: special.logsumexp(np.arange(3.0)) + x[0],
+    "of rows": lambda x: special.logsumexp([x[0], x[1]], axis=0),
+    "of others": lambda x: scipy.special.comb(5, 2) * x[0],
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_sums_of_exponentials_of_scipy_take_arrays(dtype):
+    def summed(x):
+        return [function(x) for function in EXPONENTIALS.values()]
+
+    ours = graphc.jit(summed, frontend="numpy", backend="numpy")
+    for n in (3, 4, 6):
+        x = (np.arange(n * 5).reshape(n, 5) % 7 - 3).astype(dtype)
+        for got, expected, name in zip(ours(x), summed(x), EXPONENTIALS, strict=True):
+            assert got.dtype == expected.dtype, name
+            np.testing.assert_allclose(got, expected, 1e-5, err_msg=name)
 
 
 TRANSFORMS = {
