@@ -222,7 +222,7 @@ class JitFunction(SizedFunction[JaxFamily]):
         try:
             call = self._arguments.call(args, named)
             specs = call.specs()
-            family = self._family(call, specs)
+            family = self._family(call, specs, shapes_of(specs))
         except TypeError:  # arguments that are no arrays: JAX says which
             return self._miss(*args, **named)
         mesh = self._options.mesh
@@ -295,8 +295,8 @@ class JitFunction(SizedFunction[JaxFamily]):
         if any(is_typed_by_mesh(x) or _has_symbols(x) for x in call.leaves):
             return self._function(*args, **named)
         specs = call.specs()
-        family = self._family(call, specs)
         sizes = shapes_of(specs)
+        family = self._family(call, specs, sizes)
         if family.wants_program(sizes):
             raise SizesVary
         try:

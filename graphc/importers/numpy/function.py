@@ -57,8 +57,8 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         """The results of a call that is compiled."""
         call = self._arguments.call(args, named)
         specs = specs_of(call, self._function)
-        family = self._family(call, specs)
         sizes = shapes_of(specs)
+        family = self._family(call, specs, sizes)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in call.leaves):
             return family.alone(sizes).in_jax(call, specs)
         try:

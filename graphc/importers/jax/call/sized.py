@@ -12,7 +12,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from os import PathLike
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -116,9 +116,8 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> FamilyT:
         """The family of calls of this form."""
 
-    def _family(self, call: JaxCall, specs: list[Spec]) -> FamilyT:
-        sizes, kind = shapes_of(specs), call.kind(specs)
-        apart = self._has_small_apart
+    def _family(self, call: JaxCall, specs: list[Spec], sizes: ShapesOfCall) -> FamilyT:
+        kind, apart = call.kind(specs), self._has_small_apart
         key = kind, small_axes(sizes) if apart else ()
         try:
             family = self._families.get(key)
@@ -134,7 +133,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
                 family.begin_beside(siblings, sizes)
         return family
 
-    @property
+    @cached_property
     def _has_small_apart(self) -> bool:
         """Whether calls with axes of one element or none are families of their own.
 
@@ -252,7 +251,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
     def _ahead(self, calls: list[tuple[JaxCall, list[Spec]]]) -> Collection[SizesAhead]:
         """The programs for calls, and their sizes; what JAX has is compiled now."""
         programs: dict[int, SizesAhead] = {}
-        families = [self._family(*call) for call in calls]
+        families = [self._family(*call, shapes_of(call[1])) for call in calls]
         counts = Counter(map(id, families))
         for family, (_, specs) in zip(families, calls, strict=True):
             if counts[id(family)] > 1:

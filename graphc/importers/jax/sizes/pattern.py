@@ -101,6 +101,8 @@ def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:
 
 def small_axes(sizes: ShapesOfCall) -> SmallAxes:
     """The axes that JAX traces otherwise than longer ones."""
+    if all(min(shape, default=LEAST) >= LEAST for shape in sizes):
+        return ()
     return tuple(
         (i, j, n)
         for i, shape in enumerate(sizes)
