@@ -6,6 +6,7 @@ has for each of them is one of sizes: who catches it decides for these sizes.
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -18,7 +19,9 @@ from graphc.importers.numpy.traced import (  # noqa: F401  (arrays have what the
     ufuncs,
 )
 from graphc.importers.numpy.traced.arrays import (
+    Args,
     Callee,
+    Kwargs,
     TracedArray,
     called,
     content_of,
@@ -46,7 +49,7 @@ class _NoStandInError(Exception):
     """Nothing stands for an argument: a size is symbolic, or code is the user's."""
 
 
-def like_numpy(ours: Callee, plain: Callee, args: Any, options: Any) -> Any:
+def like_numpy(ours: Callee, plain: Callee, args: Args, options: Kwargs) -> Any:
     """The results of `ours`. Raises the error that `plain` has too in place of ours."""
     before = count_computed()
     try:
@@ -60,7 +63,7 @@ def like_numpy(ours: Callee, plain: Callee, args: Any, options: Any) -> Any:
     raise raised
 
 
-def _raised(plain: Callee, args: Any, options: Any) -> Exception | None:
+def _raised(plain: Callee, args: Args, options: Kwargs) -> Exception | None:
     """NumPy's error where it has one for any elements."""
     contents = content_of([list(args), dict(options)])
     raised = [_error_of(plain, contents, fill) for fill in _FILLS]
@@ -144,32 +147,30 @@ def _methods() -> Iterator[tuple[str, FunctionType]]:
             yield name, method
 
 
-def _named(asked: Any, name: str) -> Any:
-    """The function under a name."""
-    asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
-    return asked
+def _member(of: object, name: str, *args: object, **options: object) -> object:
+    """The results of a method of NumPy's arrays or ufuncs."""
+    method: Callee = getattr(of, name)
+    return method(*args, **options)
 
 
 def _by_own_name(name: str, method: Callee) -> Callee:
     """A method with the errors of NumPy's method of its name."""
 
-    def plain(array: Any, *args: Any, **options: Any) -> object:
-        return getattr(array, name)(*args, **options)
+    def plain(array: object, *args: object, **options: object) -> object:
+        return _member(array, name, *args, **options)
 
     def asked(*args: object, **options: object) -> object:
         return like_numpy(method, plain, args, options)
 
-    return _named(asked, name)
+    asked.__code__ = asked.__code__.replace(co_name=name)  # as errors call it
+    return asked
 
 
 def _by_first_argument(method: Callee) -> Callee:
     """A method with the errors of that of NumPy which its first argument names."""
 
-    def plain(array: Any, name: str, *args: Any, **options: Any) -> object:
-        return getattr(array, name)(*args, **options)
-
     def asked(*args: object, **options: object) -> object:
-        return like_numpy(method, plain, args, options)
+        return like_numpy(method, _member, args, options)
 
     return asked
 
@@ -177,19 +178,13 @@ def _by_first_argument(method: Callee) -> Callee:
 def _ufunc(method: Callee) -> Callee:
     """The answer to `__array_ufunc__`, with the errors of NumPy's ufunc."""
 
-    def plain(ufunc: Any, name: str, *args: Any, **options: Any) -> object:
-        return getattr(ufunc, name)(*args, **options)
-
     def asked(self: TracedArray, *args: object, **options: object) -> object:
-        def ours(*args: object, **options: object) -> object:
-            return method(self, *args, **options)
-
-        return like_numpy(ours, plain, args, options)
+        return like_numpy(partial(method, self), _member, args, options)
 
     return asked
 
 
-def of_numpy(function: Callee, args: Any, options: Any) -> Any:
+def of_numpy(function: Callee, args: Args, options: Kwargs) -> Any:
     """The results of a function of NumPy, as `called`, and its errors."""
 
     def ours(*args: object, **options: object) -> object:
@@ -199,7 +194,7 @@ def of_numpy(function: Callee, args: Any, options: Any) -> Any:
 
 
 def _function(
-    self: TracedArray, function: Callee, _: object, args: Any, options: Any
+    self: TracedArray, function: Callee, _: object, args: Args, options: Kwargs
 ) -> object:
     """The answer to `__array_function__`, with the errors of NumPy's function."""
     return of_numpy(function, *by_position(function, args, options))
