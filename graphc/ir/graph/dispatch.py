@@ -92,7 +92,7 @@ def _in_dtypes_of_loop(
     )
 
 
-def _kind_of_input(x: Any) -> type | DType:
+def _kind_of_input(x: object) -> type | DType:
     """The dtype of an input, or the class of a number, which takes that of others."""
     of_value = _type_of(x)
     if of_value is not None:
