@@ -13,13 +13,14 @@ from pytensor.scalar import ScalarType
 from pytensor.tensor.type import TensorType
 
 import graphc.tensor as gt
-from graphc.errors import NOWHERE, SourceLocation, graph_error, standing_at
+from graphc.errors import graph_error, standing_at
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.build import constant
 from graphc.ir.graph.nodes import Graph, Value
 from graphc.ir.sizes.dims import Size
 from graphc.ops.arrays.stated_sizes import sized
 from graphc.pytensor.lazy import BranchPath, LazyBranch, by_place, is_choice, taken_by
+from graphc.pytensor.places import place_of
 from graphc.pytensor.registry import NotConverted, convert_op, stated
 
 Values = dict[Variable, Any]
@@ -173,13 +174,3 @@ def fitted(
 
 def _sizes(expected: TensorType, value: Value) -> Iterable[tuple[Size, Size]]:
     return zip(expected.shape, value.type.shape, strict=True)
-
-
-def place_of(node: Apply) -> SourceLocation:
-    """The line where the user made a node, as far as PyTensor has kept it."""
-    for out in node.outputs:
-        trace = getattr(out.tag, "trace", None)
-        if trace and trace[-1]:
-            filename, line = trace[-1][-1][:2]
-            return SourceLocation(filename, line)
-    return NOWHERE

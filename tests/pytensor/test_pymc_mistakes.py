@@ -108,3 +108,15 @@ def test_a_mistake_is_told(name):
         pytest.importorskip("nutpie")
     with pytest.raises(kind, match=words):
         mistake()
+
+
+def test_an_error_of_a_density_names_the_line_of_the_model():
+    """PyMC makes the terms of a density later, in files of its own."""
+    with pm.Model() as model:
+        x = pm.Data("x", np.ones(4))
+        pm.Normal("y", pm.Normal("mean") + x[:2], observed=np.ones(3))
+    with pytest.raises(graphc.GraphError) as caught:
+        graphc.pymc.logp_and_grad(model)
+    assert "do not broadcast" in str(caught.value)
+    assert "test_pymc_mistakes.py:" in str(caught.value)
+    assert 'pm.Normal("y", pm.Normal("mean") + x[:2]' in str(caught.value)

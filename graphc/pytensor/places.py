@@ -1,0 +1,53 @@
+"""The line of the user's for which a node of PyTensor stands."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from pytensor.graph.basic import Apply
+
+from graphc.errors import NOWHERE, SourceLocation, is_own, is_user_file
+
+_LOOKED_AT = 16  # nodes before a node whose own stack is a library's alone
+
+Stack = list[tuple[str, int]]  # files and lines, the innermost last
+
+
+def place_of(node: Apply) -> SourceLocation:
+    """The user's line that made a node, as far as PyTensor has kept it.
+
+    The terms of a density are made when it is asked for, by PyMC: for such a node it is
+    the line of the nearest variable that it depends on and that the user made.
+    """
+    for near in islice(_nearest(node), _LOOKED_AT):
+        for filename, line in _of_user(_stack(near)):
+            return SourceLocation(filename, line)
+    for filename, line in _stack(node)[-1:]:
+        return SourceLocation(filename, line)
+    return NOWHERE
+
+
+def _nearest(node: Apply) -> Iterator[Apply]:
+    """A node and those that it depends on, the nearest first."""
+    seen, level = {node}, [node]
+    while level:
+        yield from level
+        before = [v.owner for n in level for v in n.inputs if v.owner is not None]
+        level = [n for n in dict.fromkeys(before) if n not in seen]
+        seen.update(level)
+
+
+def _stack(node: Apply) -> Stack:
+    for out in node.outputs:
+        trace = getattr(out.tag, "trace", None)
+        if trace and trace[-1]:
+            return [(filename, line) for filename, line, *_ in trace[-1]]
+    return []
+
+
+def _of_user(stack: Stack) -> Iterable[tuple[str, int]]:
+    """The user's frames, the innermost first, but those that called graphc."""
+    for filename, line in reversed(stack):
+        if is_own(filename):
+            return
+        if is_user_file(filename):
+            yield filename, line
