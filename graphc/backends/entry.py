@@ -194,7 +194,7 @@ def _tied(
     aheads, options = ahead_of(capacities), among_options(capacities)
     calls = list(map(capacity_call, capacities))
     if aheads:
-        how = aheads, capacities[0].minimum
+        how = aheads, capacities[0].minimum, *(options or ())
         needed = _calling(body, tuple_text(sizes), together, how)
     elif all(call == calls[0] for call in calls):
         needed = f"[{_calling(body, 'n', *calls[0])} for n in {tuple_text(sizes)}]"

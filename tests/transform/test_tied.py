@@ -62,6 +62,20 @@ def test_a_capacity_is_the_one_that_is_needed_or_the_next(ahead, minimum):
             assert any(far) or min(needed) == minimum
 
 
+@pytest.mark.parametrize("power", [0, 1])
+def test_longer_calls_are_stored_at_what_they_need(power):
+    """A call takes at most a few times as much longer as sizes that vary alone may."""
+    sizes = [(n, n + n // 2 + 1) for n in range(1, 2000, 13)]
+    for call in sizes:
+        needed = [doubled(n, 16) for n in call]
+        rooms = together(call, (0, 0), 16, 64, power)
+        little = 4 * 64 ** (1 + power)
+        is_little = serves((max(needed),) * 2, tuple(needed), little, power)
+        assert rooms == ([max(needed)] * 2 if is_little else needed)
+    stored = {tuple(together(call, (0, 0), 16, 64, power)) for call in sizes}
+    assert {(64, 64), (1024, 2048)} <= stored and (32, 64) not in stored
+
+
 def test_one_program_for_each_capacity_of_both():
     f = graphc.function([x, y], products())
     for n, m in [*NEAR, *NEAR]:

@@ -93,17 +93,28 @@ def multiple_of(size: int, multiple: int) -> int:
     return max(-(-size // multiple), 1) * multiple
 
 
-def together(sizes: tuple[int, ...], ahead: tuple[int, ...], minimum: int) -> list[int]:
+def together(
+    sizes: tuple[int, ...],
+    ahead: tuple[int, ...],
+    minimum: int,
+    most: int = 0,
+    power: int = 0,
+) -> list[int]:
     """Printed into programs: capacities that double, of sizes that vary together.
 
     All are as many capacities on, but for so many that some are `ahead`. One that would
-    be more than twice the capacity that its size needs is that.
+    be more than twice the capacity that its size needs is that. All are those that are
+    needed where more would take long: `most` and `power` are those of `among`, and the
+    work may be a few times as much as there, since the sizes come again together.
     """
     needed = [doubled(n, minimum) for n in sizes]
     pairs = zip(needed, ahead)  # noqa: B905
     place = max([(n // minimum).bit_length() - a for n, a in pairs])
     shared = [minimum << max(place + a - 1, 0) for a in ahead]
-    return [n if n <= 2 * a else a for a, n in zip(needed, shared)]  # noqa: B905
+    rooms = [n if n <= 2 * a else a for a, n in zip(needed, shared)]  # noqa: B905
+    little = 4 * most ** (1 + power)
+    is_little = not most or serves(tuple(rooms), tuple(needed), little, power)
+    return rooms if is_little else needed
 
 
 def among(
@@ -208,7 +219,8 @@ def rounded_up(
         shared = [rooms[i] for i in tied]
         if aheads:
             numbers = tuple(sizes[i] for i in tied)
-            shared = together(numbers, aheads, chosen[0].minimum)
+            limits = shares or ()
+            shared = together(numbers, aheads, chosen[0].minimum, *limits)
         if shares and known is not None:
             most, power = shares
             shared = [*among(known, shared, most, power, aheads)]

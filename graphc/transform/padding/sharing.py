@@ -37,7 +37,7 @@ def sharing(
         return policies | tied
     shortest = min(p.minimum for p in chosen.values())
     most, power = _cheap(graph, axes, shortest, costs)
-    if most == shortest:
+    if most == shortest and not any(isinstance(p, Tied) for p in chosen.values()):
         return policies
     aheads = [p.ahead for p in chosen.values() if isinstance(p, Tied)]
     far = dict(zip(axes, aheads, strict=True)) if len(aheads) == len(axes) else {}
