@@ -84,11 +84,17 @@ class _Cell:
         self.cell.cell_contents = item
 
 
+class _WithDefaults(Protocol):
+    """A function of Python."""
+
+    __defaults__: tuple[object, ...] | None
+
+
 @dataclass(frozen=True)
 class _Positional:
     """The default of an argument by its position."""
 
-    function: FunctionType
+    function: _WithDefaults
     position: int
 
     @property
@@ -99,7 +105,7 @@ class _Positional:
         return (self.function.__defaults__ or ())[self.position]
 
     def hold(self, item: object) -> None:
-        defaults = list(self.function.__defaults__ or ())
+        defaults: list[object] = list(self.function.__defaults__ or ())
         defaults[self.position] = item
         self.function.__defaults__ = tuple(defaults)
 

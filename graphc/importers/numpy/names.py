@@ -224,10 +224,11 @@ def _of_values(function: Callable[..., object]) -> Callable[..., object]:
         args, options = by_position(function, args, options)
         if is_symbolic(content_of([*args, *options.values()])):
             check_options(name, options)
-            if makes_arrays and args and isinstance(args[0], (list, tuple)):
-                dtype: Any = options.get("dtype", args[1] if len(args) > 1 else None)
+            items, *others = args or (None,)
+            if makes_arrays and isinstance(items, (list, tuple)):
+                dtype: Any = options.get("dtype", others[0] if others else None)
                 target = None if dtype is None else np.dtype(dtype)
-                args = (_with_arrays(args[0], target), *args[1:])
+                args = (_with_arrays(items, target), *others)
             in_rows = name in ORDERED and options.pop("order", "C") == "C"
             result = of_numpy(function, args, options)
             if in_rows:

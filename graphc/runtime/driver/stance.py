@@ -199,6 +199,7 @@ class Compiling(Protocol):
 
     def completed(self) -> list[str]:
         """The segments that are compiled, each with its sizes, in order."""
+        ...
 
 
 def with_stance(agree: Callable[..., None], owner: Compiling) -> Callable[..., None]:

@@ -42,8 +42,8 @@ def keywords_in_order(
     """Keyword arguments: those beside the parameters keep the order of the caller."""
     known = [name for name in sorted(parameters) if name in named]
     others = [name for name in named if name not in known]
-    inner = {name: in_order(named[name]) for name in [*known, *others]}
-    return InOrder(inner) if others else inner
+    inner = InOrder((name, in_order(named[name])) for name in [*known, *others])
+    return inner if others else dict(inner)
 
 
 def sorted_places(form: "PyTreeDef", first: int = 0) -> list[int]:

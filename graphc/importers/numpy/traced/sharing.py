@@ -167,14 +167,14 @@ def _chosen_among(
     if name == "where":
         condition, *choices = map(as_arrays, args)
         return (condition, *(around(choices) if _where_wraps() else choices)), options
-    listed = args[1] if len(args) > 1 else None
-    if name == "piecewise" or not isinstance(listed, (list, tuple)):
+    if name == "piecewise" or len(args) < 2 or not isinstance(args[1], (list, tuple)):
         return args, options
+    first, listed, *others = args
     if name == "choose":
-        return (args[0], around(listed), *args[2:]), options
-    default = args[2] if len(args) > 2 else options.get("default", 0)
+        return (first, around(listed), *others), options
+    default = others[0] if others else options.get("default", 0)
     *choices, default = around([*listed, default])
-    return (args[0], choices, default), {}
+    return (first, choices, default), {}
 
 
 @cache
