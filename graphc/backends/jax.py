@@ -202,6 +202,7 @@ def _returned(body: PrintedBody, segment: Segment) -> list[str]:
 
 
 def _print_nodes(body: PrintedBody, plan: Plan, segment: Segment) -> None:
+    body.look_at(segment.nodes, set(map(plan.resolve, segment.outputs)))
     if plan.layout is None:
         slices = AlikeSlices(body, segment.nodes)
         for node in segment.nodes:

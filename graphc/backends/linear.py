@@ -116,6 +116,7 @@ def _print_nodes(body: PrintedBody, plan: Plan) -> None:
     if any(v.dtype == BFLOAT16 for node in order for v in node.outputs):
         body.module.imports["import ml_dtypes  # registers bfloat16"] = None
     on_host = _known_to_host(plan, order) if body.backend == "jax" else set()
+    body.look_at(order, keep)
     slices = AlikeSlices(body, order if body.backend == "jax" else ())
     for node in order:
         if node.primitive is not INPUT and node not in assertions:

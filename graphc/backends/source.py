@@ -1,11 +1,12 @@
 """Where text is laid out: functions, line by line."""
 
-from collections.abc import Container, Generator
+from collections.abc import Container, Generator, Iterable, Set
 from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 
+from graphc.analysis.shifts import shifts
 from graphc.backends.last_uses import forget, last_uses
 from graphc.backends.layout import indent, tuple_text
 from graphc.backends.literals import (
@@ -84,12 +85,18 @@ class PrintedBody:
         self._line = ""  # of the user's code, that of the last comment
         self._guarded: set[Guard] = set()
         self.copies: dict[object, str] = {}  # of arrays, as they lie elsewhere
+        self._shifts: set[Node] = set()
 
     def line(self, text: str) -> None:
         """Append one line."""
         if not text.isprintable() and len(text.splitlines()) > 1:
             raise ValueError(f"this is more than one line: {text!r}")
         self.lines.append(text)
+
+    def look_at(self, nodes: Iterable[Node], outputs: Set[Value]) -> None:
+        """Tell the uses of the values of all nodes, before they are printed."""
+        if self.backend == "jax":
+            self._shifts = shifts(nodes, outputs, carried=self.inner)
 
     @contextmanager
     def in_numpy(self) -> Generator[None]:
@@ -321,6 +328,7 @@ class PrintedBody:
             module.on_mesh,
             module.lays_by_hand,
             module.is_lowered_later,
+            node in self._shifts,
         )
         text = rule(p)
         if of_python_numbers(node):
@@ -419,6 +427,7 @@ def _print_function(
         body.bind_size(symbol, size)
     keep = {module.resolve(v) for v in graph.outputs} | module.aliases.keys()
     dying = last_uses(graph.nodes, keep, module.resolve) if frees else {}
+    body.look_at(graph.nodes, keep)
     for node in graph.nodes:
         if not node.primitive.passes_on:
             body.node(node)

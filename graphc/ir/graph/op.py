@@ -37,6 +37,7 @@ class Printing(NamedTuple):
     on_mesh: str = ""  # the function that makes shardings, where there is a mesh
     lays_by_hand: bool = False  # the user says where some arrays lie on it
     is_lowered_later: bool = False  # by a function around it, perhaps with 32 bits
+    is_shift: bool = False  # of exponentials, whose sum is NaN where an element is
 
 
 Emit = Callable[[Printing], str]

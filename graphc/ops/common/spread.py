@@ -1,7 +1,8 @@
-"""Arrays that may be spread over devices, in texts: where XLA is kept from mistakes.
+"""Arrays that are large or spread over devices, in texts: XLA is kept from mistakes.
 
-Between devices XLA passes over NaN, where it takes the extreme of several. And where
-one element is written into parts of sums of several devices, on a CPU, the first
+On CPUs, XLA (of JAX 0.10 to 0.12) passes over NaN in extremes of 4,096 elements and
+more. Between devices XLA passes over NaN, where it takes the extreme of several. And
+where one element is written into parts of sums of several devices, on a CPU, the first
 element of other parts is lost. A CPU transforms only arrays that are stored row by row,
 and those that are gathered along their last axis are not: XLA fails, or ends the
 process.
@@ -10,6 +11,7 @@ process.
 import importlib
 from collections.abc import Callable, Iterable
 from types import ModuleType
+from typing import Any
 
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.op import Printing
@@ -17,21 +19,67 @@ from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import JaxArray, is_float
 
 
-def extreme_along(p: Printing, text: str, axes: Iterable[int], options: str) -> str:
+def extreme_along(
+    p: Printing, function: str, axes: Iterable[int], options: str, initial: str = ""
+) -> str:
     """The expression of an extreme along `axes`, which is NaN where an element is.
 
-    `options` are those that a reduction has.
+    `options` are those that all reductions have.
     """
+    start = f"initial={initial}" if initial else ""
+    arguments = ", ".join([p.inputs[0], *filter(None, [options, start])])
+    may_be_large = p.xp == "jnp" and is_float(p.node.outputs[0].dtype)
+    if may_be_large and not (p.on_mesh or p.is_shift):
+        return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
+    text = f"{p.xp}.{function}({arguments})"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
     may_be_spread = p.lays_by_hand or any(isinstance(n, Dim) for n in sizes)
     has_nan = f"jnp.isnan({p.inputs[0]}).any({options})"
-    return keeping_nan(p, text, has_nan) if may_be_spread else text
+    return text if p.is_shift and not may_be_spread else keeping_nan(p, text, has_nan)
 
 
 def keeping_nan(p: Printing, text: str, has_nan: str) -> str:
     """The expression of extremes of floats, with NaN put where one `has_nan`."""
     on_mesh = p.on_mesh and is_float(p.node.outputs[0].dtype)
     return f"jnp.where({has_nan}, jnp.nan, {text})" if on_mesh else text
+
+
+def extreme(
+    jax: ModuleType,
+    reduce: Callable[..., JaxArray],
+    x: JaxArray,
+    initial: float | JaxArray | None = None,
+    **options: Any,
+) -> JaxArray:
+    """Printed into programs: the extreme of floats, NaN where an element is."""
+    result = reduce(x, initial=initial, **options)
+    return with_nan(jax, x, result, lambda nan: nan.any(**options))
+
+
+def with_nan(
+    jax: ModuleType,
+    x: JaxArray,
+    result: JaxArray,
+    where_any: Callable[[JaxArray], JaxArray],
+) -> JaxArray:
+    """Printed into programs: extremes of floats, NaN where `where_any` of them is.
+
+    XLA passes over NaN on CPUs, in large arrays. Where a sum is not NaN, no element is.
+    """
+    if x.size < 2048:
+        return result
+    jnp = jax.numpy
+
+    def marked(x: JaxArray, result: JaxArray) -> JaxArray:
+        return jnp.where(where_any(jnp.isnan(x)), jnp.nan, result)
+
+    def passed(_: JaxArray, result: JaxArray) -> JaxArray:
+        return result
+
+    def checked(x: JaxArray, result: JaxArray) -> JaxArray:
+        return jax.lax.cond(jnp.isnan(x.sum()), marked, passed, x, result)
+
+    return jax.lax.platform_dependent(x, result, cpu=checked, default=passed)
 
 
 def apart(p: Printing) -> str:

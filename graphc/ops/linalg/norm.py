@@ -164,8 +164,7 @@ def _peak(x: Array, *, axis: AxisParam) -> TensorType:
 
 def _print_peak(p: Printing) -> str:
     axis = p.node.params["axis"]
-    text = f"{p.xp}.max({p.inputs[0]}, axis={axis}, initial=0)"
-    return extreme_along(p, text, [axis], f"axis={axis}")
+    return extreme_along(p, "max", [axis], f"axis={axis}", "0")
 
 
 _peak.rounding = "none"

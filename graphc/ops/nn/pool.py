@@ -21,12 +21,14 @@ from graphc.ir.types import (
     JaxArray,
     NDArray,
     TensorType,
+    is_float,
     is_integer,
     product,
 )
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
+from graphc.ops.common.spread import with_nan
 from graphc.ops.nn.windows import (
     Pads,
     Shape,
@@ -90,6 +92,22 @@ def pool_numpy(
     return x
 
 
+def pool_jax(
+    jax: ModuleType,
+    x: JaxArray,
+    start: JaxArray,
+    how: Any,
+    *sizes: Any,
+    **dilation: Any,
+) -> JaxArray:
+    """Printed into programs: the extremes of windows, NaN where an element is."""
+    reduce = jax.lax.reduce_window
+    result = reduce(x, start, how, *sizes, **dilation)
+    either = jax.lax.bitwise_or
+    where_any = lambda nan: reduce(nan, False, either, *sizes, **dilation)  # noqa: E731
+    return with_nan(jax, x, result, where_any)
+
+
 def _fill(how: str, dtype: DType) -> str:
     """The element of the padding of an axis, as a scalar of this dtype."""
     if how == "add":
@@ -126,7 +144,9 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
             arguments.append(
                 f"window_dilation={p.code((1,) * batch + params['dilation'])}"
             )
-        return f"jax.lax.reduce_window({', '.join(arguments)})"
+        if how == "add" or not is_float(x.dtype) or p.on_mesh:
+            return f"jax.lax.reduce_window({', '.join(arguments)})"
+        return f"{p.helper(pool_jax)}(jax, {', '.join(arguments)})"
 
     primitive = Primitive(name, _pooling_rule)
     word = {"max": "largest", "min": "smallest"}.get(how, "sum")

@@ -50,11 +50,11 @@ def _print_reduction(function: str) -> Callable[[Printing], str]:
         whole = len(axes) == p.node.inputs[0].type.rank
         named = "" if whole else f", axis={axes[0] if len(axes) == 1 else axes}"
         named += ", keepdims=True" if p.node.params["keepdims"] else ""
-        options = named.removeprefix(", ")
+        if function in ("max", "min"):
+            options = named.removeprefix(", ")
+            return extreme_along(p, function, axes, options, *p.inputs[1:])
         named += "".join(f", initial={start}" for start in p.inputs[1:])
         text = f"{p.xp}.{function}({p.inputs[0]}{named}"
-        if function in ("max", "min"):
-            return extreme_along(p, f"{text})", axes, options)
         return f"{text}{unwidened(p) if function in ('sum', 'prod') else ''})"
 
     return printed

@@ -1,0 +1,84 @@
+"""Extremes of large arrays are NaN where an element is; XLA passes over it on CPUs."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir.types import dtype_of
+
+x = gt.tensor("x", "float32", ("n", "m"))
+SHIFTED = {
+    "softmax": gt.nn.softmax(x, axis=1),
+    "log_softmax": gt.nn.log_softmax(x, axis=1),
+    "logsumexp": gt.nn.logsumexp(x, axis=1),
+    "attention": gt.nn.softmax(x @ x.T, axis=1) @ x,
+    "by hand": gt.log(gt.sum(gt.exp(x - gt.max(x)))) + gt.max(x),
+}
+powers = gt.exp(x - gt.max(x, axis=1, keepdims=True))
+SHOWN = {
+    "alone": gt.max(x),
+    "smallest": gt.min(x, axis=0),
+    "of differences": x - gt.max(x),
+    "of powers": powers,
+    "beside its use": gt.sum(powers) + gt.sum(gt.max(x, axis=1)),
+    "in a loop": gt.scan(lambda c, row: (gt.maximum(c, gt.max(row)),) * 2, -np.inf, x)[
+        0
+    ],
+    "compared": gt.sum(gt.where(x == gt.max(x), powers, 0)),
+}
+
+
+def programs(outputs, **options):
+    for dims in ("specialize", "pad"):
+        yield graphc.function([x], outputs, dims=dims, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("special", [(np.nan,), (np.inf, -np.inf), (np.inf, np.nan)])
+def test_nan_of_one_element(dtype, special):
+    a = gt.tensor("a", dtype, ("n", "m", "k"))
+    pools = [gt.nn.max_pool(a, 2), gt.nn.min_pool(a, 2)]
+    whole = [gt.max(a), gt.min(a), gt.max(a, initial=1.0)]
+    rows = [gt.max(a, axis=2), gt.min(a, axis=(0, 1), keepdims=True)]
+    outputs = [*whole, *rows, *pools, gt.linalg.norm(a[0], np.inf)]
+    numbers = np.linspace(-3, 2, 17 * 16 * 24).reshape(17, 16, 24)
+    numbers[0, 3, : len(special)] = special
+    numbers = numbers.astype(dtype_of(dtype))
+    expected = graphc.function([a], outputs, backend="numpy")(numbers)
+    for dims in ("specialize", "pad"):
+        results = graphc.function([a], outputs, dims=dims)(numbers)
+        for result, number in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(
+                np.asarray(result, "float32"), np.asarray(number, "float32")
+            )
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_largest_elements_that_shift_exponentials_are_not_asked(name):
+    """A sum is NaN anyway, whatever the exponentials were shifted by."""
+    numbers = np.random.default_rng(0).normal(size=(70, 90)).astype("float32")
+    numbers[2, 3] = np.nan
+    expected = graphc.function([x], SHIFTED[name], backend="numpy")(numbers)
+    for f in programs(SHIFTED[name]):
+        assert "extreme(" not in f.source
+        np.testing.assert_allclose(f(numbers), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_others_are_asked(name):
+    numbers = np.random.default_rng(0).normal(size=(70, 90)).astype("float32")
+    numbers[2, 3] = np.nan
+    expected = graphc.function([x], SHOWN[name], backend="numpy")(numbers)
+    for f in programs(SHOWN[name]):
+        assert "extreme(" in f.source
+        np.testing.assert_allclose(f(numbers), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_functions_of_jax_at_other_sizes():
+    f = graphc.jit(lambda x: jnp.max(x, axis=1), dims="pad")
+    f(np.ones((4, 5), "float32"))
+    numbers = np.ones((70, 90), "float32")
+    numbers[2, 3] = np.nan
+    np.testing.assert_array_equal(f(numbers), numbers.max(1))
