@@ -18,7 +18,7 @@ _SAME = {
 _SUMS = {OP.einsum, OP.matmul, OP.sum, OP.tensordot}
 _MASKED = {OP.convert, OP.multiply, OP.where}  # of exponentials, before they are summed
 
-_Users = Mapping[Value, list[Node]]
+_UsesByValue = Mapping[Value, list[Node]]
 
 
 def shifts(nodes: Iterable[Node], outputs: Set[Value], carried: bool) -> set[Node]:
@@ -34,15 +34,15 @@ def shifts(nodes: Iterable[Node], outputs: Set[Value], carried: bool) -> set[Nod
             users.setdefault(value, []).append(node)
         if node.primitive in (OP.max, OP.max_from):
             extremes.append(node)
-    search = _Search(users, outputs, carried)
+    search = _Uses(users, outputs, carried)
     return {node for node in extremes if search.is_shift(node.outputs[0])}
 
 
 @dataclass
-class _Search:
+class _Uses:
     """Follows the uses of a value; `_summed`: some exponentials of it were."""
 
-    users: _Users
+    users: _UsesByValue
     outputs: Set[Value]
     carried: bool
     _summed: bool = field(default=False, init=False)

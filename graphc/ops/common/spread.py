@@ -16,7 +16,7 @@ from typing import Any
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.op import Printing
 from graphc.ir.sizes.dims import Dim
-from graphc.ir.types import JaxArray, is_float
+from graphc.ir.types import JaxArray, is_float, product
 
 
 def extreme_along(
@@ -28,14 +28,21 @@ def extreme_along(
     """
     start = f"initial={initial}" if initial else ""
     arguments = ", ".join([p.inputs[0], *filter(None, [options, start])])
-    may_be_large = p.xp == "jnp" and is_float(p.node.outputs[0].dtype)
-    if may_be_large and not (p.on_mesh or p.is_shift):
+    if p.xp == "jnp" and may_lose_nan(p) and not p.is_shift:
         return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
     text = f"{p.xp}.{function}({arguments})"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
     may_be_spread = p.lays_by_hand or any(isinstance(n, Dim) for n in sizes)
     has_nan = f"jnp.isnan({p.inputs[0]}).any({options})"
     return text if p.is_shift and not may_be_spread else keeping_nan(p, text, has_nan)
+
+
+def may_lose_nan(p: Printing) -> bool:
+    """Whether XLA may pass over NaN in extremes of the first input, on one device."""
+    x = p.node.inputs[0].type
+    count = product(x.shape)
+    is_small = isinstance(count, int) and count < 2048
+    return is_float(x.dtype) and not is_small and not p.on_mesh
 
 
 def keeping_nan(p: Printing, text: str, has_nan: str) -> str:
@@ -66,7 +73,7 @@ def with_nan(
 
     XLA passes over NaN on CPUs, in large arrays. Where a sum is not NaN, no element is.
     """
-    if x.size < 2048:
+    if x.size < 2048:  # half of what is large
         return result
     jnp = jax.numpy
 

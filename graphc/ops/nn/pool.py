@@ -21,14 +21,13 @@ from graphc.ir.types import (
     JaxArray,
     NDArray,
     TensorType,
-    is_float,
     is_integer,
     product,
 )
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.common.spread import with_nan
+from graphc.ops.common.spread import may_lose_nan, with_nan
 from graphc.ops.nn.windows import (
     Pads,
     Shape,
@@ -144,7 +143,7 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
             arguments.append(
                 f"window_dilation={p.code((1,) * batch + params['dilation'])}"
             )
-        if how == "add" or not is_float(x.dtype) or p.on_mesh:
+        if how == "add" or not may_lose_nan(p):
             return f"jax.lax.reduce_window({', '.join(arguments)})"
         return f"{p.helper(pool_jax)}(jax, {', '.join(arguments)})"
 
