@@ -17,10 +17,8 @@ from graphc.rewriting.loops.fuse.streamed import Streamed
 
 MOVES = (OP.basic_index, OP.reshape, OP.gather, OP.scatter, OP.concatenate, OP.stack)
 FARTHEST = 50  # nodes to follow from one large value to the next
-FUSED = {
-    *(OP.sum, OP.max, OP.min, OP.max_from, OP.min_from),
-    *(OP.expand_dims, OP.squeeze, OP.broadcast_to, OP.transpose),
-}  # with elementwise ops, by XLA on a CPU; not any, all and prod
+# With elementwise ops, by XLA on a CPU; not any, all, prod and extremes.
+FUSED = {OP.sum, OP.expand_dims, OP.squeeze, OP.broadcast_to, OP.transpose}
 BRIDGES = {*REDUCTIONS, *LIGHT, *MOVES}  # little work between two large values
 
 
@@ -201,8 +199,9 @@ class TileConsumers(Streamed):
     def is_fused(self) -> bool:
         """Whether XLA makes one loop of it by itself, and no large value.
 
-        On a CPU it does where each has one use on the way to one sum or largest
-        element. Where several reductions read one value, it is made first.
+        On a CPU it does where each has one use on the way to one sum. Where several
+        reductions read one value, it is made first: so is one whose extreme is taken,
+        among which programs look for NaN.
         """
         uses, nodes = self.facts.uses, self.nodes
         large = [v for n in nodes for v in n.outputs if v in self.facts.large]
