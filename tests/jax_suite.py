@@ -145,6 +145,11 @@ def differences(
             yield Difference(test, resized, own.why or own.state)
 
 
+def class_of(test: str) -> str:
+    """The class of a test, whose parameters, after a space, may have points, too."""
+    return test.partition(" ")[0].rpartition(".")[0]
+
+
 class Report:
     """Tests by class: how many pass under each `jit`, and what differs."""
 
@@ -161,7 +166,7 @@ class Report:
         new = {row.test for row in rows} - known
         self.new += [row for row in rows if row.test in new]
         for test in sorted(by_jax):
-            counts = self._counts.setdefault(test.rpartition(".")[0], Counter())
+            counts = self._counts.setdefault(class_of(test), Counter())
             state = "known" if test in known else "new" if test in new else "graphc.jit"
             counts.update(["jax.jit", state])
 

@@ -92,6 +92,34 @@ def test_draws_that_depend_on_how_many_they_are(name, dims):
         assert "jax_threefry_partitionable is off" in ours.stats().foreign[0]
 
 
+@jax.custom_vjp
+def tripled(x):
+    return 3 * x
+
+
+tripled.defvjp(lambda x: (tripled(x), x), lambda x, slope: (slope * x,))
+WIDE = {
+    "converted": lambda x: x.astype("float32"),
+    "promoted": lambda x: x * jnp.float32(2) + 1,
+    "chosen": lambda x: jnp.where(x > 1, x, 0),
+    "summed": jnp.cumsum,
+    "kept": lambda x: jax.lax.sin(jax.lax.sort(x)),
+    "looped": lambda x: jax.lax.scan(lambda last, row: (row, last + row), x[0], x)[1],
+    "combined": lambda x: jax.lax.associative_scan(lambda a, b: 2 * a + b, x),
+    "with_a_rule": lambda x: jax.grad(lambda x: jnp.sum(tripled(x)))(x),
+}
+
+
+@pytest.mark.parametrize(("name", "dims"), by_turns(WIDE))
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+def test_wide_arrays_are_taken_as_they_are_where_x64_is_off(name, dims):
+    jitted = graphc.jit(WIDE[name], dims=dims)
+    for size in SIZES:
+        with jax.enable_x64(True):
+            x = jnp.arange(float(size)) / 3
+        assert outcome(jitted, x) == outcome(jax.jit(WIDE[name]), x)
+
+
 def test_reuse_of_keys_is_found_once_it_is_asked_for():
     def draws(key, x):
         return x + random.normal(key, x.shape) + random.uniform(key, x.shape)

@@ -135,7 +135,7 @@ def _applied(eqn: Equation) -> Callable[..., list[Any]]:
 
 def struct_of(aval: Any) -> object:
     """An argument of a function that is traced, of the type of a value of JAX."""
-    make: Any = jax.ShapeDtypeStruct
+    make: Any = jax.core.ShapedArray  # a ShapeDtypeStruct loses 64 bits without x64
     return make(aval.shape, aval.dtype)
 
 

@@ -282,7 +282,7 @@ def _combine(
         halves = slices[: len(x)], slices[len(x) :]
         return jax.tree.leaves(fn(*(tree.unflatten(half) for half in halves)))
 
-    make: Any = jax.ShapeDtypeStruct
+    make: Any = jax.core.ShapedArray  # keeps 64 bits, also where x64 is off
     single = [make((*v.shape[:axis], 1, *v.shape[axis + 1 :]), v.dtype) for v in x]
     jaxpr = jax.make_jaxpr(flat)(*single, *single)
     keeps_types = _types(jaxpr.out_avals) == _types(single)

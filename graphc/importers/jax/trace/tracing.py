@@ -68,9 +68,7 @@ class Spec:
     @property
     def struct(self) -> object:
         """The same as a type of JAX."""
-        make: Any = jax.ShapeDtypeStruct
-        sizes = tuple(map(int, self.shape))
-        return make(sizes, self.dtype, weak_type=self.weak)
+        return _type_of(tuple(map(int, self.shape)), self)
 
     def at(self, numbers: Mapping[str, int]) -> "Spec":
         """The spec where the symbols are these numbers."""
@@ -130,7 +128,7 @@ def traced(
     """
     texts = dict.fromkeys(n for s in specs for n in s.shape if isinstance(n, str))
     symbols = symbols_of(list(texts), least)
-    structs = [_struct(spec, symbols) for spec in specs]
+    types = [_type_at(spec, symbols) for spec in specs]
     watch = recording(recorder, symbols.values()) if recorder else nullcontext()
     trees: list[Any] = []
 
@@ -141,7 +139,7 @@ def traced(
         return results
 
     with watch:
-        jaxpr = without_references(jax.make_jaxpr(recorded)(*structs))
+        jaxpr = without_references(jax.make_jaxpr(recorded)(*types))
     again = retracing(partial(traced, function), specs)
     return TracedFunction(jaxpr, trees[-1], again)
 
@@ -159,10 +157,15 @@ def retracing(
     return again
 
 
-def _struct(spec: Spec, symbols: Mapping[str, object]) -> object:
+def _type_at(spec: Spec, symbols: Mapping[str, object]) -> object:
     shape = tuple(symbols[n] if isinstance(n, str) else n for n in spec.shape)
-    struct_type: Any = jax.ShapeDtypeStruct
-    return struct_type(shape, spec.dtype, weak_type=spec.weak)
+    return _type_of(shape, spec)
+
+
+def _type_of(shape: tuple[object, ...], spec: Spec) -> object:
+    """A type of JAX. A `ShapeDtypeStruct` would lose 64 bits where x64 is off."""
+    make: Any = jax.core.ShapedArray
+    return make(shape, spec.dtype, weak_type=spec.weak)
 
 
 def symbols_of(texts: list[str], least: int | None) -> dict[str, object]:

@@ -35,6 +35,10 @@ class FormsTest(jtu.JaxTestCase):
         self.assertAllClose(form(jnp.sin)(jnp.ones(3)), jnp.sin(jnp.ones(3)))
         self.assertEqual(hasattr(form(jnp.sin), "explain"), INSTEAD)
 
+    @parameterized.parameters((jnp.tanh, 0.5))
+    def test_parameters_that_are_named_by_an_address(self, function, number):
+        self.assertAllClose(jit(function)(number), function(number))
+
     def test_static_argument(self):
         power = partial(jax.jit, static_argnums=1)(lambda x, n: x**n)
         self.assertAllClose(power(jnp.full(3, 2.0), 3), jnp.full(3, 8.0))
