@@ -212,6 +212,31 @@ def test_statics_that_are_equal_and_of_other_types_differ(order):
             assert found[1].weak_type == wanted[1].weak_type
 
 
+class Power:
+    """A static argument that compares itself with its own kind only."""
+
+    def __init__(self, exponent):
+        self.exponent = exponent
+
+    def __hash__(self):
+        return hash(self.exponent)
+
+    def __eq__(self, other):
+        return self.exponent == other.exponent
+
+
+def test_statics_of_two_types_are_not_compared():
+    """Their `__eq__` may fail, as one that reads a field that others lack."""
+
+    def power(x, key):
+        return x ** getattr(key, "exponent", key)
+
+    function = graphc.jit(power, static_argnums=1)
+    for key in (2, Power(2), Power(3), 3, Power(2), 2):
+        for n in SIZES:
+            np.testing.assert_allclose(function(column(n), key), power(column(n), key))
+
+
 def test_a_parameter_may_have_any_name():
     ours = graphc.jit(lambda **named: sum(named.values()))
     for n in SIZES:

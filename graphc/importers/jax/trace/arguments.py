@@ -72,11 +72,14 @@ class JaxCall:
         return [Spec.of(leaf) for leaf in self.leaves]
 
     def kind(self, specs: Iterable[Spec]) -> Hashable:
-        """All that a call is but for the sizes of its arrays; 1 and True differ."""
+        """All that a call is but for the sizes of its arrays; 1 and True differ.
+
+        Types come first, so that no `__eq__` compares objects of two types.
+        """
         types = tuple((len(s.shape), s.dtype, s.weak) for s in specs)
         of_statics = tuple([_beside_equality(static) for _, static in self.statics])
         in_form = tuple(map(_beside_equality, self._metadata()))
-        return self.form, self.statics, of_statics, in_form, types, settings()
+        return of_statics, in_form, self.form, self.statics, types, settings()
 
     def _metadata(self) -> list[object]:
         """Keys and static fields: all that structures hold beside their leaves."""
