@@ -1,102 +1,180 @@
 """Largest elements that only keep exponentials from overflowing.
 
-In `softmax` and `logsumexp` one NaN makes the sum of the exponentials NaN, and so all
-that follows, whatever number the largest element is taken to be.
+In `softmax` and `logsumexp` one NaN makes the sum of the exponentials NaN, and with it
+all results, whatever number the largest element is taken to be.
 """
 
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 
+from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
+from graphc.ir.types import is_float
 
+_MOST = 64  # nodes behind a sum that are looked at
+_MOVED = {OP.broadcast_to, OP.convert, OP.expand_dims, OP.reshape, OP.squeeze}
 # A shift is the same number in these, or one that serves as well.
-_SAME = {
-    *(OP.broadcast_to, OP.convert, OP.expand_dims, OP.isfinite, OP.maximum),
-    *(OP.reshape, OP.squeeze, OP.stop_gradient, OP.where),
-}
-_SUMS = {OP.einsum, OP.matmul, OP.sum, OP.tensordot}
-_MASKED = {OP.convert, OP.multiply, OP.where}  # of exponentials, before they are summed
+_SAME = {*_MOVED, OP.isfinite, OP.maximum, OP.stop_gradient, OP.where}
+_MASKED = {OP.convert, OP.multiply, OP.where}  # some exponentials are left out
 
 _UsesByValue = Mapping[Value, list[Node]]
 
 
 def shifts(nodes: Iterable[Node], outputs: Set[Value], carried: bool) -> set[Node]:
-    """The extremes among `nodes` of which nothing but exponentials is computed.
+    """The largest elements among `nodes` that serve exponentials which are summed.
 
-    Where `carried`, the `outputs` are those of a body, which may go on to its next
-    step.
+    Where `carried`, the `outputs` are those of a body, whose next step goes on with
+    them.
     """
     users: dict[Value, list[Node]] = {}
     extremes: list[Node] = []
     for node in nodes:
         for value in dict.fromkeys(node.inputs):
             users.setdefault(value, []).append(node)
-        if node.primitive in (OP.max, OP.max_from):
+        if node.primitive in (OP.max, OP.max_from) and is_float(node.inputs[0].dtype):
             extremes.append(node)
-    search = _Uses(users, outputs, carried)
-    return {node for node in extremes if search.is_shift(node.outputs[0])}
+    uses = _Uses(users, outputs, carried)
+    return {node for node in extremes if uses.is_shift(node)}
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Uses:
-    """Follows the uses of a value; `_summed`: some exponentials of it were."""
+    """The uses of the values of a graph or body."""
 
     users: _UsesByValue
     outputs: Set[Value]
     carried: bool
-    _summed: bool = field(default=False, init=False)
 
-    def is_shift(self, value: Value) -> bool:
-        """Whether all uses of a value end in exponentials, and some in their sum."""
-        self._summed = False
+    def is_shift(self, extreme: Node) -> bool:
+        """Whether all that is computed of an extreme is NaN by a sum beside it.
+
+        So it is in `exp(x - extreme)`, divided by or multiplied with what depends on
+        their sum, and in its own sum with the logarithm of that.
+        """
+        ends = self._ends(extreme)
+        if ends is None:
+            return False
+        differences, beside = ends
+        powers: list[Value] = []
+        for difference in differences:
+            for user in self.users.get(difference, ()):
+                if user.primitive is OP.exp:
+                    powers.append(user.outputs[0])
+                elif user.primitive is OP.where:
+                    differences.append(user.outputs[0])
+                elif user.primitive is OP.subtract and user.inputs[0] is difference:
+                    beside.append(user.inputs[1])
+                else:
+                    return False
+        if not self.carried and not self.outputs.isdisjoint(differences):
+            return False
+        sums = {n for power in powers for n in self._sums(power, extreme)}
+        poisoned = self._behind(sums)
+        return (
+            bool(sums)
+            and poisoned.issuperset(beside)
+            and all(self._is_poisoned(power, sums, poisoned) for power in powers)
+        )
+
+    def _ends(self, extreme: Node) -> tuple[list[Value], list[Value]] | None:
+        """The differences from an extreme, and numbers that it is added to.
+
+        None if it is used for something else.
+        """
+        differences: list[Value] = []
+        beside: list[Value] = []
+        for value in self._followed(extreme.outputs[0], _SAME):
+            if value in self.outputs and not self.carried:
+                return None
+            for user in self.users.get(value, ()):
+                if user.primitive in _SAME or user.primitive.passes_on:
+                    continue
+                if user.primitive is OP.add:
+                    beside += [v for v in user.inputs if v is not value]
+                elif self._subtracts(user, value, extreme):
+                    differences.append(user.outputs[0])
+                else:
+                    return None
+        return differences, beside
+
+    def _subtracts(self, user: Node, value: Value, extreme: Node) -> bool:
+        """Whether a use is a difference of the elements whose extreme it is."""
+        if user.primitive is not OP.subtract or user.inputs[1] is not value:
+            return False
+        element = _unmasked(user.inputs[0])
+        if self.carried and element.node.primitive is INPUT:
+            return True  # the extreme so far
+        return element is _unmasked(extreme.inputs[0])
+
+    def _followed(
+        self, value: Value, through: Set[Primitive], masks: Set[Value] | None = None
+    ) -> Iterator[Value]:
+        """A value, and those that some ops make of it, by these `masks` or by any."""
         seen, stack = {value}, [value]
         while stack:
             value = stack.pop()
+            yield value
+            for user in self.users.get(value, ()):
+                chooses = user.primitive is OP.where and masks is not None
+                if chooses and user.inputs[0] not in (masks or ()):
+                    continue
+                if user.primitive in through or user.primitive.passes_on:
+                    stack += [v for v in user.outputs if v not in seen]
+                    seen.update(user.outputs)
+
+    def _sums(self, power: Value, extreme: Node) -> Iterator[Node]:
+        """The sums of exponentials over the axes of the extreme, or over more."""
+        axes, rank = set(extreme.params["axes"]), extreme.inputs[0].type.rank
+        masks = set(_masks(extreme.inputs[0]))
+        for value in self._followed(power, _MASKED, masks):
+            for user in self.users.get(value, ()):
+                is_sum = user.primitive is OP.sum and value.type.rank == rank
+                if is_sum and axes <= set(user.params["axes"]):
+                    yield user
+
+    def _behind(self, sums: Iterable[Node]) -> set[Value]:
+        """Floats that are computed of these sums, the nearest of them."""
+        values = [v for node in sums for v in node.outputs]
+        seen = set(values)
+        for value in values:
+            if len(seen) > _MOST:
+                break
+            for user in self.users.get(value, ()):
+                chosen = user.inputs[1:] if user.primitive is OP.where else user.inputs
+                if any(v is value for v in chosen):
+                    floats = [v for v in user.outputs if is_float(v.dtype)]
+                    values += [v for v in floats if v not in seen]
+                    seen.update(floats)
+        return seen
+
+    def _is_poisoned(self, power: Value, sums: Set[Node], nan: Set[Value]) -> bool:
+        """Whether exponentials end in their sums, or meet what depends on these."""
+        through = {*_MASKED, *_MOVED, OP.matmul, OP.sum}
+        for value in self._followed(power, through):
+            if value in nan:
+                continue
             if value in self.outputs and not self.carried:
                 return False
             for user in self.users.get(value, ()):
-                if user.primitive in _SAME or user.primitive.passes_on:
-                    stack += [v for v in user.outputs if v not in seen]
-                    seen.update(user.outputs)
-                elif not self._ends(user, value):
+                meets = any(v in nan for v in user.inputs)
+                if not meets and user not in sums and user.primitive not in through:
                     return False
-        return self._summed
-
-    def _ends(self, user: Node, value: Value) -> bool:
-        """Whether a use is `exp(x - value)` or `value + log(sum)`."""
-        if user.primitive is OP.add:
-            return any(v.node.primitive is OP.log for v in user.inputs)
-        if user.primitive is not OP.subtract or user.inputs[1] is not value:
-            return False
-        (difference,) = user.outputs
-        if difference in self.outputs:
-            return False
-        return all(map(self._is_power, self.users.get(difference, ())))
-
-    def _is_power(self, user: Node) -> bool:
-        """Whether it is `exp(difference)`, or `difference - log(sum)`."""
-        if user.primitive is OP.exp:
-            self._summed |= self._is_summed(user.outputs[0])
-            return True
-        if user.primitive in (OP.subtract, OP.where):
-            return user.primitive is OP.where or _is_log(user.inputs[1])
-        return False
-
-    def _is_summed(self, value: Value) -> bool:
-        seen, stack = {value}, [value]
-        while stack:
-            for user in self.users.get(stack.pop(), ()):
-                if user.primitive in _SUMS:
-                    return True
-                if user.primitive in _MASKED and user.outputs[0] not in seen:
-                    seen.add(user.outputs[0])
-                    stack.append(user.outputs[0])
-        return False
+        return True
 
 
-def _is_log(value: Value) -> bool:
-    """Whether it is a logarithm, perhaps with other axes."""
-    while value.node.primitive in (OP.expand_dims, OP.broadcast_to, OP.reshape):
-        value = value.node.inputs[0]
-    return value.node.primitive is OP.log
+def _unmasked(value: Value) -> Value:
+    """The elements of a value, without a mask that leaves some out."""
+    while value.node.primitive is OP.where:
+        _, one, other = value.node.inputs
+        value = other if one.type.rank == 0 else one
+    return value
+
+
+def _masks(value: Value) -> Iterator[Value]:
+    """The conditions by which elements of a value are left out."""
+    while value.node.primitive is OP.where:
+        condition, one, other = value.node.inputs
+        yield condition
+        value = other if one.type.rank == 0 else one

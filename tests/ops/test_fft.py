@@ -202,3 +202,15 @@ WRONG = {
 def test_wrong_arguments_are_named(message):
     with refused(message):
         WRONG[message]()
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_the_inverse_of_an_empty_axis_is_zero(backend, dtype):
+    """NumPy reads its memory behind the axis."""
+    x = gt.tensor("x", dtype, ("n", "m"))
+    for shape, axis in (((3, 0), 1), ((0, 3), 0), ((0, 0), 1)):
+        outputs = [gt.fft.irfft(x, 8, axis=axis), gt.fft.hfft(x, 5, axis=axis)]
+        f = graphc.function([x], outputs, backend=backend)
+        for result in f(np.ones(shape, dtype)):
+            assert not np.asarray(result).any()

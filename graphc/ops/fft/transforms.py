@@ -26,7 +26,14 @@ from graphc.ir.graph.op import Array, Printing, op, require_at_most, type_error
 from graphc.ir.namespace import F, public
 from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Dim, Size, equal, minimum
-from graphc.ir.types import TensorType, dtype_of, is_float, is_inexact, same_size
+from graphc.ir.types import (
+    NDArray,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_inexact,
+    same_size,
+)
 from graphc.ops.common.batching import batch_with_axes
 from graphc.ops.common.broadcasting import require_room
 from graphc.ops.common.spread import in_row_order
@@ -85,11 +92,23 @@ def _print_fft(p: Printing) -> str:
     return _text(p, p.inputs[0], shape, axes)
 
 
+def with_one_point(x: NDArray, axis: int) -> NDArray:
+    """Printed into NumPy programs: the array, or zeros where an axis is empty.
+
+    NumPy reads its memory behind an empty axis in `irfft(x, n)`.
+    """
+    if x.shape[axis]:
+        return x
+    return np.zeros((*x.shape[:axis], 1, *x.shape[axis + 1 :]), x.dtype)
+
+
 def _text(p: Printing, x: str, shape: Shape, axes: tuple[int, ...]) -> str:
     """The transform of an expression of this shape along these axes."""
     params = p.node.params
     sizes, kind = params["sizes"], params["kind"]
     at_axis_sizes = all(map(same_size, sizes, _own_sizes(shape, axes, kind)))
+    if p.xp == "np" and kind == "irfft" and not at_axis_sizes:
+        x = f"{p.helper(with_one_point)}({x}, {axes[-1]})"
     texts = [x]
     if len(axes) == 1:
         texts += [] if at_axis_sizes else [f"n={p.code(sizes[0])}"]
@@ -234,9 +253,7 @@ def _one_by_one(
 ) -> Value:
     """Axis by axis in NumPy's order; the last axis is the real one."""
     plain = kind.replace("r", "")
-    steps = [
-        (n, axis, plain) for n, axis in zip(sizes[:-1], axes[:-1], strict=True)
-    ]
+    steps = [(n, axis, plain) for n, axis in zip(sizes[:-1], axes[:-1], strict=True)]
     steps.append((sizes[-1], axes[-1], kind))
     for n, axis, step in steps if kind == "irfft" else reversed(steps):
         value = _fft(value, kind=step, sizes=(n,), axes=(axis,), norm=norm)
