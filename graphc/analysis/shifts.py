@@ -4,10 +4,9 @@ In `softmax` and `logsumexp` one NaN makes the sum of the exponentials NaN, and 
 all results, whatever number the largest element is taken to be.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
@@ -22,20 +21,17 @@ _MASKED = {OP.convert, OP.multiply, OP.where}  # some exponentials are left out
 _UsesByValue = Mapping[Value, list[Node]]
 
 
-def shifts(nodes: Iterable[Node], outputs: Set[Value], carried: bool) -> set[Node]:
-    """The largest elements among `nodes` that serve exponentials which are summed.
-
-    Where `carried`, the `outputs` are those of a body, whose next step goes on with
-    them.
-    """
+def shifts(nodes: Sequence[Node], outputs: Set[Value]) -> set[Node]:
+    """The largest elements among `nodes` that serve exponentials which are summed."""
+    largest = [n for n in nodes if n.primitive in (OP.max, OP.max_from)]
+    extremes = [n for n in largest if is_float(n.inputs[0].dtype)]
+    if not extremes:
+        return set()
     users: dict[Value, list[Node]] = {}
-    extremes: list[Node] = []
     for node in nodes:
         for value in dict.fromkeys(node.inputs):
             users.setdefault(value, []).append(node)
-        if node.primitive in (OP.max, OP.max_from) and is_float(node.inputs[0].dtype):
-            extremes.append(node)
-    uses = _Uses(users, outputs, carried)
+    uses = _Uses(users, outputs)
     return {node for node in extremes if uses.is_shift(node)}
 
 
@@ -45,7 +41,6 @@ class _Uses:
 
     users: _UsesByValue
     outputs: Set[Value]
-    carried: bool
 
     def is_shift(self, extreme: Node) -> bool:
         """Whether all that is computed of an extreme is NaN by a sum beside it.
@@ -68,7 +63,7 @@ class _Uses:
                     beside.append(user.inputs[1])
                 else:
                     return False
-        if not self.carried and not self.outputs.isdisjoint(differences):
+        if not self.outputs.isdisjoint(differences):
             return False
         sums = {n for power in powers for n in self._sums(power, extreme)}
         poisoned = self._behind(sums)
@@ -86,7 +81,7 @@ class _Uses:
         differences: list[Value] = []
         beside: list[Value] = []
         for value in self._followed(extreme.outputs[0], _SAME):
-            if value in self.outputs and not self.carried:
+            if value in self.outputs:
                 return None
             for user in self.users.get(value, ()):
                 if user.primitive in _SAME or user.primitive.passes_on:
@@ -103,10 +98,7 @@ class _Uses:
         """Whether a use is a difference of the elements whose extreme it is."""
         if user.primitive is not OP.subtract or user.inputs[1] is not value:
             return False
-        element = _unmasked(user.inputs[0])
-        if self.carried and element.node.primitive is INPUT:
-            return True  # the extreme so far
-        return element is _unmasked(extreme.inputs[0])
+        return _unmasked(user.inputs[0]) is _unmasked(extreme.inputs[0])
 
     def _followed(
         self, value: Value, through: Set[Primitive], masks: Set[Value] | None = None
@@ -155,7 +147,7 @@ class _Uses:
         for value in self._followed(power, through):
             if value in nan:
                 continue
-            if value in self.outputs and not self.carried:
+            if value in self.outputs:
                 return False
             for user in self.users.get(value, ()):
                 meets = any(v in nan for v in user.inputs)

@@ -1,6 +1,6 @@
 """Where text is laid out: functions, line by line."""
 
-from collections.abc import Container, Generator, Iterable, Set
+from collections.abc import Container, Generator, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 
@@ -93,10 +93,10 @@ class PrintedBody:
             raise ValueError(f"this is more than one line: {text!r}")
         self.lines.append(text)
 
-    def look_at(self, nodes: Iterable[Node], outputs: Set[Value]) -> None:
+    def look_at(self, nodes: Sequence[Node], outputs: Set[Value]) -> None:
         """Tell the uses of the values of all nodes, before they are printed."""
         if self.backend == "jax":
-            self._shifts = shifts(nodes, outputs, carried=self.inner)
+            self._shifts = shifts(nodes, outputs)
 
     @contextmanager
     def in_numpy(self) -> Generator[None]:

@@ -63,7 +63,7 @@ from graphc.transform.planning.foreseen import refuse_gathers
 from graphc.transform.planning.grouping import UNDIVIDED, CostModel
 from graphc.transform.planning.guesses import guessed
 from graphc.transform.planning.partition import partition
-from graphc.transform.planning.plan import Check, Plan, needs_device, own_names
+from graphc.transform.planning.plan import Check, Plan, names_in, needs_device
 from graphc.transform.planning.true_sizes import kept_true, line_of_report, price
 from graphc.transform.policies import (
     Pad,
@@ -426,7 +426,7 @@ def _planned(
         pad = pad.tidied(graph)
         graph = pad.graph
     originals = _originals(grown_symbols, more)
-    with naming({**SHOWN.names, **own_names(originals, pad, SHOWN.names)}):
+    with naming(names_in(graph, originals, pad, SHOWN.names)):
         plan = partition(graph, model, padded=pad)
     plan = replace(plan, originals=originals, mesh=mesh)
     if plan.layout is not None:

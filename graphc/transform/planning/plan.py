@@ -12,7 +12,7 @@ from graphc.ir.config import Casting
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Size, Symbol
-from graphc.ir.sizes.names import CAPACITY
+from graphc.ir.sizes.names import CAPACITY, distinct
 from graphc.ir.tracebacks import hiding
 from graphc.ops.common.conditions import tells
 from graphc.transform.padding.padded_graph import PaddedGraph
@@ -24,6 +24,7 @@ from graphc.transform.planning.forecast import (
     forecast,
 )
 from graphc.transform.planning.grouping import varying
+from graphc.transform.policies import sizes_of
 from graphc.transform.printed_sizes import printed
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.layout import MeshLayout, layout_of
@@ -306,7 +307,7 @@ class Plan(NotCalled):
 
     def names(self, known: Mapping[object, str]) -> dict[object, str]:
         """The names to print sizes with, also of symbols that replace others."""
-        return {**known, **own_names(self.originals, self.padded, known)}
+        return names_in(self.graph, self.originals, self.padded, known)
 
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
@@ -350,7 +351,22 @@ class Plan(NotCalled):
         return self._pictured().to_svg()
 
 
-def own_names(
+def names_in(
+    graph: Graph,
+    originals: Mapping[Symbol, Symbol],
+    padded: PaddedGraph | None,
+    known: Mapping[object, str],
+) -> dict[object, str]:
+    """The names to print sizes with, in a graph that is planned.
+
+    Rules that make parts of it anew have symbols of their own there.
+    """
+    names = {**known, **_own_names(originals, padded, known)}
+    sizes = sizes_of(graph)
+    return {**names, **distinct(sizes, {s: names[s] for s in sizes if s in names})}
+
+
+def _own_names(
     originals: Mapping[Symbol, Symbol],
     padded: PaddedGraph | None,
     known: Mapping[object, str],
