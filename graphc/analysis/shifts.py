@@ -98,7 +98,7 @@ class _Uses:
         """Whether a use is a difference of the elements whose extreme it is."""
         if user.primitive is not OP.subtract or user.inputs[1] is not value:
             return False
-        return _unmasked(user.inputs[0]) is _unmasked(extreme.inputs[0])
+        return _unmasked(user.inputs[0])[0] is _unmasked(extreme.inputs[0])[0]
 
     def _followed(
         self, value: Value, through: Set[Primitive], masks: Set[Value] | None = None
@@ -119,7 +119,7 @@ class _Uses:
     def _sums(self, power: Value, extreme: Node) -> Iterator[Node]:
         """The sums of exponentials over the axes of the extreme, or over more."""
         axes, rank = set(extreme.params["axes"]), extreme.inputs[0].type.rank
-        masks = set(_masks(extreme.inputs[0]))
+        _, masks = _unmasked(extreme.inputs[0])
         for value in self._followed(power, _MASKED, masks):
             for user in self.users.get(value, ()):
                 is_sum = user.primitive is OP.sum and value.type.rank == rank
@@ -156,17 +156,11 @@ class _Uses:
         return True
 
 
-def _unmasked(value: Value) -> Value:
-    """The elements of a value, without a mask that leaves some out."""
-    while value.node.primitive is OP.where:
-        _, one, other = value.node.inputs
-        value = other if one.type.rank == 0 else one
-    return value
-
-
-def _masks(value: Value) -> Iterator[Value]:
-    """The conditions by which elements of a value are left out."""
+def _unmasked(value: Value) -> tuple[Value, set[Value]]:
+    """A value before elements were left out of it, and the masks by which they were."""
+    masks: set[Value] = set()
     while value.node.primitive is OP.where:
         condition, one, other = value.node.inputs
-        yield condition
+        masks.add(condition)
         value = other if one.type.rank == 0 else one
+    return value, masks

@@ -11,7 +11,6 @@ process.
 import importlib
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any
 
 from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.op import Printing
@@ -56,11 +55,12 @@ def extreme(
     reduce: Callable[..., JaxArray],
     x: JaxArray,
     initial: float | JaxArray | None = None,
-    **options: Any,
+    axis: int | tuple[int, ...] | None = None,
+    keepdims: bool = False,
 ) -> JaxArray:
     """Printed into programs: the extreme of floats, NaN where an element is."""
-    result = reduce(x, initial=initial, **options)
-    return with_nan(jax, x, result, lambda nan: nan.any(**options))
+    result = reduce(x, axis=axis, keepdims=keepdims, initial=initial)
+    return with_nan(jax, x, result, lambda nan: nan.any(axis, keepdims=keepdims))
 
 
 def with_nan(

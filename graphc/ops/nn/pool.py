@@ -95,9 +95,9 @@ def pool_jax(
     jax: ModuleType,
     x: JaxArray,
     start: JaxArray,
-    how: Any,
-    *sizes: Any,
-    **dilation: Any,
+    how: Callable[[JaxArray, JaxArray], JaxArray],
+    *sizes: object,
+    **dilation: object,
 ) -> JaxArray:
     """Printed into programs: the extremes of windows, NaN where an element is."""
     reduce = jax.lax.reduce_window
