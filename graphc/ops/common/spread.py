@@ -27,13 +27,18 @@ def extreme_along(
     """
     start = f"initial={initial}" if initial else ""
     arguments = ", ".join([p.inputs[0], *filter(None, [options, start])])
-    if p.xp == "jnp" and is_large(p) and not p.on_mesh and not p.is_shift:
+    if asks_a_sum(p):
         return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
     text = f"{p.xp}.{function}({arguments})"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
     may_be_spread = p.lays_by_hand or any(isinstance(n, Dim) for n in sizes)
     has_nan = f"jnp.isnan({p.inputs[0]}).any({options})"
     return text if p.is_shift and not may_be_spread else keeping_nan(p, text, has_nan)
+
+
+def asks_a_sum(p: Printing) -> bool:
+    """Whether the expression of an extreme looks for NaN where a sum has it."""
+    return p.xp == "jnp" and is_large(p) and not p.on_mesh and not p.is_shift
 
 
 def is_large(p: Printing) -> bool:

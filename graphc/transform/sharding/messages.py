@@ -18,7 +18,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 from graphc.ops.effects.shardings import FREE
-from graphc.transform.sharding.again import PRODUCTS, Unpinned
+from graphc.transform.sharding.again import PRODUCTS, Unpinned, on_parts_perhaps
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import (
@@ -95,6 +95,8 @@ class Follower:
         messages = Messages()
         for node in nodes:
             self.follow(node, messages)
+        parts = [v for v, axes in outputs.items() if any(self._spread(axes or ()))]
+        messages.unforeseen += on_parts_perhaps(parts, self._loose)
         for value, axes in outputs.items():
             if axes is None and value not in self.layout.open:
                 axes = self.layout.even_axes(value, self.place(value))
