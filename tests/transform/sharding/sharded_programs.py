@@ -172,8 +172,9 @@ def holes():
     written = gt.zeros((3,), "float32").at[kinds].max(some[:, 0])
     by_hand = gt.max(gt.tanh(gt.with_sharding(some, ("data", None))))
     wide = gt.where(gt.arange(4096) == 7, some[:, :1], 0)[:, None]  # on one device too
-    pools = gt.nn.max_pool(wide, 2), gt.nn.min_pool(wide, 2)
-    return [x], [in_loop[1], in_map, either, *parts, written, by_hand, *pools]
+    large = [gt.max(wide, axis=0), gt.min(wide, axis=1)]
+    large += [gt.nn.max_pool(wide, 2), gt.nn.min_pool(wide, 2)]
+    return [x], [in_loop[1], in_map, either, *parts, written, by_hand, *large]
 
 
 def written_twice():
