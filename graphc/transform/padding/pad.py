@@ -417,8 +417,9 @@ class _PaddingPass:
 
     def _entry_guards(self) -> tuple[tuple[Guard, Node], ...]:
         """The guards that the entry decides, each once."""
-        pairs = {guard: node for guard, node in reversed(self._needs)}
-        pairs |= dict(guards_of(self._nodes))
+        pairs = dict(guards_of(self._nodes))
+        for guard, node in self._needs:
+            pairs.setdefault(guard, node)
         return tuple([pair for pair in pairs.items() if self._at_entry(*pair)])
 
     def _at_entry(self, guard: Guard, node: Node) -> bool:
