@@ -6,7 +6,7 @@ def on_part(x):
 (cumsum,) = jax.shard_map(on_part, mesh=MESH, in_specs=..., out_specs=...)(x)
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 
 from graphc.backends.layout import indent
@@ -28,6 +28,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
+from graphc.ops.common.spread import asks_a_sum, extreme
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined
@@ -96,7 +97,7 @@ def _print_on_parts(
         _as_part(body, body_start, combines.inputs, combines.outputs, sends=True)
         return True
     if node.primitive in EXTREMES and layout.of(node.inputs[0]) is not None:
-        body.node(node, _on_part)  # of what each device has whole
+        _print_extreme(body, follower, node)
         return True
     if _is_spread_along_shift(layout, node):
         body.node(node, NEIGHBOURS.rules[node.primitive])
@@ -111,6 +112,30 @@ def _print_on_parts(
             places = {v: layout.of(v) for v in node.outputs}
             _lay(body, {v: axes for v, axes in places.items() if axes and any(axes)})
     return needs is not None or bool(operands)
+
+
+def _print_extreme(body: PrintedBody, follower: Follower, node: Node) -> None:
+    """Print an extreme along axes that each device has whole.
+
+    A device asks the sum of its part: that of all parts would be sent.
+    """
+    sums: list[bool] = []
+
+    def text(p: Printing) -> str:
+        sums.append(asks_a_sum(p._replace(on_mesh="")))
+        return _on_part(p)
+
+    start, places = len(body.lines), {v: follower.place(v) for v in node.inputs}
+    body.node(node, text)
+    along, (result,) = places[node.inputs[0]], node.outputs
+    params = node.params
+    reduced = params["axes"] if "axes" in params else (params["axis"],)
+    is_even = all(follower.layout.even_axes(v, a) == a for v, a in places.items())
+    if any(sums) and is_even and any(along) and not any(along[a] for a in reduced):
+        left: Iterable[int] = range(len(along))
+        if result.type.rank < len(along):
+            left = [a for a in left if a not in reduced]
+        _as_part(body, start, places, {result: tuple([along[a] for a in left])})
 
 
 def _is_spread_along_shift(layout: MeshLayout, node: Node) -> bool:
@@ -218,8 +243,11 @@ def _running_text(p: Printing, combines: Combined) -> str:
 
 @COMBINING.of(*EXTREMES)
 def _extremes_text(p: Printing, combines: Combined) -> str:
-    join = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
-    return f"{join}(jax.lax.all_gather({_on_part(p)}, {combines.names}), axis=0)"
+    function = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
+    parts = f"jax.lax.all_gather({_on_part(p)}, {combines.names})"
+    if asks_a_sum(p._replace(on_mesh="")):  # what is joined may be large, too
+        return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
+    return f"{function}({parts}, axis=0)"
 
 
 @COMBINING.of(OP.recurrence)

@@ -1,11 +1,13 @@
 """Shards in the options of `function`: their mesh, and what they cannot be with."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-from graphc.errors import graph_error
+from graphc.errors import graph_error, shortened
 from graphc.ir.graph.nodes import Graph
 from graphc.runtime.driver.meshes import device_mesh
+from graphc.transform.policies import NAMED
 from graphc.transform.sharding.by_hand import is_chosen
 from graphc.transform.sharding.meshes import DeviceMesh
 from graphc.transform.sharding.shards import Shard, mesh_of, sharded_dims
@@ -28,12 +30,31 @@ def with_mesh(
     `options` are other ones of `op`. Raises GraphError for those that contradict
     shards, and where there is no mesh.
     """
+    _require_no_axis(dims, mesh, op)
     policies = dims.values() if isinstance(dims, Mapping) else [dims]
     if any(isinstance(policy, Shard) for policy in policies):
         dims = sharded_dims(dims, device_mesh(mesh, op), op)
     if mesh_of(dims) is not None:
         _require_allowed(options, "graphc.Shard in dims", _PADS, op)
     return dims
+
+
+def _require_no_axis(dims: object, mesh: object, op: str) -> None:
+    """Raise GraphError for a policy that is the name of an axis of the mesh."""
+    if mesh is None and "jax" not in sys.modules:
+        return  # none is set, and JAX may not be installed
+    policies = dims if isinstance(dims, Mapping) else {"batch": dims}
+    for key, policy in policies.items():
+        if not isinstance(policy, str) or policy in (*NAMED, "auto"):
+            continue
+        laid_on = device_mesh(mesh, op)
+        if laid_on is not None and policy in laid_on.names:
+            raise graph_error(
+                f"{policy!r} is an axis of the mesh, and no policy for sizes",
+                op=op,
+                got=f"dims={shortened(repr(dims))}",
+                hint=f"dims={{{shortened(repr(key))}: graphc.Shard({policy!r})}}",
+            )
 
 
 def mesh_for(

@@ -53,6 +53,10 @@ MISTAKES = {
         lambda: graphc.function([X], X, dims={"n": "shard"}),
         r"hint: dims={'n': graphc\.Shard\('data'\)}, with mesh=",
     ),
+    "an axis of the mesh in the place of a shard": (
+        lambda: graphc.function([X], X, dims={"n": "data"}, mesh=graphc.mesh(data=1)),
+        r"'data' is an axis of the mesh[^$]*hint: dims={'n': graphc\.Shard\('data'\)}",
+    ),
     "a sharding of JAX in the place of a shard": (
         lambda: graphc.function([X], X, dims={"n": jax.P("data")}),
         r"hint: dims={'n': graphc\.Shard\('data'\)}, with mesh=",

@@ -329,3 +329,27 @@ def test_steps_that_are_numbers_of_the_call():
         given = np.arange(1.0, n + 1), step
         for got, wanted in zip(f(*given), exact(*given), strict=True):
             np.testing.assert_allclose(got, wanted)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_indices_of_an_empty_axis(backend):
+    """They are an error at capacities as at true sizes, unless they read nothing."""
+    rows = gt.tensor("rows", "float32", ("n", 3))
+    i, k = gt.tensor("i", "int64", ("m",)), gt.tensor("k", "int64", ())
+    programs = [rows[i], rows[i, 1], rows[k], gt.take(rows.T, i, axis=1)]
+    programs += [gt.take_along_axis(rows.T, i[None]), gt.sum(rows, 1)[i[:, None]]]
+    empty = np.ones((0, 3), "float32")
+    for read in programs:
+        inputs, given = ([rows, k], [0]) if read is rows[k] else ([rows, i], [[0, 2]])
+        f, g = [
+            graphc.function(inputs, [read, read.shape[0]], dims=dims, backend=backend)
+            for dims in ("pad", "specialize")
+        ]
+        for function in (f, g):
+            with pytest.raises(graphc.CallError):
+                function(empty, np.array(given[0]))
+        with pytest.raises(graphc.CallError, match="axis . has no element to read"):
+            f(empty, np.array(given[0]))
+        if inputs[1] is i:
+            none = empty, np.array([], "int64")
+            assert np.shape(f(*none)[0]) == np.shape(g(*none)[0])

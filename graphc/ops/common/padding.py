@@ -17,7 +17,7 @@ import numpy as np
 from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.bodies import BodyCall
 from graphc.ir.graph.build import as_value, cast, literal_of
-from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.nodes import Guard, Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
@@ -92,6 +92,7 @@ class Padding:
         self.body = body
         self._branch = branch
         self.prices: list[str] = []
+        self.needs: list[Guard] = []
 
     def branch(
         self, call: BodyCall, inputs: Sequence[PaddedValue]
@@ -106,6 +107,13 @@ class Padding:
     def costs(self, price: str) -> None:
         """State that the rule does much more work than its node at true sizes."""
         self.prices.append(price)
+
+    def requires(self, guard: Guard) -> None:
+        """State what must hold for true sizes, and is no guard of the node itself.
+
+        A node on true sizes raises where it does not; the rule's result would not.
+        """
+        self.needs.append(guard)
 
     def length(self, size: Size) -> Value:
         """A true size as a number, known when the program runs."""

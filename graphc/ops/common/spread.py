@@ -27,7 +27,7 @@ def extreme_along(
     """
     start = f"initial={initial}" if initial else ""
     arguments = ", ".join([p.inputs[0], *filter(None, [options, start])])
-    if p.xp == "jnp" and may_lose_nan(p) and not p.is_shift:
+    if asks_a_sum(p):
         return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
     text = f"{p.xp}.{function}({arguments})"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
@@ -36,12 +36,17 @@ def extreme_along(
     return text if p.is_shift and not may_be_spread else keeping_nan(p, text, has_nan)
 
 
-def may_lose_nan(p: Printing) -> bool:
-    """Whether XLA may pass over NaN in extremes of the first input, on one device."""
+def asks_a_sum(p: Printing) -> bool:
+    """Whether the expression of an extreme looks for NaN where a sum has it."""
+    return p.xp == "jnp" and is_large(p) and not p.on_mesh and not p.is_shift
+
+
+def is_large(p: Printing) -> bool:
+    """Whether XLA may pass over NaN in extremes of the first input, on a CPU."""
     x = p.node.inputs[0].type
     count = product(x.shape)
     is_small = isinstance(count, int) and count < 2048
-    return is_float(x.dtype) and not is_small and not p.on_mesh
+    return is_float(x.dtype) and not is_small
 
 
 def keeping_nan(p: Printing, text: str, has_nan: str) -> str:
@@ -58,27 +63,17 @@ def extreme(
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
 ) -> JaxArray:
-    """Printed into programs: the extreme of floats, NaN where an element is."""
-    result = reduce(x, axis=axis, keepdims=keepdims, initial=initial)
-    return with_nan(jax, x, result, lambda nan: nan.any(axis, keepdims=keepdims))
-
-
-def with_nan(
-    jax: ModuleType,
-    x: JaxArray,
-    result: JaxArray,
-    where_any: Callable[[JaxArray], JaxArray],
-) -> JaxArray:
-    """Printed into programs: extremes of floats, NaN where `where_any` of them is.
+    """Printed into programs: the extreme of floats, NaN where an element is.
 
     XLA passes over NaN on CPUs, in large arrays. Where a sum is not NaN, no element is.
     """
+    result = reduce(x, axis=axis, keepdims=keepdims, initial=initial)
     if x.size < 2048:  # half of what is large
         return result
     jnp = jax.numpy
 
     def marked(x: JaxArray, result: JaxArray) -> JaxArray:
-        return jnp.where(where_any(jnp.isnan(x)), jnp.nan, result)
+        return jnp.where(jnp.isnan(x).any(axis, keepdims=keepdims), jnp.nan, result)
 
     def passed(_: JaxArray, result: JaxArray) -> JaxArray:
         return result

@@ -5,7 +5,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from graphc.ir.graph.build import as_value, cast
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Guard, Value
 from graphc.ir.namespace import F
 from graphc.ir.params.kinds import Param
 from graphc.ir.primitives import OP
@@ -367,11 +367,22 @@ def _(
             known = known or (low and high)
             place, n = _from_the_front(pad, x, axis, place, low)
             if not known:
+                _require_element(pad, x.type.shape[axis], axis)
                 place = F.clip(place, 0, F.maximum(n - 1, 0))
         places.append(place)
         within.append(known)
     elements: Value = GATHER(array, *places, axes=axes, inside=tuple(within))
     return elements
+
+
+def _require_element(pad: Padding, n: Size, axis: int) -> None:
+    """Nothing is nearest to an index where the axis is empty, unless none is read."""
+    least: Size = 1
+    for size in (n for index in pad.node.inputs[1:] for n in index.type.shape):
+        least = dims.minimum(least, size)
+    if not dims.less_equal(least, n):
+        reason = f"axis {axis} has no element to read"
+        pad.requires(Guard("<=", least, n, reason, kind="index"))
 
 
 def _counting_all(pad: Padding, i: int, x: PaddedValue, axis: int) -> Value | None:

@@ -27,7 +27,7 @@ from graphc.ir.types import (
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.common.spread import may_lose_nan, with_nan
+from graphc.ops.common.spread import is_large
 from graphc.ops.nn.windows import (
     Pads,
     Shape,
@@ -96,15 +96,28 @@ def pool_jax(
     x: JaxArray,
     start: JaxArray,
     how: Callable[[JaxArray, JaxArray], JaxArray],
+    is_ahead: Callable[[JaxArray, JaxArray], JaxArray],
     *sizes: object,
     **dilation: object,
 ) -> JaxArray:
-    """Printed into programs: the extremes of windows, NaN where an element is."""
-    reduce = jax.lax.reduce_window
-    result = reduce(x, start, how, *sizes, **dilation)
-    either = jax.lax.bitwise_or
-    where_any = lambda nan: reduce(nan, False, either, *sizes, **dilation)  # noqa: E731
-    return with_nan(jax, x, result, where_any)
+    """Printed into programs: the extremes of windows, NaN where an element is.
+
+    XLA passes over NaN on CPUs, in large arrays, where it knows that this is an
+    extreme. JAX has no derivative of the choice.
+    """
+
+    def of(choose: Callable[[JaxArray, JaxArray], JaxArray], x: JaxArray) -> JaxArray:
+        return jax.lax.reduce_window(x, start, choose, *sizes, **dilation)
+
+    def known(x: JaxArray) -> JaxArray:
+        return of(how, x)
+
+    def choice(a: JaxArray, b: JaxArray) -> JaxArray:
+        return jax.numpy.where(is_ahead(a, b) | (a != a), a, b)
+
+    chosen = jax.custom_jvp(lambda x: of(choice, x))
+    chosen.defjvp(lambda x, t: (chosen(*x), jax.jvp(known, x, t)[1]))
+    return jax.lax.platform_dependent(x, cpu=chosen, default=known)
 
 
 def _fill(how: str, dtype: DType) -> str:
@@ -132,20 +145,17 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
         params, x = p.node.params, p.node.inputs[0]
         batch = x.type.rank - len(params["window"])
         sizes = {k: p.code((1,) * batch + params[k]) for k in ("window", "stride")}
-        arguments = [
-            p.inputs[0],
-            _fill(how, x.dtype),
-            f"jax.lax.{how}",
-            *sizes.values(),
-        ]
-        arguments.append(padding_text(p, batch))
+        arguments = [p.inputs[0], _fill(how, x.dtype), f"jax.lax.{how}"]
+        if is_choice := how != "add" and is_large(p):
+            arguments.append(f"jax.lax.{'gt' if how == 'max' else 'lt'}")
+        arguments += [*sizes.values(), padding_text(p, batch)]
         if not all(map(is_one, params["dilation"])):
             arguments.append(
                 f"window_dilation={p.code((1,) * batch + params['dilation'])}"
             )
-        if how == "add" or not may_lose_nan(p):
-            return f"jax.lax.reduce_window({', '.join(arguments)})"
-        return f"{p.helper(pool_jax)}(jax, {', '.join(arguments)})"
+        if is_choice:
+            return f"{p.helper(pool_jax)}(jax, {', '.join(arguments)})"
+        return f"jax.lax.reduce_window({', '.join(arguments)})"
 
     primitive = Primitive(name, _pooling_rule)
     word = {"max": "largest", "min": "smallest"}.get(how, "sum")

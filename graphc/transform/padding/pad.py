@@ -76,6 +76,7 @@ class _PaddingPass:
         self._padded: dict[Value, PaddedValue] = {}
         self._cuts: list[Cut] = []
         self._prices: list[Price] = []
+        self._needs: list[tuple[Guard, Node]] = []  # of rules, beside those of nodes
         self._trusted: set[Node] = set()
         self._bodies = 0  # depth of the bodies that the walk is in
         self._branches = BranchGuards(
@@ -119,7 +120,7 @@ class _PaddingPass:
             tuple(self._padded[v].axes for v in self._graph.outputs),
             tuple(self._cuts),
             tuple(self._prices),
-            tuple([pair for pair in guards_of(self._nodes) if self._at_entry(*pair)]),
+            self._entry_guards(),
             self._branches.all if is_numbered(new.nodes) else (),
             self._sizes.originals,
             self._sizes.stored_as,
@@ -255,6 +256,8 @@ class _PaddingPass:
                 raise  # a fault of the rule
             raise NotPadded(problem) from None
         self._prices += [Price(node, price) for price in pad.prices]
+        if not self._bodies:  # which may never run
+            self._needs += [(guard, node) for guard in pad.needs]
         results = list(answer) if isinstance(answer, tuple) else [answer]
         accepted = [
             self._accepted(node, value, result)
@@ -411,6 +414,13 @@ class _PaddingPass:
     def _is_computed(self, symbol: Symbol) -> bool:
         """Whether the program computes a size, and no argument determines it."""
         return any(v not in self._arguments for v in origins(symbol_dim(symbol)))
+
+    def _entry_guards(self) -> tuple[tuple[Guard, Node], ...]:
+        """The guards that the entry decides, each once."""
+        pairs = dict(guards_of(self._nodes))
+        for guard, node in self._needs:
+            pairs.setdefault(guard, node)
+        return tuple([pair for pair in pairs.items() if self._at_entry(*pair)])
 
     def _at_entry(self, guard: Guard, node: Node) -> bool:
         """Whether the entry decides a guard: of padded sizes or arrays.

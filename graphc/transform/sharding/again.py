@@ -1,6 +1,6 @@
 """Whole arrays of which XLA may compute parts, which it then sends."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from graphc.ir.graph.nodes import Node, Value
@@ -10,6 +10,7 @@ from graphc.transform.sharding.joined import MATRICES
 from graphc.transform.sharding.layout import MeshLayout
 from graphc.transform.sharding.neighbours import is_put_among_spread, is_shifted
 from graphc.transform.sharding.recomputed import passes_parts
+from graphc.transform.sharding.sent import Gathering
 
 PRODUCTS = OP.matmul, OP.tensordot, OP.einsum
 
@@ -45,3 +46,20 @@ class Unpinned:
         product = node.primitive in PRODUCTS and is_spread
         needs = product or node.primitive in MATRICES or has_masks(node)
         return bool(needs) and not self.loose.isdisjoint(node.inputs)
+
+
+def on_parts_perhaps(parts: Iterable[Value], loose: Set[Value]) -> Iterator[Gathering]:
+    """The nodes on whole arrays that XLA may do on parts, since a segment gives these.
+
+    The parts that one takes from others are then sent, as for a running sum.
+    """
+    stack, seen = [*parts], set[Value]()
+    while stack:
+        value = stack.pop()
+        if value not in loose or value in seen:
+            continue
+        seen.add(value)
+        if passes_parts(value.node):
+            stack += value.node.inputs
+        else:
+            yield Gathering(value.node, 0, frozenset())

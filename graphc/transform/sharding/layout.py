@@ -110,6 +110,16 @@ class MeshLayout:
                 shape[i] = self._part(size, name) * self.mesh.size(name)
         return prod(shape) * value.dtype.itemsize
 
+    def gathered_bytes(self, value: Value, before: MeshAxes, axes: MeshAxes) -> Size:
+        """The bytes of the messages that gather a value, along its last axis first."""
+        total: Size = 0
+        now = list(before)
+        for i in reversed(range(len(now))):
+            if now[i] != axes[i]:
+                now[i] = axes[i]
+                total += self.moved_bytes(value, before, tuple(now))
+        return total
+
     def even_axes(self, value: Value, axes: MeshAxes) -> MeshAxes:
         """The axes along which all devices surely have parts of one size."""
         pairs = zip(axes, value.type.shape, strict=True)

@@ -18,7 +18,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 from graphc.ops.effects.shardings import FREE
-from graphc.transform.sharding.again import PRODUCTS, Unpinned
+from graphc.transform.sharding.again import PRODUCTS, Unpinned, on_parts_perhaps
 from graphc.transform.sharding.by_hand import MeshAxes
 from graphc.transform.sharding.combined import EXTREMES, Combined, combined, is_cut
 from graphc.transform.sharding.joined import (
@@ -95,6 +95,8 @@ class Follower:
         messages = Messages()
         for node in nodes:
             self.follow(node, messages)
+        parts = [v for v, axes in outputs.items() if any(self._spread(axes or ()))]
+        messages.unforeseen += on_parts_perhaps(parts, self._loose)
         for value, axes in outputs.items():
             if axes is None and value not in self.layout.open:
                 axes = self.layout.even_axes(value, self.place(value))
@@ -401,7 +403,7 @@ class Follower:
         self._copies.add((value, axes))
         size = self.layout.moved_bytes(value, before, axes)
         if not taken:
-            messages.add("all-gather", size)
+            messages.add("all-gather", self.layout.gathered_bytes(value, before, axes))
             messages.gathers.append(Gathering(node, size, frozenset(left)))
         elif left == taken and len(left) == 1:
             repeated = repeated_along(value, axes.index(left[0]))
@@ -475,10 +477,13 @@ class Follower:
             if size is not None:
                 messages.add("collective-permute", size)
         if joined:
-            self._join(node, result, messages)
+            self._join(node, result, len(joined), messages)
 
-    def _join(self, node: Node, result: Value, messages: Messages) -> None:
-        """Count what joins results of parts; XLA may make all of what is made whole."""
+    def _join(self, node: Node, result: Value, times: int, messages: Messages) -> None:
+        """Count what joins results of parts; XLA may make all of what is made whole.
+
+        They are joined along one axis of the mesh after the other.
+        """
         if self._is_from_made(node):
             messages.unforeseen.append(Gathering(node, 0, frozenset()))
             return
@@ -490,4 +495,4 @@ class Follower:
         size = self.layout.local_bytes(result, axes)
         if node.primitive in EXTREMES and is_float(result.dtype):
             size += prod(self.layout.local_shape(result, axes))  # NaN or not
-        messages.add("all-reduce", size)
+        messages.add("all-reduce", times * size)

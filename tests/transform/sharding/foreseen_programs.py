@@ -236,6 +236,14 @@ def highest():
     return [x], [gt.top_k(x, 2, axis=0)[0], gt.top_k(gt.sin(x), 3, axis=0)[1]]
 
 
+def over_both():
+    """Along two axes of a mesh, XLA sums and gathers along the one, then the other."""
+    x = gt.tensor("x", "float32", ("batch", "others"))
+    y = gt.tensor("y", "float32", ("others", 3, "batch"))
+    sums = gt.sum(x), gt.mean(y, axis=(0, 2)), gt.tensordot(y, x, ([0, 2], [1, 0]))
+    return [x, y], [*sums, gt.any(x > 0), gt.argmax(gt.abs(y)), gt.roll(x, 1, (0, 1))]
+
+
 def undecided():
     """Programs of which XLA decides what is gathered or made, and one of the host."""
     x = gt.tensor("x", "float32", ("batch", 2))
@@ -257,13 +265,15 @@ def undecided():
     t = gt.take_along_axis(x, gt.argsort(x, axis=0), axis=0)
     slope = graphc.grad(gt.sum(gt.diff(t, axis=0) ** 2), x)
     yield [x], [t, slope]  # rows are added to zeros that are whole, and to their parts
+    inserted = gt.insert(x[:, 0], 1, 5.0)  # whole, and given in parts
+    yield [x], gt.cumsum(inserted)
     products = gt.transpose(x) @ gt.roll(gt.sort(x @ gt.transpose(x), axis=0), 1)
     yield [x], [products @ x]
 
 
-def compared(function, batch=13):
+def compared(function, batch=13, **others):
     """Compare the bytes for a batch, which is uneven."""
-    read = function.collectives({"batch": batch})
+    read = function.collectives({"batch": batch, **others})
     assert read and all(one.count for one in read), [*map(str, read)]
     for one in read:
         assert one.predicted is not None, function.explain()
@@ -299,6 +309,8 @@ if __name__ == "__main__":
         compared(compiled(program))
     for program in both_ways, highest:
         compared(compiled(program))
+    both = ROWS | {"others": graphc.Shard("model")}
+    compared(compiled(over_both, both, graphc.mesh(data=2, model=4)), others=9)
     for program in undecided():
         f = compiled(lambda program=program: program)
         assert "    no rule for " in f.explain(), f.explain()

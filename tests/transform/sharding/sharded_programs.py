@@ -171,7 +171,10 @@ def holes():
     parts = gt.segment_max(some, kinds, 3), gt.segment_min(some[:, 0], kinds, 3)
     written = gt.zeros((3,), "float32").at[kinds].max(some[:, 0])
     by_hand = gt.max(gt.tanh(gt.with_sharding(some, ("data", None))))
-    return [x], [in_loop[1], in_map, either, *parts, written, by_hand]
+    wide = gt.where(gt.arange(4096) == 7, some[:, :1], 0)[:, None]  # on one device too
+    large = [gt.max(wide, axis=0), gt.min(wide, axis=1)]
+    large += [gt.nn.max_pool(wide, 2), gt.nn.min_pool(wide, 2)]
+    return [x], [in_loop[1], in_map, either, *parts, written, by_hand, *large]
 
 
 def written_twice():
