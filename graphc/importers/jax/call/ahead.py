@@ -13,13 +13,14 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.call.ranges import AlikeSizes
+from graphc.importers.jax.sizes.family import ManySizes
+from graphc.importers.jax.sizes.pattern import SizePattern, shapes_of, solved
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
-from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.stance import Refused
-from graphc.runtime.function import Function
+from graphc.runtime.ranges import Ways, ranges_in, vary_freely, ways_of
 from graphc.runtime.save.remedies import dict_text, sizes_of_call
 from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
 
@@ -31,10 +32,15 @@ _NUMBERS = _TYPED[:4]
 
 @dataclass
 class CallsAhead:
-    """Calls that are to be compiled for: their types, and sizes that data will have."""
+    """Calls that are to be compiled for: their types, and sizes that data will have.
 
+    They are of the form of the `first`, listed one by one, or `alike` in parts.
+    """
+
+    first: JaxCall
     calls: list[tuple[JaxCall, list[Spec]]]
     others: NamedSizes
+    alike: AlikeSizes | None = None
 
     @classmethod
     def of(
@@ -53,11 +59,22 @@ class CallsAhead:
         known |= {name: n for name, n in sizes.items() if name in pattern.names}
         others = {name: n for name, n in sizes.items() if name not in pattern.names}
         if not pattern.names:
-            return cls([(call, specs)], others)
+            return cls(call, [(call, specs)], others)
+        named, ranges = pattern.specs(specs), ranges_in(known)
+        if vary_freely(known, ranges):
+            alike = AlikeSizes(named, ways_of(pattern.names, known, "compile"))
+            return cls(call, [], others, alike)
         listed = sizes_of_calls(pattern.names, known, "compile")
-        named = pattern.specs(specs)
         specs_of_calls = [[spec.at(one) for spec in named] for one in listed]
-        return cls([(_at(call, one), one) for one in specs_of_calls], others)
+        return cls(call, [(_at(call, one), one) for one in specs_of_calls], others)
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[JaxCall, list[Spec]]:
+        """The call at these sizes of those that go together in all ways."""
+        assert self.alike is not None
+        shapes = self.alike.shapes_at(sizes)
+        pairs = zip(self.alike.named, shapes, strict=True)
+        specs = [Spec(shape, spec.dtype, spec.weak) for spec, shape in pairs]
+        return _at(self.first, specs), specs
 
     def require_no_others(self) -> None:
         """Raise GraphError for sizes that data would have, where no program has any."""
@@ -80,10 +97,15 @@ def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
 def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiven]:
     """The sizes that arguments have, by the names that words give them."""
     sizes: dict[str, SizesGiven] = {}
+    formulas: dict[str, int] = {}
     for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
         for name, n in zip(names, np.shape(leaf), strict=True):
             if isinstance(name, str) and isinstance(n, int):
-                sizes.setdefault(name, n)
+                by_name = sizes if name.isidentifier() else formulas
+                by_name.setdefault(name, n)
+    known = {name: n for name, n in sizes.items() if isinstance(n, int)}
+    if formulas and solved(formulas, known):
+        sizes |= known
     return sizes
 
 
@@ -91,22 +113,34 @@ def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiv
 class SizesAhead:
     """The sizes that one program is to be compiled for."""
 
-    compiled: Function
+    program: ManySizes
     columns: dict[str, list[int]] = field(default_factory=dict)
+    several: list[Ways] = field(default_factory=list)
 
-    def add(self, leaves: Sequence[ConcreteArray]) -> None:
-        """Compile for arguments like these, which come first in the program."""
-        called = self.compiled.plan.called
-        count = len(called.inputs)
-        padding = [None] * (count - len(leaves))
-        for name, n in sizes_of_call(self.compiled.plan, [*leaves, *padding]).items():
+    def add(self, call: JaxCall, specs: Sequence[Spec]) -> None:
+        """Compile for a call like this one."""
+        for name, n in self.sizes_of(call, specs).items():
             self.columns.setdefault(name, []).append(n)
+
+    def sizes_of(self, call: JaxCall, specs: Sequence[Spec]) -> dict[str, int]:
+        """The sizes that a call has in the plan."""
+        plan = self.program.compiled.plan
+        beside = self.program.beside(shapes_of(specs))
+        return sizes_of_call(plan, [*call.leaves, *beside])
+
+    def sizes_at(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> dict[str, int]:
+        """As `sizes_of`, for the call at these sizes."""
+        return self.sizes_of(*ahead.at(sizes))
 
     def compile(self, others: NamedSizes) -> None:
         """Compile for them; of many, with `dims="auto"`, the program is padded."""
+        compiled = self.program.compiled
+        if self.several:
+            compiled.compile_all_ways(self.several, others, numbers=False)
+            return
         if any(len(set(sizes)) > 1 for sizes in self.columns.values()):
-            self.compiled.vary(self.columns)
-        self.compiled.compile({**self.columns, **others}, numbers=False)
+            compiled.vary(self.columns)
+        compiled.compile({**self.columns, **others}, numbers=False)
 
 
 def remedy_of(

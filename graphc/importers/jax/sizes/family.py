@@ -37,8 +37,9 @@ from graphc.importers.jax.trace.choices import (
     Options,
     names_said,
 )
-from graphc.importers.jax.trace.decisions import OPAQUE, Decisions
+from graphc.importers.jax.trace.decisions import OPAQUE, Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
@@ -89,6 +90,20 @@ class ManySizes(Protocol):
     @property
     def opaque(self) -> SourceLocation | None:
         """The line that asks for more of a size than facts, where one does."""
+        ...
+
+    def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
+        """The arguments of the graph after the leaves of a call of these sizes."""
+        ...
+
+    @property
+    def asked(self) -> Sequence[Decision]:
+        """The questions about sizes by whose answers it is chosen."""
+        ...
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it serves sizes only after a comparison, each by itself."""
         ...
 
     @property
@@ -287,10 +302,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """The functions that run programs for many sizes."""
         return [program.compiled for program in self.programs]
 
-    def expect(self, sizes: ShapesOfCall) -> None:
-        """Calls of these sizes and of others will come."""
-        if not self.seen and self.shapes is None:
-            self.seen.append(sizes)
+    def expect(self, sizes: ShapesOfCall, beside: bool = False) -> None:
+        """Calls of these sizes and of others will come, `beside` those seen."""
+        if self.shapes is None and (beside or not self.seen):
+            self.seen += [sizes] * (sizes not in self.seen)
 
     def require_ready(self, sizes: ShapesOfCall, limit: CompilationLimit) -> None:
         """Raise Refused unless there is a program for calls of these sizes."""
