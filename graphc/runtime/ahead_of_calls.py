@@ -1,7 +1,7 @@
 """Functions ahead of their calls: lowered, compiled, exported."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ class AheadOfCalls:
             return self.compile_all_ways([ranges], others, threads, numbers=numbers)
         if ranges:
             self.vary(ranges)
-        return self._compile(sizes, threads, numbers)
+        return self.compile_listed(sizes, threads, numbers=numbers)
 
     def compile_all_ways(
         self,
@@ -115,6 +115,7 @@ class AheadOfCalls:
         threads: int | None = None,
         *,
         numbers: bool = True,
+        weak: Collection[int] = (),
     ) -> list[Compilation]:
         """As `compile`, for sizes that go together in all ways that fit the program.
 
@@ -122,22 +123,30 @@ class AheadOfCalls:
         """
         self.vary(few_of(several))
         sizes = {**others, **of_capacities(self.plan.padded, several)}
-        return self._compile(sizes, threads, numbers, leave_out=True)
+        return self.compile_listed(
+            sizes, threads, numbers=numbers, leave_out=True, weak=weak
+        )
 
-    def _compile(
+    def compile_listed(
         self,
         sizes: Mapping[str, SizesGiven],
-        threads: int | None,
-        numbers: bool,
+        threads: int | None = None,
+        *,
+        numbers: bool = True,
         leave_out: bool = False,
+        weak: Collection[int] = (),
     ) -> list[Compilation]:
-        """Compile for the calls that `sizes` list."""
+        """Compile for the calls that `sizes` list.
+
+        Arguments at the places `weak` are arrays of JAX whose types are weak. Calls
+        that do not fit may be left out, where another one fits.
+        """
         newest = self._programs.newest
         done, module = newest.log.done, newest.loaded.module
         before = len(done)
         with stance.lifted():
             lowering, calls = self._lowered(
-                "compile", module, sizes, numbers, leave_out
+                "compile", module, sizes, numbers, leave_out, weak
             )
             self._made([*lowering.lowered.values()], threads, calls)
         lowering.tell()
@@ -191,6 +200,7 @@ class AheadOfCalls:
         sizes: Mapping[str, SizesGiven],
         numbers: bool = True,
         leave_out: bool = False,
+        weak: Collection[int] = (),
     ) -> tuple[Lowering, list[tuple[object, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments.
 
@@ -202,7 +212,7 @@ class AheadOfCalls:
         wide, signature = newest.prepared.facts.wide, newest.signature
         kinds = signature.numbers if numbers else {}
         description = self.jax, self.plan, module, target, wide, kinds
-        lowering, numbers_of_calls = Lowering(*description, op), []
+        lowering, numbers_of_calls = Lowering(*description, op, weak), []
         misfits: list[CallError] = []
         for call in lowering.calls(sizes, op):
             args = tuple(call.arguments)

@@ -172,3 +172,12 @@ def test_too_many_calls_are_refused_before_any_is_compiled(text):
         warnings.simplefilter("ignore")
         f.compile(*make(4, 4), sizes={"n": range(2, 1000), "d": range(2, 900)})
     assert f.stats().compilations == []
+
+
+def test_arrays_of_weak_types_have_one_program_per_capacity():
+    """Those that fill a capacity were compiled for once more."""
+    f = graphc.jit(lambda x, s: (x * s).sum(), shapes="n, ()", dims="pad")
+    known = len(f.compile(jnp.full(3, 2.0), jnp.exp(0.0), sizes={"n": range(2, 40)}))
+    for n in (5, 16, 16, 7, 16, 32, 32, 3):
+        assert f(jnp.full(n, 2.0), jnp.exp(0.0)) == 2 * n
+    assert len(f.stats().compilations) == known == 3

@@ -14,6 +14,7 @@ from graphc.errors import (
     user_place,
 )
 from graphc.importers.jax.call.ranges import AlikeSizes
+from graphc.importers.jax.read.jaxprs import is_key
 from graphc.importers.jax.sizes.family import ManySizes
 from graphc.importers.jax.sizes.pattern import SizePattern, shapes_of, solved
 from graphc.importers.jax.sizes.words import pattern_of_specs
@@ -28,6 +29,7 @@ NamedSizes = Mapping[str, SizesGiven]
 MOST_TYPED = 8  # leaves of a call that a message repeats as code
 _TYPED = bool, int, float, complex, str, type(None)
 _NUMBERS = _TYPED[:4]
+_KEYS = str, int
 
 
 @dataclass
@@ -116,6 +118,7 @@ class SizesAhead:
     program: ManySizes
     columns: dict[str, list[int]] = field(default_factory=dict)
     several: list[Ways] = field(default_factory=list)
+    weak: tuple[int, ...] = ()  # places of arrays of JAX whose types are weak
 
     def add(self, call: JaxCall, specs: Sequence[Spec]) -> None:
         """Compile for a call like this one."""
@@ -124,6 +127,9 @@ class SizesAhead:
 
     def sizes_of(self, call: JaxCall, specs: Sequence[Spec]) -> dict[str, int]:
         """The sizes that a call has in the plan."""
+        pairs = enumerate(zip(call.leaves, specs, strict=True))
+        weak = [i for i, (x, s) in pairs if s.weak and not isinstance(x, _NUMBERS)]
+        self.weak = tuple(weak)
         plan = self.program.compiled.plan
         beside = self.program.beside(shapes_of(specs))
         return sizes_of_call(plan, [*call.leaves, *beside])
@@ -136,11 +142,15 @@ class SizesAhead:
         """Compile for them; of many, with `dims="auto"`, the program is padded."""
         compiled = self.program.compiled
         if self.several:
-            compiled.compile_all_ways(self.several, others, numbers=False)
+            compiled.compile_all_ways(
+                self.several, others, numbers=False, weak=self.weak
+            )
             return
         if any(len(set(sizes)) > 1 for sizes in self.columns.values()):
             compiled.vary(self.columns)
-        compiled.compile({**self.columns, **others}, numbers=False)
+        compiled.compile_listed(
+            {**self.columns, **others}, numbers=False, weak=self.weak
+        )
 
 
 def remedy_of(
@@ -150,7 +160,7 @@ def remedy_of(
 
     `read` are sizes that depend on data.
     """
-    if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED:
+    if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED or "sizes" in named:
         return ""
     texts = [*map(_text, args)]
     texts += [f"{name}={text}" for name, x in named.items() if (text := _text(x))]
@@ -164,19 +174,33 @@ def remedy_of(
 def _text(argument: object) -> str:
     """An argument as code, arrays by their types; "" where that is not known."""
     if type(argument) in _TYPED:
-        return repr(argument)
+        return _text_of_plain(argument)
     if type(argument) is list or type(argument) is tuple:
         return _listed(argument)
     if type(argument) is dict:
-        items = {repr(k): _text(x) for k, x in argument.items() if isinstance(k, str)}
-        whole = len(items) == len(argument) and all(items.values())
-        inner = ", ".join(f"{k}: {text}" for k, text in items.items())
+        texts = [(repr(k), _text(x)) for k, x in argument.items() if type(k) in _KEYS]
+        whole = len(texts) == len(argument) and all(text for _, text in texts)
+        inner = ", ".join(f"{k}: {text}" for k, text in texts)
         return f"{{{inner}}}" if whole else ""
     if isinstance(argument, (np.ndarray, np.generic, jax.Array)):
-        weak = ", weak_type=True" if getattr(argument, "weak_type", False) else ""
-        dtype = argument.dtype.name
-        return f'jax.ShapeDtypeStruct({argument.shape}, "{dtype}"{weak})'
+        return _text_of_array(argument)
     return ""
+
+
+def _text_of_plain(argument: object) -> str:
+    if isinstance(argument, float) and not np.isfinite(argument):
+        return f'float("{argument}")'
+    if isinstance(argument, complex) and not np.isfinite(argument):
+        return ""
+    return repr(argument)
+
+
+def _text_of_array(array: "np.ndarray | np.generic | jax.Array") -> str:
+    if isinstance(array, jax.Array) and is_key(array.dtype):
+        key = f'jax.random.key(0, impl="{jax.random.key_impl(array)}")'
+        return f"jax.random.split({key}, {array.shape})" if array.shape else key
+    weak = ", weak_type=True" if getattr(array, "weak_type", False) else ""
+    return f'jax.ShapeDtypeStruct({array.shape}, "{array.dtype.name}"{weak})'
 
 
 def _listed(arguments: Sequence[object]) -> str:
