@@ -15,8 +15,8 @@ from graphc.errors import (
 )
 from graphc.importers.jax.call.ranges import AlikeSizes
 from graphc.importers.jax.read.jaxprs import is_key
-from graphc.importers.jax.sizes.family import ManySizes
 from graphc.importers.jax.sizes.pattern import SizePattern, shapes_of, solved
+from graphc.importers.jax.sizes.programs import ManySizes
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec

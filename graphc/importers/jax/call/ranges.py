@@ -12,8 +12,8 @@ from math import prod
 
 from graphc.errors import graph_error
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
-from graphc.importers.jax.sizes.family import ManySizes
 from graphc.importers.jax.sizes.pattern import LEAST, ShapesOfCall
+from graphc.importers.jax.sizes.programs import ManySizes
 from graphc.importers.jax.trace.decisions import Decision
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.runtime.ranges import Ways
@@ -179,7 +179,8 @@ class Tried:
         learns = True
         while learns:
             ways = self.alike.ways()
-            programs = [self._of_samples(one) for one in ways]
+            # Small sizes come last: they may be like longer ones.
+            programs = [self._of_samples(one) for one in reversed(ways)][::-1]
             learns = False
             for program in (p for several in programs for p in several if p):
                 learns |= self.alike.learn(program)

@@ -118,9 +118,11 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The family of calls of this form."""
 
     def _family(self, call: JaxCall, specs: list[Spec], sizes: ShapesOfCall) -> FamilyT:
-        kind, apart = call.kind(specs), self._has_small_apart
-        key = kind, small_axes(sizes) if apart else ()
+        kind = call.kind(specs)
         try:
+            like = self._like_beside(kind, sizes)
+            apart = self._has_small_apart or like is not None
+            key = kind, small_axes(sizes) if apart else ()
             family = self._families.get(key)
         except TypeError as error:
             statics = ", ".join(str(where) for where, _ in call.statics)
@@ -131,18 +133,29 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             siblings = [one for (of, _), one in self._families.items() if of == kind]
             family = self._families[key] = self._new_family(form, specs)
             if apart:
-                family.begin_beside(siblings, sizes)
+                family.begin_beside(siblings, sizes, like)
         return family
 
     @cached_property
     def _has_small_apart(self) -> bool:
         """Whether calls with axes of one element or none are families of their own.
 
-        They are not where policies are of sizes that are called n, m, k in their order:
-        beside such an axis, others would have these names.
+        Where policies are of sizes that are called n, m, k in their order, others would
+        have these names beside such an axis.
         """
-        unnamed = self._shapes is None and isinstance(self._options.dims, Mapping)
-        return not unnamed and self._options.mesh is None
+        return not self._has_names_in_order and self._options.mesh is None
+
+    @cached_property
+    def _has_names_in_order(self) -> bool:
+        """Whether policies are of sizes that nobody gave names."""
+        return self._shapes is None and isinstance(self._options.dims, Mapping)
+
+    def _like_beside(self, kind: Hashable, sizes: ShapesOfCall) -> FamilyT | None:
+        """The family of longer axes that says the names of a call with small ones."""
+        if not self._has_names_in_order or self._options.mesh is not None:
+            return None
+        longer = self._families.get((kind, ()))
+        return longer if longer is not None and longer.names_small(sizes) else None
 
     @abstractmethod
     def __call__(self, /, *args: object, **named: object) -> Any:
