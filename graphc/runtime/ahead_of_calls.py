@@ -1,14 +1,12 @@
 """Functions ahead of their calls: lowered, compiled, exported."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import CallError, GraphError, graph_error
-from graphc.ir.graph.nodes import origins
 from graphc.ir.sizes.names import naming
 from graphc.ir.tracebacks import hiding
 from graphc.runtime.cache.whole_files import StrPath, write_whole
@@ -23,6 +21,13 @@ from graphc.runtime.driver.collectives import (
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.pipeline import Pipeline
 from graphc.runtime.program_set import ProgramSet
+from graphc.runtime.ranges import (
+    Ways,
+    few_of,
+    go_in_all_ways,
+    of_capacities,
+    ranges_in,
+)
 from graphc.runtime.save.abstract_calls import StageKey
 from graphc.runtime.save.export import Contents, contents_of, written
 from graphc.runtime.save.exporter import Exporter, platforms_of
@@ -30,14 +35,10 @@ from graphc.runtime.save.lowering import Lowering, executables_of
 from graphc.transform.planning.forecast import SizesGiven
 from graphc.transform.planning.foreseen import foreseen_bytes
 from graphc.transform.planning.plan import Plan
-from graphc.transform.policies import Pad
 from graphc_serving.packages import needed
 
 if TYPE_CHECKING:
     from jax.stages import Lowered
-
-
-FEW = 4  # sizes of each range by which a program is chosen
 
 
 class AheadOfCalls:
@@ -99,45 +100,57 @@ class AheadOfCalls:
         if threads is not None and threads < 1:
             problem = "there must be a thread to compile on"
             raise graph_error(problem, op="compile", got=f"threads={threads}")
-        listed = sizes.items() if isinstance(sizes, Mapping) else ()
-        ranges = {name: n for name, n in listed if isinstance(n, range)}
-        in_all_ways = len(set(map(len, ranges.values()))) > 1
-        if in_all_ways:
-            few = {k: n[:: max(len(n) // FEW, 1)] for k, n in ranges.items()}
-            self.vary(_in_all_ways(few))
-            sizes = {**sizes, **_in_all_ways(self._of_capacities(ranges))}
-        elif ranges:
+        ranges = ranges_in(sizes)
+        if go_in_all_ways(ranges):
+            others = {name: n for name, n in sizes.items() if name not in ranges}
+            return self.compile_all_ways([ranges], others, threads, numbers=numbers)
+        if ranges:
             self.vary(ranges)
+        return self.compile_listed(sizes, threads, numbers=numbers)
+
+    def compile_all_ways(
+        self,
+        several: Sequence[Ways],
+        others: Mapping[str, SizesGiven],
+        threads: int | None = None,
+        *,
+        numbers: bool = True,
+        weak: Collection[int] = (),
+    ) -> list[Compilation]:
+        """As `compile`, for sizes that go together in all ways that fit the program.
+
+        Those that are padded are compiled for up to capacities.
+        """
+        self.vary(few_of(several))
+        sizes = {**others, **of_capacities(self.plan.padded, several)}
+        return self.compile_listed(
+            sizes, threads, numbers=numbers, leave_out=True, weak=weak
+        )
+
+    def compile_listed(
+        self,
+        sizes: Mapping[str, SizesGiven],
+        threads: int | None = None,
+        *,
+        numbers: bool = True,
+        leave_out: bool = False,
+        weak: Collection[int] = (),
+    ) -> list[Compilation]:
+        """Compile for the calls that `sizes` list.
+
+        Arguments at the places `weak` are arrays of JAX whose types are weak. Calls
+        that do not fit may be left out, where another one fits.
+        """
         newest = self._programs.newest
         done, module = newest.log.done, newest.loaded.module
         before = len(done)
         with stance.lifted():
             lowering, calls = self._lowered(
-                "compile", module, sizes, numbers, leave_out=in_all_ways
+                "compile", module, sizes, numbers, leave_out, weak
             )
             self._made([*lowering.lowered.values()], threads, calls)
         lowering.tell()
         return done[before:]
-
-    def _of_capacities(self, ranges: Mapping[str, range]) -> dict[str, Sequence[int]]:
-        """Sizes in ranges: of those that are padded, one for each capacity.
-
-        Of integers that sizes within are made of, small ones have capacities too.
-        """
-        padded = self.plan.padded
-        policies = {} if padded is None else padded.policies
-        by_name = {symbol.name: policy for symbol, policy in policies.items()}
-        inner = () if padded is None else padded.inner
-        factors = {v.symbol.name for one in inner for v in origins(one.size)}
-        by_name |= dict.fromkeys(factors, Pad(minimum=1))
-        sizes: dict[str, Sequence[int]] = {}
-        for name, numbers in ranges.items():
-            policy = by_name.get(name)
-            if isinstance(policy, Pad):
-                sizes[name] = [*{policy.capacity(n): n for n in numbers}.values()]
-            else:
-                sizes[name] = numbers
-        return sizes
 
     @hiding
     def lower(self, sizes: Mapping[str, SizesGiven]) -> "list[Lowered]":
@@ -187,6 +200,7 @@ class AheadOfCalls:
         sizes: Mapping[str, SizesGiven],
         numbers: bool = True,
         leave_out: bool = False,
+        weak: Collection[int] = (),
     ) -> tuple[Lowering, list[tuple[object, ...]]]:
         """The segments lowered for the calls that `sizes` list, and their arguments.
 
@@ -198,7 +212,7 @@ class AheadOfCalls:
         wide, signature = newest.prepared.facts.wide, newest.signature
         kinds = signature.numbers if numbers else {}
         description = self.jax, self.plan, module, target, wide, kinds
-        lowering, numbers_of_calls = Lowering(*description, op), []
+        lowering, numbers_of_calls = Lowering(*description, op, weak), []
         misfits: list[CallError] = []
         for call in lowering.calls(sizes, op):
             args = tuple(call.arguments)
@@ -327,12 +341,6 @@ class AheadOfCalls:
                 raise
             failure = self._failure(error, args)
             raise failure from failure.__cause__
-
-
-def _in_all_ways(sizes: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-    """The sizes of calls that have those of each name in all ways."""
-    calls = [*product(*sizes.values())]
-    return {name: [call[i] for call in calls] for i, name in enumerate(sizes)}
 
 
 def _collectives(

@@ -57,7 +57,7 @@ from graphc.transform.planning.plan import Plan
 
 # Of functions that other parts of graphc make of this one, and call:
 _NOT_FOR_USERS = {"compiles", "contents", "making", "planned_run", "shown_programs"}
-_NOT_FOR_USERS |= {"took", "vary"}
+_NOT_FOR_USERS |= {"compile_all_ways", "compile_listed", "took", "vary"}
 
 
 class Function(Pictured, AheadOfCalls):

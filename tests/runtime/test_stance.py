@@ -75,6 +75,16 @@ SUBJECTS = {
     "reads": (distinct, (vector(9),)),
     "array of no axis": (scaled, (vector(9), np.float32(2))),
     "jax": (lambda: graphc.jit(of_jax), ({"x": vector(5)}, 2.0)),
+    "weak types": (
+        lambda: graphc.jit(lambda x, s: x * s, shapes="n, ()"),
+        (jnp.full(16, 2.0), jnp.exp(0.0)),
+    ),
+    "no finite number": (lambda: graphc.jit(jnp.add), (vector(5), float("-inf"))),
+    "a key": (lambda: graphc.jit(jax.random.normal), (jax.random.key(3),)),
+    "keys that are numbers": (
+        lambda: graphc.jit(lambda x: x[1] * 2),
+        ({1: vector(5)},),
+    ),
     "numpy": (lambda: graphc.jit(of_numpy, frontend="numpy"), (vector(6),)),
 }
 

@@ -1,6 +1,6 @@
 """The calls of a function of NumPy that differ in sizes alone, and their programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -19,11 +19,12 @@ from graphc.importers.jax.trace.choices import (
     dims_of,
     require_names,
 )
-from graphc.importers.jax.trace.decisions import Decisions
+from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import arrays_of
 from graphc.importers.numpy.tracing import NumpyTrace, traced
 from graphc.ir.graph.nodes import Graph
+from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.log import Compilation
 from graphc.runtime.function import Function
 from graphc.transform.policies import names_in
@@ -54,6 +55,20 @@ class NumpyProgram:
     def facts(self) -> list[str]:
         """The facts about sizes that it holds for, with the lines that ask for them."""
         return self.decisions.described(self.decisions.taken)
+
+    @property
+    def asked(self) -> Sequence[Decision]:
+        """The questions about sizes by whose answers it is chosen."""
+        return self.decisions.taken
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it serves sizes only after a comparison, each by itself."""
+        return False
+
+    def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
+        """The arguments of the graph after the leaves of a call: there are none."""
+        return []
 
     def __call__(self, call: JaxCall, specs: list[Spec]) -> object:
         """The results of a call, in their structure."""

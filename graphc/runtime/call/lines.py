@@ -146,8 +146,12 @@ _HELPERS: dict[str, Any] = {
 
 
 def _handed_over(argument: Any, stored: KnownShape | None, launches: bool) -> str:
-    """The text of an argument as it is handed over; a buffer is `b` and a number."""
-    if stored is None or stored == argument.shape:
+    """The text of an argument as it is handed over; a buffer is `b` and a number.
+
+    Buffers have no weak types, so what fills one has none either: JAX would compile.
+    """
+    is_weak = getattr(argument, "weak_type", False)
+    if stored is None or (stored == argument.shape and not is_weak):
         if type(argument) is not np.ndarray:
             return "a{0}"
         return "a{0}.copy()" if argument.nbytes < SMALL else "copy(a{0})"

@@ -7,7 +7,7 @@ which this was done ahead finds it there.
 
 import os
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import ModuleType
@@ -53,8 +53,12 @@ class Lowering(Stages):
         wide: bool,
         kinds: Mapping[str, Any],
         op: str,
+        weak: Collection[int] = (),
     ) -> None:
-        """Arguments of rank 0 are numbers of Python, where `kinds` has their kind."""
+        """Arguments of rank 0 are numbers of Python, where `kinds` has their kind.
+
+        Those at the places `weak` are arrays of JAX whose types are weak.
+        """
         super().__init__(jax, plan, unchecked(plan, op), module, target)
         self.wide = wide
         self.rooms: KnownRooms | None = getattr(module, "ROOMS", None)
@@ -65,6 +69,8 @@ class Lowering(Stages):
         self._numbers |= {
             v: kinds[v.dtype.kind] for v in inputs if _is_one_of(v, kinds)
         }
+        same = zip(inputs, plan.called.inputs, strict=False)
+        self._weak = {v for i, (v, old) in enumerate(same) if i in weak and v is old}
         direct = is_direct(plan)
         self.inputs: dict[int, tuple[Value, ...]] = {
             s.index: inputs if direct else s.inputs
@@ -106,6 +112,10 @@ class Lowering(Stages):
 
     def _placed(self, value: Value, struct: Any) -> Any:
         """The type of an argument, with where it lies if there is a mesh."""
+        if value in self._weak:
+            struct = self.jax.ShapeDtypeStruct(
+                struct.shape, struct.dtype, weak_type=True
+            )
         axes = None if self._layout is None else self._layout.of(value)
         if self._layout is None or axes is None:
             return struct

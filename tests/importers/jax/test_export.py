@@ -224,7 +224,7 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         "export: m is no size of the arguments\n  got: m\n  expected: no sizes": (
             message(graphc.jit(lambda x: x), x, sizes={"m": 3})
         ),
-        "export: an axis of an exported function is a number or a name\n  got: 2*n": (
+        "export: an axis of a type is a number or a name\n  got: 2*n": (
             message(graphc.jit(lambda x: x), Struct((2 * N,), "float32"))
         ),
         "export: a file holds results of one structure": (

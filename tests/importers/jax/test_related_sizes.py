@@ -183,3 +183,14 @@ def test_numpy_functions_have_related_sizes():
     for n in (3, 4, 6):
         np.testing.assert_array_equal(moved(np.ones(n + 1), np.ones(n)), np.ones(n))
     assert moved.explain().count("compiled for all sizes of x (n + 1,), y (n,):") == 1
+
+
+def test_small_sizes_share_programs_beside_policies_of_sizes_in_order():
+    """Each size beside an axis of one element was compiled by itself."""
+    f = graphc.jit(lambda x, y: (x[:, None] * y).sum(), dims={"n": "pad", "m": "pad"})
+    for i in range(2, 30):
+        x, y = np.ones(1 if i % 2 else i, "float32"), np.ones(60 - i, "float32")
+        assert f(x, y) == x.size * y.size
+    assert len(f.stats().compilations) <= 9
+    texts = {c.program for c in f.stats().compilations}
+    assert any("(1,)" in text and "(m,)" in text for text in texts)

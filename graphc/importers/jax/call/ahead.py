@@ -13,13 +13,15 @@ from graphc.errors import (
     shortened,
     user_place,
 )
-from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.call.ranges import AlikeSizes
+from graphc.importers.jax.read.jaxprs import is_key
+from graphc.importers.jax.sizes.pattern import SizePattern, shapes_of, solved
+from graphc.importers.jax.sizes.programs import ManySizes
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
-from graphc.ir.types import ConcreteArray
 from graphc.runtime.driver.stance import Refused
-from graphc.runtime.function import Function
+from graphc.runtime.ranges import Ways, ranges_in, vary_freely, ways_of
 from graphc.runtime.save.remedies import dict_text, sizes_of_call
 from graphc.transform.planning.forecast import SizesGiven, sizes_of_calls
 
@@ -27,14 +29,20 @@ NamedSizes = Mapping[str, SizesGiven]
 MOST_TYPED = 8  # leaves of a call that a message repeats as code
 _TYPED = bool, int, float, complex, str, type(None)
 _NUMBERS = _TYPED[:4]
+_KEYS = str, int
 
 
 @dataclass
 class CallsAhead:
-    """Calls that are to be compiled for: their types, and sizes that data will have."""
+    """Calls that are to be compiled for: their types, and sizes that data will have.
 
+    They are of the form of the `first`, listed one by one, or `alike` in parts.
+    """
+
+    first: JaxCall
     calls: list[tuple[JaxCall, list[Spec]]]
     others: NamedSizes
+    alike: AlikeSizes | None = None
 
     @classmethod
     def of(
@@ -53,11 +61,22 @@ class CallsAhead:
         known |= {name: n for name, n in sizes.items() if name in pattern.names}
         others = {name: n for name, n in sizes.items() if name not in pattern.names}
         if not pattern.names:
-            return cls([(call, specs)], others)
+            return cls(call, [(call, specs)], others)
+        named, ranges = pattern.specs(specs), ranges_in(known)
+        if vary_freely(known, ranges):
+            alike = AlikeSizes(named, ways_of(pattern.names, known, "compile"))
+            return cls(call, [], others, alike)
         listed = sizes_of_calls(pattern.names, known, "compile")
-        named = pattern.specs(specs)
         specs_of_calls = [[spec.at(one) for spec in named] for one in listed]
-        return cls([(_at(call, one), one) for one in specs_of_calls], others)
+        return cls(call, [(_at(call, one), one) for one in specs_of_calls], others)
+
+    def at(self, sizes: Mapping[str, int]) -> tuple[JaxCall, list[Spec]]:
+        """The call at these sizes of those that go together in all ways."""
+        assert self.alike is not None
+        shapes = self.alike.shapes_at(sizes)
+        pairs = zip(self.alike.named, shapes, strict=True)
+        specs = [Spec(shape, spec.dtype, spec.weak) for spec, shape in pairs]
+        return _at(self.first, specs), specs
 
     def require_no_others(self) -> None:
         """Raise GraphError for sizes that data would have, where no program has any."""
@@ -80,10 +99,15 @@ def _at(call: JaxCall, specs: Sequence[Spec]) -> JaxCall:
 def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiven]:
     """The sizes that arguments have, by the names that words give them."""
     sizes: dict[str, SizesGiven] = {}
+    formulas: dict[str, int] = {}
     for leaf, names in zip(call.leaves, pattern.shapes, strict=True):
         for name, n in zip(names, np.shape(leaf), strict=True):
             if isinstance(name, str) and isinstance(n, int):
-                sizes.setdefault(name, n)
+                by_name = sizes if name.isidentifier() else formulas
+                by_name.setdefault(name, n)
+    known = {name: n for name, n in sizes.items() if isinstance(n, int)}
+    if formulas and solved(formulas, known):
+        sizes |= known
     return sizes
 
 
@@ -91,22 +115,42 @@ def sizes_of_examples(call: JaxCall, pattern: SizePattern) -> dict[str, SizesGiv
 class SizesAhead:
     """The sizes that one program is to be compiled for."""
 
-    compiled: Function
+    program: ManySizes
     columns: dict[str, list[int]] = field(default_factory=dict)
+    several: list[Ways] = field(default_factory=list)
+    weak: tuple[int, ...] = ()  # places of arrays of JAX whose types are weak
 
-    def add(self, leaves: Sequence[ConcreteArray]) -> None:
-        """Compile for arguments like these, which come first in the program."""
-        called = self.compiled.plan.called
-        count = len(called.inputs)
-        padding = [None] * (count - len(leaves))
-        for name, n in sizes_of_call(self.compiled.plan, [*leaves, *padding]).items():
+    def add(self, call: JaxCall, specs: Sequence[Spec]) -> None:
+        """Compile for a call like this one."""
+        for name, n in self.sizes_of(call, specs).items():
             self.columns.setdefault(name, []).append(n)
+
+    def sizes_of(self, call: JaxCall, specs: Sequence[Spec]) -> dict[str, int]:
+        """The sizes that a call has in the plan."""
+        pairs = enumerate(zip(call.leaves, specs, strict=True))
+        weak = [i for i, (x, s) in pairs if s.weak and not isinstance(x, _NUMBERS)]
+        self.weak = tuple(weak)
+        plan = self.program.compiled.plan
+        beside = self.program.beside(shapes_of(specs))
+        return sizes_of_call(plan, [*call.leaves, *beside])
+
+    def sizes_at(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> dict[str, int]:
+        """As `sizes_of`, for the call at these sizes."""
+        return self.sizes_of(*ahead.at(sizes))
 
     def compile(self, others: NamedSizes) -> None:
         """Compile for them; of many, with `dims="auto"`, the program is padded."""
+        compiled = self.program.compiled
+        if self.several:
+            compiled.compile_all_ways(
+                self.several, others, numbers=False, weak=self.weak
+            )
+            return
         if any(len(set(sizes)) > 1 for sizes in self.columns.values()):
-            self.compiled.vary(self.columns)
-        self.compiled.compile({**self.columns, **others}, numbers=False)
+            compiled.vary(self.columns)
+        compiled.compile_listed(
+            {**self.columns, **others}, numbers=False, weak=self.weak
+        )
 
 
 def remedy_of(
@@ -116,7 +160,7 @@ def remedy_of(
 
     `read` are sizes that depend on data.
     """
-    if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED:
+    if len(jax.tree.leaves((args, dict(named)))) > MOST_TYPED or "sizes" in named:
         return ""
     texts = [*map(_text, args)]
     texts += [f"{name}={text}" for name, x in named.items() if (text := _text(x))]
@@ -130,19 +174,33 @@ def remedy_of(
 def _text(argument: object) -> str:
     """An argument as code, arrays by their types; "" where that is not known."""
     if type(argument) in _TYPED:
-        return repr(argument)
+        return _text_of_plain(argument)
     if type(argument) is list or type(argument) is tuple:
         return _listed(argument)
     if type(argument) is dict:
-        items = {repr(k): _text(x) for k, x in argument.items() if isinstance(k, str)}
-        whole = len(items) == len(argument) and all(items.values())
-        inner = ", ".join(f"{k}: {text}" for k, text in items.items())
+        texts = [(repr(k), _text(x)) for k, x in argument.items() if type(k) in _KEYS]
+        whole = len(texts) == len(argument) and all(text for _, text in texts)
+        inner = ", ".join(f"{k}: {text}" for k, text in texts)
         return f"{{{inner}}}" if whole else ""
     if isinstance(argument, (np.ndarray, np.generic, jax.Array)):
-        weak = ", weak_type=True" if getattr(argument, "weak_type", False) else ""
-        dtype = argument.dtype.name
-        return f'jax.ShapeDtypeStruct({argument.shape}, "{dtype}"{weak})'
+        return _text_of_array(argument)
     return ""
+
+
+def _text_of_plain(argument: object) -> str:
+    if isinstance(argument, float) and not np.isfinite(argument):
+        return f'float("{argument}")'
+    if isinstance(argument, complex) and not np.isfinite(argument):
+        return ""
+    return repr(argument)
+
+
+def _text_of_array(array: "np.ndarray | np.generic | jax.Array") -> str:
+    if isinstance(array, jax.Array) and is_key(array.dtype):
+        key = f'jax.random.key(0, impl="{jax.random.key_impl(array)}")'
+        return f"jax.random.split({key}, {array.shape})" if array.shape else key
+    weak = ", weak_type=True" if getattr(array, "weak_type", False) else ""
+    return f'jax.ShapeDtypeStruct({array.shape}, "{array.dtype.name}"{weak})'
 
 
 def _listed(arguments: Sequence[object]) -> str:

@@ -68,8 +68,8 @@ def struct_spec(leaf: object) -> Spec | None:
     sizes = [n if isinstance(n, int) else str(n) for n in leaf.shape]
     for n in sizes:
         if isinstance(n, str) and not n.isidentifier():
-            problem = "an axis of an exported function is a number or a name"
-            raise graph_error(problem, op="export", got=n)
+            problem = "an axis of a type is a number or a name"
+            raise graph_error(problem, got=n)
     dtype = leaf.dtype if is_key(leaf.dtype) else np.dtype(leaf.dtype)
     return Spec(tuple(sizes), dtype, bool(leaf.weak_type))
 

@@ -7,8 +7,9 @@ from typing import Any
 from graphc.errors import GraphError
 from graphc.importers.jax.call.report import explained
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
+from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall
+from graphc.importers.jax.sizes.programs import ManySizes, OneSize
 from graphc.importers.jax.trace.decisions import Decisions
 from graphc.runtime.pictured import IN_USE
 from graphc.show.collect import Predicate, ShownProgram

@@ -29,7 +29,7 @@ from graphc.importers.jax.sizes.samples import Sample, sampled, template_of
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
 from graphc.importers.jax.trace.choices import Options, compiled_by, dims_of
-from graphc.importers.jax.trace.decisions import Decisions
+from graphc.importers.jax.trace.decisions import Decision, Decisions
 from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
@@ -179,9 +179,27 @@ class JaxProgram:
         return self.decisions.opaque
 
     @property
+    def asked(self) -> list[Decision]:
+        """The questions about sizes by whose answers it is chosen."""
+        return [
+            d for known in (self.decisions, *self.other_decisions) for d in known.taken
+        ]
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it serves sizes only after a comparison, each by itself."""
+        return bool(self.template or self.doubted or self.opaque)
+
+    @property
     def foreign(self) -> tuple[str, ...]:
         """Equations that JAX runs in it, and why."""
         return self.source.foreign
+
+    def beside(self, sizes: ShapesOfCall) -> list[ConcreteArray]:
+        """The arguments of the graph after the leaves of a call of these sizes."""
+        if self.template is None:
+            return [*self.source.captured]
+        return [*self.source.captured, *self.traces_at_sizes[sizes].numbers]
 
     def __call__(self, call: JaxCall, specs: Sequence[Spec]) -> object:
         """The results of a call, in their structure."""
@@ -189,10 +207,10 @@ class JaxProgram:
 
     def runner(self, call: JaxCall, specs: Sequence[Spec]) -> OnLeaves:
         """The function that runs calls like this one, on their leaves."""
-        captured, tree = [*self.source.captured], self.traced.tree
+        sizes, tree = shapes_of(specs), self.traced.tree
+        captured = self.beside(sizes)
         if self.template is not None:
-            trace_at_sizes = self.traces_at_sizes[shapes_of(specs)]
-            captured, tree = [*captured, *trace_at_sizes.numbers], trace_at_sizes.tree
+            tree = self.traces_at_sizes[sizes].tree
         finish = self._finish(tree)
 
         def by_driver(*inputs: object) -> object:

@@ -12,7 +12,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, update_wrapper
+from functools import cached_property, partial, update_wrapper
 from os import PathLike
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -28,6 +28,7 @@ from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import NamedSizes, asked
 from graphc.importers.jax.call.pictured import picture_of
+from graphc.importers.jax.call.ranges import AlikeSizes, Tried, ways_of_plan
 from graphc.importers.jax.call.report import (
     JitCompilation,
     JitStats,
@@ -117,9 +118,11 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         """The family of calls of this form."""
 
     def _family(self, call: JaxCall, specs: list[Spec], sizes: ShapesOfCall) -> FamilyT:
-        kind, apart = call.kind(specs), self._has_small_apart
-        key = kind, small_axes(sizes) if apart else ()
+        kind = call.kind(specs)
         try:
+            like = self._like_beside(kind, sizes)
+            apart = self._has_small_apart or like is not None
+            key = kind, small_axes(sizes) if apart else ()
             family = self._families.get(key)
         except TypeError as error:
             statics = ", ".join(str(where) for where, _ in call.statics)
@@ -130,18 +133,29 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             siblings = [one for (of, _), one in self._families.items() if of == kind]
             family = self._families[key] = self._new_family(form, specs)
             if apart:
-                family.begin_beside(siblings, sizes)
+                family.begin_beside(siblings, sizes, like)
         return family
 
     @cached_property
     def _has_small_apart(self) -> bool:
         """Whether calls with axes of one element or none are families of their own.
 
-        They are not where policies are of sizes that are called n, m, k in their order:
-        beside such an axis, others would have these names.
+        Where policies are of sizes that are called n, m, k in their order, others would
+        have these names beside such an axis.
         """
-        unnamed = self._shapes is None and isinstance(self._options.dims, Mapping)
-        return not unnamed and self._options.mesh is None
+        return not self._has_names_in_order and self._options.mesh is None
+
+    @cached_property
+    def _has_names_in_order(self) -> bool:
+        """Whether policies are of sizes that nobody gave names."""
+        return self._shapes is None and isinstance(self._options.dims, Mapping)
+
+    def _like_beside(self, kind: Hashable, sizes: ShapesOfCall) -> FamilyT | None:
+        """The family of longer axes that says the names of a call with small ones."""
+        if not self._has_names_in_order or self._options.mesh is not None:
+            return None
+        longer = self._families.get((kind, ()))
+        return longer if longer is not None and longer.names_small(sizes) else None
 
     @abstractmethod
     def __call__(self, /, *args: object, **named: object) -> Any:
@@ -241,7 +255,10 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             call = self._arguments.call(args, named)
             specs = self._specs_ahead(call)
             ahead = CallsAhead.of(call, specs, self._shapes, sizes or {})
-            programs = self._ahead(ahead.calls)
+            if ahead.alike is None:
+                programs = self._ahead(ahead.calls)
+            else:
+                programs = self._ahead_in_all_ways(ahead, ahead.alike)
             for one in programs:
                 one.compile(ahead.others)
             if not programs:
@@ -260,9 +277,44 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             program = self._program_at(family, shapes_of(specs))
             program = program or self._exactly(family, call, specs)
             if program is not None:
-                new = SizesAhead(program.compiled)
-                programs.setdefault(id(program), new).add(call.leaves)
+                new = SizesAhead(program)
+                programs.setdefault(id(program), new).add(call, specs)
         return programs.values()
+
+    def _ahead_in_all_ways(
+        self, ahead: CallsAhead, alike: AlikeSizes
+    ) -> Collection[SizesAhead]:
+        """As `_ahead`, for sizes of ranges that go together in all ways."""
+        for call, specs in map(ahead.at, alike.examples()):
+            sizes = shapes_of(specs)
+            self._family(call, specs, sizes).expect(sizes, beside=True)
+        programs: dict[int, SizesAhead] = {}
+        alone: list[tuple[JaxCall, list[Spec]]] = []
+        for program, ways in Tried(alike, partial(self._tried, ahead)).divided():
+            if program is None:
+                alone.append(ahead.at({name: n for name, (n,) in ways.items()}))
+                continue
+            one = programs.setdefault(id(program), SizesAhead(program))
+            one.several += ways_of_plan(
+                alike, program, ways, partial(one.sizes_at, ahead)
+            )
+        for call, specs in alone:
+            family = self._family(call, specs, shapes_of(specs))
+            program = self._exactly(family, call, specs)
+            if program is not None:
+                one = programs[id(program)] = SizesAhead(program)
+                one.add(call, specs)
+        return programs.values()
+
+    def _tried(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> Any:
+        """The program for a call of these sizes, by name; None for one alone."""
+        call, specs = ahead.at(sizes)
+        family = self._family(call, specs, shapes_of(specs))
+        try:
+            return self._program_at(family, shapes_of(specs))
+        except BaseException:
+            family.forget(shapes_of(specs))
+            raise
 
     @abstractmethod
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:

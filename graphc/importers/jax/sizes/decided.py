@@ -18,7 +18,8 @@ from graphc.runtime.variants.seen import MANY, Seen
 from graphc.transform.policies import Pad, Policy
 
 if TYPE_CHECKING:
-    from graphc.importers.jax.sizes.family import ManySizes, OneSize, SizeFamily
+    from graphc.importers.jax.sizes.family import SizeFamily
+    from graphc.importers.jax.sizes.programs import ManySizes, OneSize
 
 
 def name_of(function: Callable[..., object]) -> str:

@@ -3,15 +3,15 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import jax
 import numpy as np
 
-from graphc.errors import GraphError, SourceLocation, user_place
+from graphc.errors import GraphError, user_place
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.decided import known_pattern, schedules_for
 from graphc.importers.jax.sizes.pattern import (
@@ -25,6 +25,7 @@ from graphc.importers.jax.sizes.pattern import (
     varying,
     with_small_axes,
 )
+from graphc.importers.jax.sizes.programs import ManySizes, OneSize
 from graphc.importers.jax.sizes.words import (
     check_results,
     describes_results,
@@ -37,9 +38,8 @@ from graphc.importers.jax.trace.choices import (
     Options,
     names_said,
 )
-from graphc.importers.jax.trace.decisions import OPAQUE, Decisions
+from graphc.importers.jax.trace.decisions import OPAQUE
 from graphc.importers.jax.trace.tracing import Spec, SpecShape
-from graphc.runtime.driver.log import Compilation
 from graphc.runtime.driver.stance import CompilationLimit, Refused
 from graphc.runtime.function import Function
 from graphc.warning_kinds import GraphWarning
@@ -61,57 +61,6 @@ class FallbackWarning(GraphWarning):
     """
 
     entry = "fallback"
-
-
-class ManySizes(Protocol):
-    """A program for all sizes of a pattern."""
-
-    @property
-    def pattern(self) -> SizePattern:
-        """The shapes of the arguments."""
-        ...
-
-    @property
-    def compiled(self) -> Function:
-        """The function that runs it."""
-        ...
-
-    @property
-    def decisions(self) -> Decisions:
-        """The decisions by sizes that the function takes."""
-        ...
-
-    @property
-    def facts(self) -> list[str]:
-        """The facts about sizes that it holds for, with the lines that ask for them."""
-        ...
-
-    @property
-    def opaque(self) -> SourceLocation | None:
-        """The line that asks for more of a size than facts, where one does."""
-        ...
-
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """Equations that JAX runs in it, and why."""
-        ...
-
-
-class OneSize(Protocol):
-    """A program for single sizes."""
-
-    @property
-    def source(self) -> str:
-        """Its text."""
-        ...
-
-    def compilations(self) -> list[Compilation]:
-        """Each of them."""
-        ...
-
-    def report(self, full: bool) -> Iterator[str]:
-        """Lines about how it is compiled, the first after the sizes."""
-        ...
 
 
 ManyT = TypeVar("ManyT", bound=ManySizes)
@@ -149,6 +98,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
     has_many: bool = False  # programs, so that other sizes are exact
     started: SizePattern | None = None  # what other processes know to vary
     small: SmallAxes = ()  # in all calls, where such calls are a family of their own
+    like: "SizeFamily[ManyT, OneT] | None" = None
     otherwise = ""  # how that is done, in a warning
 
     @property
@@ -200,17 +150,28 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return replace(self.options, decided=schedules)
 
     def begin_beside(
-        self, siblings: Sequence["SizeFamily[ManyT, OneT]"], sizes: ShapesOfCall
+        self,
+        siblings: Sequence["SizeFamily[ManyT, OneT]"],
+        sizes: ShapesOfCall,
+        like: "SizeFamily[ManyT, OneT] | None",
     ) -> None:
         """Know what varies in families that differ in the axes of one element or none.
 
         This one begins with a call of `sizes`, of which all calls have the small ones.
+        Its sizes have the names that they have in the family that it is `like`.
         """
-        self.small = small_axes(sizes)
+        self.small, self.like = small_axes(sizes), like
         if self.options.decisions is None:
             calls = [call for sibling in siblings for call in sibling._known_calls()]
             at_small = [with_small_axes(call, sizes) for call in calls]
             self.seen += dict.fromkeys(call for call in at_small if call != sizes)
+
+    def names_small(self, sizes: ShapesOfCall) -> bool:
+        """Whether its program names the sizes of a call, of which some are small."""
+        pattern = None if self.program is None else self.program.pattern
+        if pattern is None or pattern.sizes(sizes) is None:
+            return False
+        return not pattern.has(sizes)
 
     def _known_calls(self) -> list[ShapesOfCall]:
         """Calls so far, by which a new program knows what varies."""
@@ -218,7 +179,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def _is_small(self, sizes: ShapesOfCall) -> bool:
         """Whether an axis that varies has no more than one element."""
-        if self.shapes is not None:
+        if self.shapes is not None or self.like is not None:
             pattern = self._said(sizes)
             if self.small and not pattern.names:
                 return True
@@ -232,8 +193,11 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return any(n < least for n in varying_sizes)
 
     def _said(self, sizes: ShapesOfCall) -> SizePattern:
-        """The pattern that `shapes` says, with small sizes as numbers."""
-        pattern = pattern_of(self.shapes, self.call.form, sizes)
+        """The pattern that is said, with small sizes as numbers."""
+        if self.like is not None and self.like.program is not None:
+            pattern = self.like.program.pattern
+        else:
+            pattern = pattern_of(self.shapes, self.call.form, sizes)
         for name, size in (pattern.sizes(sizes) or {}).items() if self.small else ():
             pattern = pattern.fixed(name, size) if size < LEAST else pattern
         return pattern
@@ -269,6 +233,8 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
 
     def axes_named(self, pattern: SizePattern) -> dict[str, str]:
         """The names of sizes that policies may be for, each with its first axis."""
+        if self.like is not None and self.like.program is not None:
+            pattern = self.like.program.pattern
         said = () if self.shapes is None else names_said(self.shapes)
         return dict.fromkeys(said, "") | pattern.axes(self.names())
 
@@ -287,10 +253,10 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         """The functions that run programs for many sizes."""
         return [program.compiled for program in self.programs]
 
-    def expect(self, sizes: ShapesOfCall) -> None:
-        """Calls of these sizes and of others will come."""
-        if not self.seen and self.shapes is None:
-            self.seen.append(sizes)
+    def expect(self, sizes: ShapesOfCall, beside: bool = False) -> None:
+        """Calls of these sizes and of others will come, `beside` those seen."""
+        if self.shapes is None and (beside or not self.seen):
+            self.seen += [sizes] * (sizes not in self.seen)
 
     def require_ready(self, sizes: ShapesOfCall, limit: CompilationLimit) -> None:
         """Raise Refused unless there is a program for calls of these sizes."""
@@ -339,7 +305,7 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
                 return sibling
         if siblings:
             pattern = siblings[0].pattern
-        elif self.shapes is not None:
+        elif self.shapes is not None or self.like is not None:
             pattern = self._said(sizes)
         elif self.started is not None and self.started.has(sizes):
             pattern = self.started

@@ -45,6 +45,12 @@ class Decision:
         is_so = left == right if self.relation == "==" else left >= right
         return is_so is self.answer
 
+    @property
+    def symbols(self) -> list[Symbol]:
+        """The symbols that it is about."""
+        sides = [side for side in (self.left, self.right) if isinstance(side, Dim)]
+        return list(dict.fromkeys(s for side in sides for s in side.symbols))
+
     def pinned_by(self) -> Symbol | None:
         """The symbol of which the answer leaves only one number, if there is one."""
         difference = self.left - self.right
