@@ -28,6 +28,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import EMISSION, Printing
 from graphc.ir.primitives import OP
 from graphc.ir.rules import RuleTable
+from graphc.ops.common.narrow_integers import of_wider
 from graphc.ops.common.spread import asks_a_sum, extreme
 from graphc.ops.indexing.parse import is_adjacent
 from graphc.transform.sharding.by_hand import MeshAxes
@@ -247,7 +248,8 @@ def _extremes_text(p: Printing, combines: Combined) -> str:
     parts = f"jax.lax.all_gather({_on_part(p)}, {combines.names})"
     if asks_a_sum(p._replace(on_mesh="")):  # what is joined may be large, too
         return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
-    return f"{function}({parts}, axis=0)"
+    parts, end = of_wider(p, parts)
+    return f"{function}({parts}, axis=0){end}"
 
 
 @COMBINING.of(OP.recurrence)

@@ -42,6 +42,7 @@ from graphc.ir.sizes.dims import MOST_SHOWN, Dim, Size, Symbol, symbol_dim
 from graphc.ir.sizes.names import SHOWN, naming
 from graphc.ir.sizes.text import expression, shared_parts
 from graphc.ir.types import INT32
+from graphc.ops.common.narrow_integers import wraps
 
 _LITERALS = bool, int, float, str
 
@@ -86,6 +87,7 @@ class PrintedBody:
         self._guarded: set[Guard] = set()
         self.copies: dict[object, str] = {}  # of arrays, as they lie elsewhere
         self._shifts: set[Node] = set()
+        self._wraps = True
 
     def line(self, text: str) -> None:
         """Append one line."""
@@ -97,6 +99,7 @@ class PrintedBody:
         """Tell the uses of the values of all nodes, before they are printed."""
         if self.backend == "jax":
             self._shifts = shifts(nodes, outputs)
+            self._wraps = self.inner or wraps(nodes)
 
     @contextmanager
     def in_numpy(self) -> Generator[None]:
@@ -329,6 +332,7 @@ class PrintedBody:
             module.lays_by_hand,
             module.is_lowered_later,
             node in self._shifts,
+            self._wraps,
         )
         text = rule(p)
         if of_python_numbers(node):

@@ -38,6 +38,7 @@ class Printing(NamedTuple):
     lays_by_hand: bool = False  # the user says where some arrays lie on it
     is_lowered_later: bool = False  # by a function around it, perhaps with 32 bits
     is_shift: bool = False  # of exponentials, whose sum is NaN where an element is
+    wraps: bool = True  # there may be arithmetic of 8 bits beside it
 
 
 Emit = Callable[[Printing], str]

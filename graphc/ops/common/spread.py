@@ -16,6 +16,7 @@ from graphc.ir.graph.build import INPUT
 from graphc.ir.graph.op import Printing
 from graphc.ir.sizes.dims import Dim
 from graphc.ir.types import JaxArray, is_float, product
+from graphc.ops.common.narrow_integers import of_wider
 
 
 def extreme_along(
@@ -26,10 +27,11 @@ def extreme_along(
     `options` are those that all reductions have.
     """
     start = f"initial={initial}" if initial else ""
-    arguments = ", ".join([p.inputs[0], *filter(None, [options, start])])
+    x, end = of_wider(p, p.inputs[0])
+    arguments = ", ".join([x, *filter(None, [options, start])])
     if asks_a_sum(p):
         return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
-    text = f"{p.xp}.{function}({arguments})"
+    text = f"{p.xp}.{function}({arguments}){end}"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
     may_be_spread = p.lays_by_hand or any(isinstance(n, Dim) for n in sizes)
     has_nan = f"jnp.isnan({p.inputs[0]}).any({options})"

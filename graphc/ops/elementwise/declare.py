@@ -59,6 +59,7 @@ from graphc.ops.common.broadcasting import (
     weak_key,
 )
 from graphc.ops.common.known import KnownSizes, each
+from graphc.ops.common.narrow_integers import apart_from_reductions
 from graphc.ops.common.padding import ELEMENTS
 
 
@@ -323,10 +324,10 @@ def _range(symbol: Symbol) -> Range:
 
 
 def _print_convert(p: Printing) -> str:
-    x, dtype = p.inputs[0], p.code(p.node.params["dtype"])
+    dtype = p.code(p.node.params["dtype"])
     if p.node.inputs[0].type.weak:
-        return f"{p.xp}.asarray({x}, {dtype})"
-    return f"{x}.astype({dtype})"
+        return f"{p.xp}.asarray({p.inputs[0]}, {dtype})"
+    return f"{apart_from_reductions(p)}.astype({dtype})"
 
 
 _convert.emit(_print_convert)
