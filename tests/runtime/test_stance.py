@@ -92,7 +92,7 @@ SUBJECTS = {
 def remedied(f, args):
     """The remedies that had to be typed until a call compiled nothing."""
     remedies = []
-    while True:
+    while len(remedies) < 3:
         before = list(f.stats().compilations)
         try:
             with graphc.stance("no_compile"):
@@ -104,6 +104,7 @@ def remedied(f, args):
             assert error.remedy in str(error)
             eval(error.remedy, {"f": f, "jax": jax})
             remedies.append(error.remedy)
+    return remedies
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
