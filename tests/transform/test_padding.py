@@ -217,7 +217,8 @@ def test_auto_weighs_compilations_against_longer_calls(cost, monkeypatch):
     ("limit", "change", "reads"),
     [(0.3, "2 sizes: kept at the largest", 0), (2, "2 sizes: padded", 1)],
 )
-def test_auto_bounds_a_count_unless_it_is_small(limit, change, reads):
+def test_auto_bounds_a_count_unless_it_is_small(limit, change, reads, monkeypatch):
+    monkeypatch.setattr(DeviceCosts, "padding", 0.0)  # however quickly it is compiled
     x = gt.tensor("x", "float32", (400,))
     f = graphc.function([x], gt.sort(x[x > limit]), dims="auto")
     for seed in range(7):

@@ -196,11 +196,22 @@ def _text_of_plain(argument: object) -> str:
 
 
 def _text_of_array(array: "np.ndarray | np.generic | jax.Array") -> str:
-    if isinstance(array, jax.Array) and is_key(array.dtype):
-        key = f'jax.random.key(0, impl="{jax.random.key_impl(array)}")'
-        return f"jax.random.split({key}, {array.shape})" if array.shape else key
+    """An array as code; "" where none makes its type."""
+    if isinstance(array, jax.Array):
+        if is_key(array.dtype):
+            key = f'jax.random.key(0, impl="{jax.random.key_impl(array)}")'
+            return f"jax.random.split({key}, {array.shape})" if array.shape else key
+        if _is_wider(array):
+            return ""
     weak = ", weak_type=True" if getattr(array, "weak_type", False) else ""
     return f'jax.ShapeDtypeStruct({array.shape}, "{array.dtype.name}"{weak})'
+
+
+def _is_wider(leaf: object) -> bool:
+    """Whether an array has 64 bits where types have 32: it was made elsewhere."""
+    if not isinstance(leaf, jax.Array) or is_key(leaf.dtype):
+        return False
+    return jax.dtypes.canonicalize_dtype(leaf.dtype) != leaf.dtype
 
 
 def _listed(arguments: Sequence[object]) -> str:
@@ -225,6 +236,8 @@ def refusal_of(
     hint = f"{code} compiles for it ahead of calls"
     if not code:
         hint = "f.compile(...) of these arguments compiles for them ahead of calls"
+    if any(map(_is_wider, jax.tree.leaves((args, dict(named))))):
+        hint = "call it once with such arguments, where it may compile"
     problem, kind, sizes = _problem(error, function)
     shown = ", ".join(_shown(args, named))
     text = describe(problem, arguments=shown, hint=hint, where=user_place())
