@@ -123,7 +123,7 @@ def _print_extreme(body: PrintedBody, follower: Follower, node: Node) -> None:
     sums: list[bool] = []
 
     def text(p: Printing) -> str:
-        sums.append(asks_a_sum(p._replace(on_mesh="")))
+        sums.append(asks_a_sum(p))
         return _on_part(p)
 
     start, places = len(body.lines), {v: follower.place(v) for v in node.inputs}
@@ -246,7 +246,7 @@ def _running_text(p: Printing, combines: Combined) -> str:
 def _extremes_text(p: Printing, combines: Combined) -> str:
     function = "jnp.min" if p.node.primitive in (OP.min, OP.min_from) else "jnp.max"
     parts = f"jax.lax.all_gather({_on_part(p)}, {combines.names})"
-    if asks_a_sum(p._replace(on_mesh="")):  # what is joined may be large, too
+    if asks_a_sum(p):  # what is joined may be large, too
         return f"{p.helper(extreme)}(jax, {function}, {parts}, axis=0)"
     parts, end = of_wider(p, parts)
     return f"{function}({parts}, axis=0){end}"

@@ -29,7 +29,7 @@ def extreme_along(
     start = f"initial={initial}" if initial else ""
     x, end = of_wider(p, p.inputs[0])
     arguments = ", ".join([x, *filter(None, [options, start])])
-    if asks_a_sum(p):
+    if asks_a_sum(p) and not p.on_mesh:
         return f"{p.helper(extreme)}(jax, jnp.{function}, {arguments})"
     text = f"{p.xp}.{function}({arguments}){end}"
     sizes = [p.node.inputs[0].type.shape[axis] for axis in axes]
@@ -39,11 +39,11 @@ def extreme_along(
 
 
 def asks_a_sum(p: Printing) -> bool:
-    """Whether the expression of an extreme looks for NaN where a sum has it."""
-    return p.xp == "jnp" and is_large(p) and not p.on_mesh and not p.is_shift
+    """Whether an extreme of what one device has looks for NaN where a sum has it."""
+    return p.xp == "jnp" and may_lose_nan(p) and not p.is_shift
 
 
-def is_large(p: Printing) -> bool:
+def may_lose_nan(p: Printing) -> bool:
     """Whether XLA may pass over NaN in extremes of the first input, on a CPU."""
     x = p.node.inputs[0].type
     count = product(x.shape)

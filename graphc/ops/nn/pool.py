@@ -27,7 +27,7 @@ from graphc.ir.types import (
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.monoids import Element, least, most
 from graphc.ops.common.padding import PaddedValue, Padding
-from graphc.ops.common.spread import is_large
+from graphc.ops.common.spread import may_lose_nan
 from graphc.ops.nn.windows import (
     Pads,
     Shape,
@@ -146,7 +146,7 @@ def _pooling(name: str, how: str, ufunc: str) -> Primitive:
         batch = x.type.rank - len(params["window"])
         sizes = {k: p.code((1,) * batch + params[k]) for k in ("window", "stride")}
         arguments = [p.inputs[0], _fill(how, x.dtype), f"jax.lax.{how}"]
-        if is_choice := how != "add" and is_large(p):
+        if is_choice := how != "add" and may_lose_nan(p):
             arguments.append(f"jax.lax.{'gt' if how == 'max' else 'lt'}")
         arguments += [*sizes.values(), padding_text(p, batch)]
         if not all(map(is_one, params["dilation"])):

@@ -105,7 +105,7 @@ class AlikeSizes:
         """The shapes of the arguments at these sizes."""
         return tuple(tuple(_number(n, sizes) for n in s.shape) for s in self.named)
 
-    def _take(self, question: "Question", texts: Mapping[str, str]) -> None:
+    def _take(self, question: Question, texts: Mapping[str, str]) -> None:
         asked = [texts.get(s.name, s.name) for s in question.decision.symbols]
         in_asked = {name for text in asked for name in names_in(text)}
         names = [name for name in self.values if name in in_asked]
@@ -144,12 +144,10 @@ class AlikeSizes:
 
     def _may_be_small(self, text: str, names: Sequence[str]) -> bool:
         """Whether a size of several names may be small where none of them is."""
-        ends = [(max(min(n), LEAST), max(*n, LEAST)) for n in map(self._of, names)]
+        several = [self.values[name] for name in names]
+        ends = [(max(min(n), LEAST), max(*n, LEAST)) for n in several]
         corners = (dict(zip(names, corner, strict=True)) for corner in product(*ends))
         return any(_number(text, corner) < LEAST for corner in corners)
-
-    def _of(self, name: str) -> Sequence[int]:
-        return self.values[name]
 
     def _too_many(self, count: int) -> Exception:
         why = next(iter(self.each.values()), "it treats many sizes otherwise")

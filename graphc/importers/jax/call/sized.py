@@ -43,6 +43,7 @@ from graphc.importers.jax.sizes.pattern import (
     shapes_of,
     small_axes,
 )
+from graphc.importers.jax.sizes.programs import ManySizes
 from graphc.importers.jax.trace.arguments import Arguments, JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.tracing import Spec
@@ -306,7 +307,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
                 one.add(call, specs)
         return programs.values()
 
-    def _tried(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> Any:
+    def _tried(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> ManySizes | None:
         """The program for a call of these sizes, by name; None for one alone."""
         call, specs = ahead.at(sizes)
         family = self._family(call, specs, shapes_of(specs))
