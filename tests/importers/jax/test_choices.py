@@ -1,5 +1,6 @@
 """Options that say nothing are errors at the line that decorates, for every door."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -91,6 +92,27 @@ def test_names_that_graphc_makes(frontend):
         assert 'hint: shapes="n _" names axes' in str(caught.value)
     ours(np.ones(3))
     assert ours.stats().fallbacks == []
+
+
+@pytest.mark.parametrize("frontend", ["jax", "numpy"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_names_that_follow_when_more_axes_vary(first, frontend):
+    """A policy for the second size waits until there is one; there is no third."""
+    xp = np if frontend == "numpy" else jnp
+    ours = graphc.jit(
+        lambda x, y: xp.sum(x) * y, dims={"n": "pad", "m": "pad"}, frontend=frontend
+    )
+    sizes = [3, 4]
+    for axis in (first, first, 1 - first, 0, 1):
+        n, m = sizes
+        np.testing.assert_array_equal(ours(np.ones(n), np.ones(m)), np.full(m, n))
+        sizes[axis] += 2
+    assert ours.stats().fallbacks == []
+    other = graphc.jit(lambda x, y: xp.sum(x) * y, dims={"k": "pad"}, frontend=frontend)
+    other(np.ones(3), np.ones(4))
+    with pytest.raises(graphc.GraphError, match="names a size that the") as caught:
+        other(np.ones(5), np.ones(4))
+    assert "expected: one of n, which is x.shape[0], m\n" in str(caught.value)
 
 
 @pytest.mark.parametrize("frontend", ["jax", "numpy"])

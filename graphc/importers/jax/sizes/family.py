@@ -20,6 +20,7 @@ from graphc.importers.jax.sizes.pattern import (
     SizePattern,
     SmallAxes,
     generalised,
+    names_of_sizes,
     shown,
     small_axes,
     varying,
@@ -232,11 +233,18 @@ class SizeFamily(ABC, Generic[ManyT, OneT]):
         return SizePattern(tuple(shapes)).axes(self.names())
 
     def axes_named(self, pattern: SizePattern) -> dict[str, str]:
-        """The names of sizes that policies may be for, each with its first axis."""
+        """The names of sizes that policies may be for, each with its first axis.
+
+        Names that follow when more axes vary are among them, without an axis.
+        """
         if self.like is not None and self.like.program is not None:
             pattern = self.like.program.pattern
-        said = () if self.shapes is None else names_said(self.shapes)
-        return dict.fromkeys(said, "") | pattern.axes(self.names())
+        if self.shapes is None:
+            names = names_of_sizes(sum(map(len, pattern.shapes)))
+        else:
+            names = names_said(self.shapes)
+        axes = pattern.axes(self.names())
+        return axes | {name: "" for name in names if name not in axes}
 
     def sizes_by_axis(self, sizes: ShapesOfCall) -> dict[str, int]:
         """The sizes of a call, of all axes, or of those that `shapes` gives names."""

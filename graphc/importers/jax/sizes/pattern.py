@@ -165,7 +165,7 @@ def generalised(seen: Sequence[ShapesOfCall]) -> SizePattern:
     vary = dict.fromkeys(c for shape in columns for c in shape if len(set(c)) > 1)
     related = _related(list(vary))
     independent = [c for c in vary if c not in related]
-    texts = dict(zip(independent, _names(len(independent)), strict=True))
+    texts = dict(zip(independent, names_of_sizes(len(independent)), strict=True))
     texts |= {c: how.format(texts[base]) for c, (base, how) in related.items()}
     shapes = tuple(tuple(texts.get(c, c[0]) for c in shape) for shape in columns)
     return SizePattern(shapes)
@@ -195,7 +195,8 @@ def _relation(base: _Column, column: _Column) -> str:
     return ""
 
 
-def _names(count: int) -> list[str]:
+def names_of_sizes(count: int) -> list[str]:
+    """The first names that sizes get where `shapes` says none."""
     letters = "nmkpqrst"
     return [letters[i] if i < len(letters) else f"n{i}" for i in range(count)]
 

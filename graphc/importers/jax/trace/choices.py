@@ -173,6 +173,6 @@ def _unknown(key: object, expected: str, hint: str, meant: str = "") -> GraphErr
         f"`dims` names a size that the function has not{meant}",
         op="jit",
         got=shortened(repr(key)),
-        expected=expected,
+        expected=shortened(expected),
         hint=hint,
     )
