@@ -5,8 +5,9 @@ test finds functions that differ and are not in the file.
 """
 
 import inspect
+import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -15,10 +16,12 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from graphc.dev.clone import ROOT
 from graphc.ir.graph.op import EMISSION, PRIMITIVES, Primitive
 from graphc.ir.namespace import FUNCTIONS
 from graphc.ir.types import NDArray
 
+PAGE = ROOT / "docs" / "differences.md"
 SPECIAL = (0.0, -0.0, 0.5, -2.5, 1.0, -1.0, np.inf, -np.inf, np.nan)
 MOST = 3  # examples in a row
 CLOSE = 1e-6  # what is left is rounding
@@ -28,47 +31,16 @@ HEAD = f"""\
 Written by `python -m graphc.dev regenerate differences`, with JAX {jax.__version__}
 on a CPU.
 
-Every elementwise function was called with all combinations of {", ".join(
-    map(str, SPECIAL)
-)}, in float64 and as real and imaginary parts in complex128. NumPy programs give what
-NumPy gives. Where JAX programs give something else, beyond rounding, it stands here;
+Every elementwise function, and every one of `special` with one or two arguments, was
+called with all combinations of {", ".join(map(str, SPECIAL))}, in
+float64 and as real and imaginary parts in complex128. NumPy programs give what NumPy
+and SciPy give. Where JAX programs give something else, beyond rounding, it stands here;
 other versions of JAX may differ in fewer places.
 
 | function | dtype | calls that differ | examples |
 |---|---|---|---|
 """
-TAIL = """
-## Where an order or an algorithm decides
-
-- `prod` and `nanprod`: JAX multiplies in an order that depends on the shape, at
-  capacities in that of these. Where a part of the factors overflows and another one is
-  0, one order gives 0 and another NaN. In complex numbers infinity times 1 has NaN as
-  its other part, and padding multiplies by 1.
-- Gradients of `cumprod`: JAX takes them in parts, so that infinity may meet a 0 that
-  stands behind it, and gives NaN where step by step there is none.
-- `sort` and `argsort`: equal elements keep their order, as NumPy's do with
-  `kind="stable"`. `partition` and `argpartition` sort both parts, where NumPy leaves
-  them in the order of its algorithm; `unique_values` are in ascending order, where
-  NumPy's have that of its hash table. In `interp`, points that do not ascend give
-  other numbers than NumPy's search happens to find.
-- `x - max(x, axis)` of 8-bit integers: XLA for CPUs (of JAX 0.10.2 and 0.12.0) gives
-  wrong numbers for rows of 64 and of 128 elements, also under `jax.jit`. Shorter rows
-  that are padded to these capacities meet that too; `x.astype("int32")` does not.
-- `max` and `min` of complex numbers: where each real part is the infinity that loses,
-  JAX gives 0 as imaginary part.
-- 0.0 and -0.0 are equal: of both, `max` and `min` give either one, `sort` puts them in
-  any order in NumPy programs, and the sums of -0.0 by `sum`, by JAX, and by a padded
-  `cumsum(reverse=True)` are 0.0.
-- `linalg.svd`: vectors of singular values that are equal or 0 are any that fit.
-  Of a matrix with infinity all values are NaN; its vectors are so too in padded JAX
-  programs, and what LAPACK leaves in others.
-- Of infinity, `linalg.solve`, `qr`, `det` and Fourier transforms give NaN or infinity
-  by the order of their steps. Padded programs have other steps: padded Fourier
-  transforms give NaN everywhere, as infinity meets zeros of padding.
-- `nn.conv`: zeros put beside an array meet NaN in a kernel, or add nothing, by the
-  algorithm that XLA chooses. Kernels of padded lengths, and single vectors in NumPy
-  programs, meet none of them, as in `numpy.convolve`.
-"""
+NEXT = "\n## "  # what follows the table is written by hand
 
 
 class Difference(NamedTuple):
@@ -93,20 +65,27 @@ def _refused(primitive: Primitive) -> bool:
 def functions(dtype: str) -> Iterator[tuple[str, int]]:
     """The elementwise functions that take this dtype on both backends, by arity."""
     for name in sorted(FUNCTIONS):
-        primitive = PRIMITIVES.get(name.replace(".", "_")) or PRIMITIVES.get(name)
-        if primitive is None or not primitive.elementwise or _refused(primitive):
-            continue
-        arity = len(inspect.signature(primitive.infer).parameters)
-        if arity <= 2 and not name.startswith("_") and _takes(name, arity, dtype):
-            yield name, arity
+        arities = (1, 2) if name.startswith("special.") else _arities(name)
+        fitting = (n for n in arities if _is_elementwise(name, n, dtype))
+        yield from ((name, arity) for arity in itertools.islice(fitting, 1))
 
 
-def _takes(name: str, arity: int, dtype: str) -> bool:
+def _arities(name: str) -> Sequence[int]:
+    """The number of inputs of an elementwise primitive of this name, if it is small."""
+    primitive = PRIMITIVES.get(name)
+    if primitive is None or not primitive.elementwise or _refused(primitive):
+        return ()
+    arity = len(inspect.signature(primitive.infer).parameters)
+    return () if arity > 2 or name.startswith("_") else (arity,)
+
+
+def _is_elementwise(name: str, arity: int, dtype: str) -> bool:
+    """Whether the function takes so many arrays of a shape and gives one of it."""
     try:
-        FUNCTIONS[name](*[gt.tensor("x", dtype, (2,))] * arity)
+        value = gt.asarray(FUNCTIONS[name](*[gt.tensor("x", dtype, (2,))] * arity))
     except (graphc.GraphError, TypeError):
         return False
-    return True
+    return value.type.shape == (2,)
 
 
 def arguments(dtype: str, arity: int) -> list[NDArray]:
@@ -164,5 +143,6 @@ def shown(x: object) -> str:
 
 
 def text() -> str:
-    """The whole text of docs/differences.md."""
-    return HEAD + "".join(d.row() + "\n" for d in differences()) + TAIL
+    """The whole text of docs/differences.md, with a new table."""
+    _, heading, after = PAGE.read_text(encoding="utf-8").partition(NEXT)
+    return HEAD + "".join(d.row() + "\n" for d in differences()) + heading + after
