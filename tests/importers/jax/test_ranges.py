@@ -149,6 +149,19 @@ def test_ways_that_the_function_refuses_are_left_out():
         f.compile(*vectors(4, 3), sizes={"n": range(2, 4), "m": range(7, 12)})
 
 
+@pytest.mark.parametrize("dims", ["auto", "pad"])
+def test_small_axes_that_the_function_refuses_are_left_out(dims):
+    """JAX traces axes of one element by themselves: these are compiled one by one."""
+    f = graphc.jit(lambda x: jax.lax.top_k(x, 2)[0], shapes="n", dims=dims)
+    f.compile(np.ones(4, "float32"), sizes={"n": range(30)})
+    with graphc.stance("no_compile"):
+        for n in (2, 3, 29):
+            x = np.arange(n, dtype="float32")
+            np.testing.assert_array_equal(f(x), x[:-3:-1])
+    with pytest.raises(ValueError, match="k argument to top_k"):
+        f.compile(np.ones(4, "float32"), sizes={"n": range(2)})
+
+
 def unrolled(x, y):
     for i in range(x.shape[0]):
         y = y * x[i]

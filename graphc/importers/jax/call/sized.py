@@ -299,12 +299,20 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             one.several += ways_of_plan(
                 alike, program, ways, partial(one.sizes_at, ahead)
             )
+        failed: list[Exception] = []
         for call, specs in alone:
             family = self._family(call, specs, shapes_of(specs))
-            program = self._exactly(family, call, specs)
+            try:
+                program = self._exactly(family, call, specs)
+            except Exception as error:  # of the function at these sizes, among others
+                family.forget(shapes_of(specs))
+                failed.append(error)
+                continue
             if program is not None:
                 one = programs[id(program)] = SizesAhead(program)
                 one.add(call, specs)
+        if failed and len(failed) == len(alone) and not programs:
+            raise failed[0]
         return programs.values()
 
     def _tried(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> ManySizes | None:
