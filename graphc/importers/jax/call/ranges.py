@@ -225,13 +225,26 @@ class Tried:
         """The program for sizes; None for those alone, and where it fails."""
         key = tuple(sizes.values())
         if key not in self.known:
-            try:
-                self.known[key] = self.program_at(sizes)
-            except Exception as error:  # of the function at these sizes, among others
-                self.known[key], self.failed[key] = None, error
-                if len(self.failed) > MOST_FAILING:
-                    raise
+            self.known[key] = self.attempt(self.program_at, sizes)
         return self.known[key]
+
+    def attempt(
+        self, program_at: Callable[[SizesByName], ManySizes | None], sizes: SizesByName
+    ) -> ManySizes | None:
+        """The program for sizes; None where that fails, unless too many have."""
+        try:
+            return program_at(sizes)
+        except Exception as error:  # of the function at these sizes, among others
+            self.failed[tuple(sizes.values())] = error
+            if len(self.failed) > MOST_FAILING:
+                raise
+            return None
+
+    def require_one(self, several: Sequence[SizesByName]) -> None:
+        """Raise the first error if all of these sizes failed."""
+        tried = [tuple(sizes.values()) for sizes in several]
+        if self.failed and self.failed.keys() >= set(tried):
+            raise next(iter(self.failed.values()))
 
 
 def _number(n: int | str, sizes: SizesByName) -> int:

@@ -290,40 +290,45 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
             sizes = shapes_of(specs)
             self._family(call, specs, sizes).expect(sizes, beside=True)
         programs: dict[int, SizesAhead] = {}
-        alone: list[tuple[JaxCall, list[Spec]]] = []
-        for program, ways in Tried(alike, partial(self._tried, ahead)).divided():
+        alone: list[dict[str, int]] = []
+        tried = Tried(alike, partial(self._tried, ahead, self._program_of))
+        for program, ways in tried.divided():
             if program is None:
-                alone.append(ahead.at({name: n for name, (n,) in ways.items()}))
+                alone.append({name: n for name, (n,) in ways.items()})
                 continue
             one = programs.setdefault(id(program), SizesAhead(program))
             one.several += ways_of_plan(
                 alike, program, ways, partial(one.sizes_at, ahead)
             )
-        failed: list[Exception] = []
-        for call, specs in alone:
-            family = self._family(call, specs, shapes_of(specs))
-            try:
-                program = self._exactly(family, call, specs)
-            except Exception as error:  # of the function at these sizes, among others
-                family.forget(shapes_of(specs))
-                failed.append(error)
-                continue
+        exactly = partial(self._tried, ahead, self._exactly)
+        for by_name in alone:
+            program = tried.attempt(exactly, by_name)
             if program is not None:
                 one = programs[id(program)] = SizesAhead(program)
-                one.add(call, specs)
-        if failed and len(failed) == len(alone) and not programs:
-            raise failed[0]
+                one.add(*ahead.at(by_name))
+        if not programs:
+            tried.require_one(alone)
         return programs.values()
 
-    def _tried(self, ahead: CallsAhead, sizes: Mapping[str, int]) -> ManySizes | None:
+    def _tried(
+        self,
+        ahead: CallsAhead,
+        program_of: Callable[[FamilyT, JaxCall, list[Spec]], ManySizes | None],
+        sizes: Mapping[str, int],
+    ) -> ManySizes | None:
         """The program for a call of these sizes, by name; None for one alone."""
         call, specs = ahead.at(sizes)
         family = self._family(call, specs, shapes_of(specs))
         try:
-            return self._program_at(family, shapes_of(specs))
+            return program_of(family, call, specs)
         except BaseException:
             family.forget(shapes_of(specs))
             raise
+
+    def _program_of(
+        self, family: FamilyT, call: JaxCall, specs: list[Spec]
+    ) -> ManySizes | None:
+        return self._program_at(family, shapes_of(specs))
 
     @abstractmethod
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
