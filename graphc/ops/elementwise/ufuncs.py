@@ -105,6 +105,7 @@ def integer_power_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
         return jnp.where(bits & 1, product * base, product), base * base, bits >> 1
 
     def of_all_bits(x: JaxArray, y: JaxArray) -> JaxArray:
+        # Bits of a negative exponent would never end.
         base, bits = jnp.broadcast_arrays(x, jnp.maximum(y, 0))
         state = jnp.ones_like(base), base, bits
         return jax.lax.while_loop(lambda s: jnp.any(s[2] != 0), step, state)[0]
