@@ -47,7 +47,7 @@ class Family:
     def __init__(self, written: Graph, compile: CompileResolved) -> None:
         self.written = written
         self.axes: dict[Symbol, list[InputAxis]] = axes_maybe_one(written)
-        self.made: dict[Ones, Function] = {}
+        self.programs: dict[Ones, Function] = {}
         self._compile = compile
         self.first, self.graph = self._start()
 
@@ -64,10 +64,10 @@ class Family:
 
     def program(self, ones: Ones) -> Function:
         """The program where these axes are 1. Raises GraphError if there is none."""
-        program = self.made.get(ones)
+        program = self.programs.get(ones)
         if program is None:
             compiled = self._compile(resolved(self.written, ones))
-            program = self.made.setdefault(ones, compiled)
+            program = self.programs.setdefault(ones, compiled)
         return program
 
     def ones(self, args: Sequence[object]) -> Ones:
@@ -201,19 +201,19 @@ class Stretching(Function):
 
     def compiles(self, owner: object) -> bool:
         """Whether the owner of a compilation is a program of this function."""
-        programs = self._family.made.values()
+        programs = self._family.programs.values()
         return super().compiles(owner) or any(p.compiles(owner) for p in programs)
 
     @property
     def decisions(self) -> SavedDecisions:
         """The decisions about sizes so far, of all programs."""
-        others = [p.decisions for p in self._family.made.values()]
+        others = [p.decisions for p in self._family.programs.values()]
         return super().decisions.merged(*others)
 
     def stats(self) -> Stats:
         """Calls and compilations so far, of all programs."""
         total = super().stats()
-        for ones, program in self._family.made.items():
+        for ones, program in self._family.programs.items():
             where = self._family.text(ones)
             more = program.stats()
             total.calls += more.calls
@@ -231,7 +231,7 @@ class Stretching(Function):
             f"may be; f.program({plain_name(first)!r}) is that where {first.name} is",
         ]
         programs = [(family.first, super().explain(full))]
-        programs += [(ones, p.explain(full)) for ones, p in family.made.items()]
+        programs += [(ones, p.explain(full)) for ones, p in family.programs.items()]
         for ones, text in programs:
             lines += ["", f"{family.text(ones)}:", text]
         return "\n".join(lines)

@@ -52,11 +52,11 @@ class _Hoist:
         ]
 
     @property
-    def found(self) -> bool:
+    def finds_any(self) -> bool:
         """Whether there is anything to fuse."""
         return bool(self._reductions or self._small)
 
-    def made(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
+    def fused(self, graph: Graph, nodes: Iterable[Node]) -> Replaced:
         """The graph with the fused scan, and the replacement of each reduction."""
         loop, region = self._loop, self._region
         read = [place for how in self._reductions.values() for place in how.places]
@@ -72,7 +72,7 @@ class _Hoist:
         stacked = [v for v in loop.stacked if v in self._kept]
         ends, stacked_rows, carries = self._scanned(producers, stacked)
         replacements = dict(zip(loop.ends, ends, strict=False))
-        count = [*loop.given[: loop.stops]]
+        count = [*loop.after_carries[: loop.stops]]
         replacements |= zip([*count, *stacked], stacked_rows, strict=False)
         checks = [n for n in producers.nodes if n.primitive is ASSERT]
 
@@ -114,7 +114,7 @@ class _Hoist:
 
         def step(carry: list[Value], slices: list[Value]) -> StepResult:
             after, row = loop.step(carry[: loop.carries], slices[:rows_of])
-            row_of = dict(zip(loop.given, row, strict=True))
+            row_of = dict(zip(loop.after_carries, row, strict=True))
             row_of |= dict.fromkeys(masks, as_value(True))
             row_of |= zip(producers.sequences, slices[rows_of:], strict=True)
             number = carry[loop.carries] if placed else as_value(0)
@@ -152,7 +152,7 @@ def _made(
     graph: Graph, nodes: list[Node], loop: Loop, consumers: Consumers
 ) -> Replaced | None:
     hoist = _Hoist(loop, consumers)
-    return hoist.made(graph, nodes) if hoist.found else None
+    return hoist.fused(graph, nodes) if hoist.finds_any else None
 
 
 def _hoisted_if_cheap(

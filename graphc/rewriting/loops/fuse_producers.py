@@ -121,7 +121,7 @@ def _making(
     chosen = [v for v in sequences if find.gains(v, whole) and not find.slows(v, loop)]
     if not chosen:
         return None
-    producers = find.wanted(chosen, whole)
+    producers = find.producers_of(chosen, whole)
     return _in_place(graph, nodes, loop, _with_made(loop, chosen, producers))
 
 
@@ -156,7 +156,7 @@ class _Finder:
     def _is_of_scan(self, value: Value) -> bool:
         return value.node in self._made or _is_stacked(value)
 
-    def wanted(self, values: Iterable[Value], whole: View) -> Producers:
+    def producers_of(self, values: Iterable[Value], whole: View) -> Producers:
         """The producers of the slices of sequences."""
         producers = Producers(
             Stream(whole.size), self._uses, lambda value: value.node in self._made
@@ -172,17 +172,17 @@ class _Finder:
         """
         if not is_short(value):
             return False
-        producers = self.wanted([value], View.whole(loop.length))
+        producers = self.producers_of([value], View.whole(loop.length))
         stacked = [v for v in producers.sequences if _is_stacked(v)]
         same_direction = any(v.node.params["reverse"] is loop.reverse for v in stacked)
-        return same_direction and any(is_heavy(v.node) for v, _ in producers.made)
+        return same_direction and any(is_heavy(v.node) for v, _ in producers.recomputed)
 
     def gains(self, value: Value, whole: View) -> bool:
         """Whether a sequence needs no array if it is computed per iteration."""
         light = _is_light(value.node) or value.node in self._made
         if not light or not self._uses.are_among(value, self._scans):
             return False
-        producers = self.wanted([value], whole)
+        producers = self.producers_of([value], whole)
         read = set(producers.sequences)
         if not producers.possible or value in read:
             return False
@@ -254,7 +254,7 @@ def _recomputing(loop: Loop, value: Value) -> list[Value] | None:
 
 def _does_steps_of(loop: Loop, other: Loop) -> bool:
     """Whether a loop runs only iterations that another has run."""
-    done = other.given[0] if other.stops else other.limit
+    done = other.after_carries[0] if other.stops else other.limit
     return done is None or done is loop.limit
 
 
@@ -265,7 +265,7 @@ def operands_of(region: Iterable[Node]) -> list[Value]:
 
 def _kept_values(loop: Loop, read: Container[Value]) -> dict[Value, Value]:
     """The values of each step that a scan stacks, of those ys that are `read`."""
-    pairs = zip(loop.body.outputs[loop.carries :], loop.given, strict=True)
+    pairs = zip(loop.body.outputs[loop.carries :], loop.after_carries, strict=True)
     return {x: v for x, v in pairs if v in read}
 
 

@@ -274,7 +274,7 @@ class _Heads(NamedTuple):
         shape = x.type.shape
         heads = product(shape[self.batch : -2])
         target = product(shape[: self.batch]), shape[-2], heads, shape[-1]
-        return F.reshape(Arranged(x).transposed(self.forth).made(), target)
+        return F.reshape(Arranged(x).transposed(self.forth).rebuilt(), target)
 
     def parted(self, x: Value, order: Sequence[int]) -> Value:
         """(batch, rows, heads, width) with axes in the order that a result has."""
@@ -283,7 +283,7 @@ class _Heads(NamedTuple):
         rows, width = x.type.shape[1], x.type.shape[3]
         x = F.reshape(x, (*leading[: self.batch], rows, *heads, width))
         back = [self.forth.index(a) for a in range(len(self.forth))]
-        return Arranged(x).transposed(back).transposed(order).made()
+        return Arranged(x).transposed(back).transposed(order).rebuilt()
 
     def by_item(self, x: Value) -> Value | None:
         """The numbers of each item of the batch, or None if other axes have more."""
@@ -311,7 +311,9 @@ def _fused(
     attention: _Attention, costs: DeviceCosts, known: Callable[[Value], Value]
 ) -> Value:
     """The op, on what is `known` for its operands."""
-    q, k, v = (x.made(known) for x in (attention.query, attention.key, attention.value))
+    q, k, v = (
+        x.rebuilt(known) for x in (attention.query, attention.key, attention.value)
+    )
     leading = q.type.shape[:-2]
     shared = _shared(leading, k.type.shape[:-2])
     batch = 1 if shared and len(leading) else 0

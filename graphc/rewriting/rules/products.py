@@ -22,7 +22,7 @@ class Arranged(NamedTuple):
     @property
     def type(self) -> TensorType:
         """The type of it."""
-        return self.made().type
+        return self.rebuilt().type
 
     def transposed(self, order: Sequence[int]) -> "Arranged":
         """With the axes in another order."""
@@ -48,7 +48,7 @@ class Arranged(NamedTuple):
                 return self
         return Arranged(value, steps)
 
-    def made(self, known: Callable[[Value], Value] = _itself) -> Value:
+    def rebuilt(self, known: Callable[[Value], Value] = _itself) -> Value:
         """The value of it, of what is `known` for the value that it is of."""
         value = known(self.value)
         for name, axes in self.steps:

@@ -79,7 +79,7 @@ def alike_parts(nodes: Sequence[Node], pays: Pays = worth_sharing) -> list[Alike
     saving = pays(most, sum(n > 1 for n in counts.values())) or has_marks(nodes)
     if most < 2 or not saving:
         return []
-    return _PartSearch(nodes, kinds).found(pays)
+    return _PartSearch(nodes, kinds).paying(pays)
 
 
 def has_marks(nodes: Iterable[Node]) -> bool:
@@ -154,7 +154,7 @@ class _PartSearch:
             levels[node] = max([level, *waiting])
         return levels
 
-    def found(self, pays: Pays) -> list[AlikeParts]:
+    def paying(self, pays: Pays) -> list[AlikeParts]:
         """The parts that pay: those of many nodes first, or those often repeated.
 
         Parts that begin in the midst of a block are one less than blocks are, but may

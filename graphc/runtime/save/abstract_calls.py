@@ -88,7 +88,7 @@ class Stages(ABC):
         The static arguments are those in the key.
         """
 
-    def given(
+    def result_types(
         self,
         stage: int,
         statics: Row,
@@ -259,7 +259,7 @@ class AbstractCall:
     def run(self, stage: int, statics: Row, arrays: Sequence[object]) -> Sequence[Any]:
         """The types of what a program gives, which is made the first time."""
         numbers = list(map(self._number_of, arrays))
-        structs = self._stages.given(stage, statics, arrays, numbers)
+        structs = self._stages.result_types(stage, statics, arrays, numbers)
         known = [n for n in numbers if n is not None]
         if not self._stages.is_on_host(stage) or len(known) < len(arrays):
             return structs

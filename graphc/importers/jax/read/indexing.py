@@ -65,9 +65,9 @@ class Places:
 
     def front(self, rank: int) -> tuple[int, ...]:
         """The order of the axes of an array with the indexed ones in front."""
-        return (*self.axes, *self.rest(rank))
+        return (*self.axes, *self.unindexed(rank))
 
-    def rest(self, rank: int) -> tuple[int, ...]:
+    def unindexed(self, rank: int) -> tuple[int, ...]:
         """The axes that are not indexed."""
         return tuple(a for a in range(rank) if a not in self.axes)
 
@@ -243,7 +243,7 @@ def _order(
     indexing: Indexing, places: Places, offsets: Sequence[int], rank: int
 ) -> tuple[int, ...]:
     """Where in what was read each axis of the result stands."""
-    after = [*places.windows, *places.rest(rank)]  # axes of x, after the points
+    after = [*places.windows, *places.unindexed(rank)]  # axes of x, after the points
     windows = [after.index(a) + places.points for a in indexing.window_axes]
     total = places.points + len(windows)
     points = iter(range(places.points))

@@ -81,7 +81,7 @@ class InactiveSteps:
 
     def _are_done(self, value: Value) -> bool:
         """Whether a number is the trip count."""
-        steps = self._loop.given[0]
+        steps = self._loop.after_carries[0]
         while value is not steps:
             if value.node.primitive is OP.steps:
                 (value,) = value.node.inputs

@@ -108,10 +108,10 @@ class Producers:
         self._uses = uses
         self._cloned = cloned
         self._has = has
-        self.made: list[PartPlace] = []  # computed, each after its operands
+        self.recomputed: list[PartPlace] = []  # computed, each after its operands
         self._parents: dict[PartPlace, list[PartPlace | None]] = {}
         self.had: dict[PartPlace, Value] = {}  # places of values in `has`
-        self.given: dict[PartPlace, Value] = {}  # what the loop reads for a place
+        self.inputs: dict[PartPlace, Value] = {}  # what the loop reads for a place
         self._fixed: dict[PartPlace, Value] = {}  # the same for all parts
         self._own_place = own_place
         self._earlier: dict[PartPlace, tuple[PartPlace, int]] = {}
@@ -120,12 +120,12 @@ class Producers:
     @property
     def sequences(self) -> list[Value]:
         """The sequences that the loop must read."""
-        return list(dict.fromkeys(self.given.values()))
+        return list(dict.fromkeys(self.inputs.values()))
 
     @property
     def nodes(self) -> list[Node]:
         """The nodes that are cloned into the body."""
-        return list(dict.fromkeys(v.node for v, _ in self.made))
+        return list(dict.fromkeys(v.node for v, _ in self.recomputed))
 
     def guarded(self, value: Value) -> Value:
         """A value with the size checks of those nodes."""
@@ -135,8 +135,8 @@ class Producers:
 
     def outside(self) -> list[Value]:
         """The values from outside the loop that the parts are computed from."""
-        values = [v for v, _ in [*self.given, *self._fixed]]
-        for place in self.made:
+        values = [v for v, _ in [*self.inputs, *self._fixed]]
+        for place in self.recomputed:
             parents = zip(place[0].node.inputs, self._parents[place], strict=True)
             values += [x for x, of in parents if of is None]
         return values
@@ -145,7 +145,7 @@ class Producers:
     def placed(self) -> bool:
         """Whether the body needs the number of the iteration, or of a position."""
         if self._stream.tiled:
-            return any(is_placed_tile(v.node, view.axis) for v, view in self.made)
+            return any(is_placed_tile(v.node, view.axis) for v, view in self.recomputed)
         return any(node.primitive is OP.slice_update for node in self.nodes)
 
     @property
@@ -177,7 +177,7 @@ class Producers:
         """Collect the producers of these parts, which nodes `ends` use."""
         inside = set(ends)
         _after_users(places, lambda place: self._needed(place, inside))
-        self.made.reverse()
+        self.recomputed.reverse()
 
     def _needed(self, place: PartPlace, inside: set[Node]) -> list[PartPlace | None]:
         """The places that the part at a place is computed from."""
@@ -203,18 +203,18 @@ class Producers:
         pairs = zip(value.node.inputs, views, strict=True)
         needed = [None if v is None else (x, v) for x, v in pairs]
         inside.add(value.node)
-        self.made.append(place)
+        self.recomputed.append(place)
         self._parents[place] = needed
         return needed
 
     def _give(self, place: PartPlace) -> None:
         (value, view), length = place, self._stream.length
         if self._stream.tiled:
-            self.given[place] = value
+            self.inputs[place] = value
             return
         self.possible = self.possible and usable(value, view, length)
         if self.possible:
-            self.given[place] = view.aligned(value, length)
+            self.inputs[place] = view.aligned(value, length)
 
     def _views(
         self, value: Value, view: View, inside: set[Node]
@@ -243,7 +243,7 @@ class Producers:
         remembered: Sequence[Value] = (),
     ) -> dict[PartPlace, Value]:
         """The slices at an iteration, from slices of `has` and of `sequences`."""
-        known = {**self.had, **self.given}
+        known = {**self.had, **self.inputs}
         read = {place: row_of[value] for place, value in known.items()}
         return self.computed({**self._of_kept(remembered), **read}, number)
 
@@ -260,7 +260,7 @@ class Producers:
         """
         part_at = {place: known(value) for place, value in self._fixed.items()}
         part_at |= parts
-        for place in self.made:
+        for place in self.recomputed:
             view, node = place[1], place[0].node
             pairs = zip(node.inputs, self._parents[place], strict=True)
             inputs = [known(x) if of is None else part_at[of] for x, of in pairs]

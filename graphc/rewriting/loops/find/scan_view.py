@@ -51,9 +51,9 @@ class Loop:
         self.going: Value | None = node.inputs[-1] if self.stops else None
         self.rows: tuple[Value, ...] = self.body.inputs[self.carries : split]
         self.ends: tuple[Value, ...] = node.outputs[: self.carries]
-        self.given: tuple[Value, ...] = node.outputs[self.carries :]
+        self.after_carries: tuple[Value, ...] = node.outputs[self.carries :]
         # The trip count comes first.
-        self.stacked: tuple[Value, ...] = self.given[self.stops :]
+        self.stacked: tuple[Value, ...] = self.after_carries[self.stops :]
 
     @property
     def sizes(self) -> dict[Symbol, Size]:

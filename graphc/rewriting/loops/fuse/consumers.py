@@ -35,7 +35,7 @@ class Consumers(Streamed):
         self._loop = loop
         self._dependent: set[Node] = {loop.node}
         # Values that need the final carries only, and no slices.
-        self._ended: set[Value] = {*loop.ends, *loop.given[: loop.stops]}
+        self._ended: set[Value] = {*loop.ends, *loop.after_carries[: loop.stops]}
         self.views |= dict.fromkeys(loop.stacked, self.stream.whole)
         self.undone: InactiveSteps = InactiveSteps(loop)
         for node in nodes:

@@ -150,18 +150,18 @@ class _Chains:
         least_work: int | None,
         costs: DeviceCosts,
     ) -> Iterator["_Rolled"]:
-        """Chains that pay, by thresholds or by costs, of all that are `found`.
+        """Chains that pay, by thresholds or by costs, of all `candidates`.
 
         Blocks that do not pay would not from another of their nodes on.
         """
-        for chain in self.found(least):
+        for chain in self.candidates(least):
             if chain.pays(least_saved, least_work, costs):
                 yield chain
             else:
                 assert self._search is not None
                 self._search.refuse(chain.repeats)
 
-    def found(self, least: int) -> Iterator["_Rolled"]:
+    def candidates(self, least: int) -> Iterator["_Rolled"]:
         """Chains of which loops leave out so many nodes, that may overlap."""
         if self._search is None:
             self._search = BlockSearch(self._graph.nodes)
@@ -205,7 +205,7 @@ class _Chains:
     def add(self, chain: "_Rolled") -> tuple[Value, Value]:
         """Make the scan of a chain: a value that it replaces, and the replacement."""
         assert self._search is not None
-        replacements = chain.made()
+        replacements = chain.replacements()
         self._made |= replacements
         self._needed.update(ancestors(chain.repeats.from_before))
         self._inside |= chain.repeats.nodes
@@ -321,7 +321,7 @@ class _Rolled:
                 from_before.update(outputs)
         return False
 
-    def made(self) -> dict[Value, Value]:
+    def replacements(self) -> dict[Value, Value]:
         """The values that are used outside of the blocks, from the scan."""
         first = [self.now.get(row[0], row[0]) for row in self._carried]
         count, line = self.repeats.count, self.repeats.rows[0][0].place

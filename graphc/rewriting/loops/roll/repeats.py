@@ -230,7 +230,7 @@ class BlockSearch:
                 return None
             matching = _Matching(ends, self)
             try:
-                return self._longer(matching.found(), ends)
+                return self._longer(matching.blocks(), ends)
             except _MismatchError as mismatch:
                 self._failed.update(matching.rows)
                 ends = mismatch.better
@@ -244,7 +244,7 @@ class BlockSearch:
                 return chain
             ends = [(before[end], *end) for end in ends]
             try:
-                chain = _Matching(ends, self).found()
+                chain = _Matching(ends, self).blocks()
             except _MismatchError:
                 return chain
 
@@ -258,7 +258,7 @@ class _Matching(Lockstep):
         self._result = Repeats(len(ends[0]), self.rows)
         self._late = search.behind({end[0].node for end in ends})
 
-    def found(self) -> Repeats:
+    def blocks(self) -> Repeats:
         """The blocks. Raises _MismatchError."""
         self._visit_later(self._ends)
         for row in self._to_visit():  # the nodes that give it are known before

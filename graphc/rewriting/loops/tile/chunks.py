@@ -80,7 +80,7 @@ class ScanInChunks:
         ends, ys = F._run_blocks(
             step,
             [*loop.first, *place, *blocks.start],
-            [*((v, 0) for v in loop.sequences), *blocks.given],
+            [*((v, 0) for v in loop.sequences), *blocks.inputs],
             [*blocks.axes, *[0] * len(self.shown)],
             **extent,
             reverse=loop.reverse,

@@ -32,8 +32,8 @@ class Blocks:
         placed = self._carries.placed or region.producers.placed
         self._place = [self._first_place()] * placed
         self.start: list[Value] = [*self._place, *self._carries.start]
-        inputs = region.producers.given
-        self.given: list[tuple[Value, int]] = [
+        inputs = region.producers.inputs
+        self.inputs: list[tuple[Value, int]] = [
             (known(v), view.axis) for v, view in inputs
         ]
         self.axes: list[int] = [region.rows[v].axis for v in region.shown]
@@ -51,9 +51,9 @@ class Blocks:
         more: Mapping[PartPlace, Value] = MappingProxyType({}),
     ) -> StepResult:
         """The carries after a tile, and its live-out tiles; `more` are inputs too."""
-        return self.left(carry, self.made(carry, tiles, count, more), count)
+        return self.left(carry, self.computed_tiles(carry, tiles, count, more), count)
 
-    def made(
+    def computed_tiles(
         self,
         carry: list[Value],
         tiles: list[Value],
@@ -62,7 +62,7 @@ class Blocks:
     ) -> dict[PartPlace, Value]:
         """All tiles that are computed from the input tiles."""
         producers = self._region.producers
-        read = dict(zip(producers.given, tiles, strict=True))
+        read = dict(zip(producers.inputs, tiles, strict=True))
         tile = Tile(count, self._next_place(carry, count)[1])
         return producers.computed({**read, **more}, tile=tile, known=self._known)
 

@@ -58,7 +58,7 @@ def _over_chunks(
     if not chunked.is_possible():
         return None
     with standing_at(loop.node.place.plain):
-        replacements = dict(zip(chunked.made, chunked.run(), strict=True))
+        replacements = dict(zip(chunked.results, chunked.run(), strict=True))
     first = loop.node.outputs[0]
     return with_made(graph, nodes, replacements, {})[0], [(first, replacements[first])]
 
@@ -102,7 +102,7 @@ class _Forth:
         pairs = [(v, slice) for v, slice in outputs if v in used]
         self._stacked = [v for v, _ in pairs]
         self._slices = [slice for _, slice in pairs]
-        self.made = [*loop.node.outputs[: loop.carries], *self._stacked]
+        self.results = [*loop.node.outputs[: loop.carries], *self._stacked]
 
     def _kept_by_place(self, places: Sequence[int]) -> dict[int, int]:
         """The carries that are stored in the arrays of a chunk, each with its array."""

@@ -197,14 +197,14 @@ class _Rebuilt:
         There are none where it reads no rows: nothing would tell how many a tile has.
         """
         blocks = Blocks(region, self._known)
-        if not blocks.given:
+        if not blocks.inputs:
             return {}
         products = any(node.primitive in PRODUCTS for node in region.nodes)
-        large = [p for p in region.producers.made if p[0] in region.facts.large]
+        large = [p for p in region.producers.recomputed if p[0] in region.facts.large]
         ends, ys = F._run_blocks(
             blocks.step,
             blocks.start,
-            blocks.given,
+            blocks.inputs,
             blocks.axes,
             length=region.stream.length,
             each=bytes_of_one(large),

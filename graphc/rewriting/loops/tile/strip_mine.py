@@ -97,7 +97,7 @@ def _in_chunks(
         if back is None:
             replacements = _alone(loop, facts, limits)
         else:
-            replacements = Both(loop, back, facts, limits).made()
+            replacements = Both(loop, back, facts, limits).replacements()
     if not replacements:
         return None
     changed, _ = with_made(graph, nodes, replacements, {})
@@ -117,10 +117,10 @@ def _alone(loop: Loop, facts: GraphFacts, limits: Limits) -> dict[Value, Value]:
     region = TileConsumers(roots, facts, in_tiles=True, backwards=loop.reverse)
     stacks = any(not facts.uses.are_among(v, region.nodes) for v in facts.roots)
     some = region.reductions or region.shown
-    if stacks or not some or not (loop.sequences or region.producers.given):
+    if stacks or not some or not (loop.sequences or region.producers.inputs):
         return {}
     chunks = ScanInChunks(loop, region)
-    large = [p for p in region.producers.made if p[0] in facts.large]
+    large = [p for p in region.producers.recomputed if p[0] in facts.large]
     return chunks.run(chunks.extent(large, replace(limits, few=0)))[0]
 
 

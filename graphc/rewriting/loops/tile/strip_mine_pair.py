@@ -93,7 +93,9 @@ class Both:
         )
         # The ys of the first loop that the second one needs.
         self._own = list(dict.fromkeys(v for v, _ in self._second.producers.had))
-        computed = [p for r in (self._first, self._second) for p in r.producers.made]
+        computed = [
+            p for r in (self._first, self._second) for p in r.producers.recomputed
+        ]
         self._large = [p for p in computed if p[0] in facts.large]
         self._chunks = ScanInChunks(loop, self._first, self._own)
 
@@ -108,7 +110,7 @@ class Both:
         outer = outer_values(sorted(set(nodes), key=lambda n: n.serial), 0)
         return any(pairs.sure for pairs in outer.values())
 
-    def made(self) -> Replacements:
+    def replacements(self) -> Replacements:
         """Replacements of the values that are live after the two loops."""
         if not self._gains:
             return {}
@@ -126,7 +128,7 @@ class Both:
         loop, back, second = self._loop, self._back, self._second
         known, rows = self._known(first), self._rows
         blocks, count = Blocks(second, known), len(back.first)
-        ends_at = len(rows) + len(blocks.given)
+        ends_at = len(rows) + len(blocks.inputs)
 
         def again(tiles: list[Value], steps: Size) -> list[Value]:
             row_of = dict(zip(rows, tiles, strict=False))
@@ -139,7 +141,7 @@ class Both:
             pairs = zip(self._own, tiles[ends_at:behind], strict=True)
             stored_tiles = {(v, self._whole): x for v, x in pairs}
             read = tiles[len(rows) : ends_at]
-            computed = blocks.made(carry[count:], read, steps, stored_tiles)
+            computed = blocks.computed_tiles(carry[count:], read, steps, stored_tiles)
             computed |= {(v, self._whole): x for v, x in zip(rows, tiles, strict=False)}
             limit = next_place(loop, tiles[behind + loop.carries :], steps)[1]
             extent = steps, back.reverse, limit
@@ -150,7 +152,7 @@ class Both:
         ends, ys = F._run_blocks(
             step,
             [*map(known, back.first), *blocks.start],
-            [*((known(v), 0) for v in rows), *blocks.given],
+            [*((known(v), 0) for v in rows), *blocks.inputs],
             [*[0] * len(back.stacked), *blocks.axes],
             **self._extent,
             reverse=back.reverse,

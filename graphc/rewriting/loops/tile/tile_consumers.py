@@ -140,7 +140,7 @@ class TileConsumers(Streamed):
     def _shown(self) -> list[Value]:
         """The live-out values to stack; cheap values are recomputed from these."""
         inside, uses, needed = self.nodes, self.facts.uses, set[Value]()
-        for value, _ in reversed(self.producers.made):
+        for value, _ in reversed(self.producers.recomputed):
             if value in self.facts.large:
                 continue
             again = any(v in needed for n in uses.of(value) for v in n.outputs)
@@ -191,7 +191,7 @@ class TileConsumers(Streamed):
             return False
         if not self.facts.large[self.seed].sure and not self._reduces():
             return False
-        read = [v for v, _ in self.producers.given]
+        read = [v for v, _ in self.producers.inputs]
         whole = any(v in self.facts.large or self._is_as_large(v) for v in read)
         return not whole
 
