@@ -214,18 +214,27 @@ def leaves(results):
     return [results]
 
 
+def containers(results):
+    """The lists and tuples of results, with None in the place of what is in them."""
+    if isinstance(results, (list, tuple)):
+        kind = list if isinstance(results, list) else tuple
+        return kind(map(containers, results))
+    return None
+
+
 def written_after(function, others, in_trace):
     """Results and arguments, after each result, and each argument, is written."""
 
     def written(x):
         y = x * 1 if in_trace else np.ones(np.shape(x))
         before = y
-        results = leaves(function(y, *others(y)))[:2]
+        found = function(y, *others(y))
+        results = leaves(found)[:2]
         copies = results[:]
         for i in range(len(results)):
             results[i] += 1
         y += 3
-        return [*results, *copies, y, before]
+        return [*results, *copies, y, before], containers(found)
 
     return written
 

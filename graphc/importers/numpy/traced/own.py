@@ -344,6 +344,12 @@ def _broadcast_arrays(*arrays: object, subok: bool = False) -> object:
     return tuple(np.broadcast_to(_array(array), shape) for array in arrays)
 
 
+def _meshgrid(*arrays: object, **options: object) -> object:
+    """The grids in a tuple, as NumPy 2 gives them."""
+    grids: Wrapped = results_of(np.meshgrid, arrays, options)
+    return tuple(grids)
+
+
 def _put_along_axis(
     array: TracedArray, indices: object, values: object, axis: int | None
 ) -> None:
@@ -450,6 +456,7 @@ OWN |= {
     "diag_indices": _diag_indices,
     "diag_indices_from": _diag_indices_from,
     "broadcast_arrays": _broadcast_arrays,
+    "meshgrid": _meshgrid,
     "diag": _diag,
     "real_if_close": _real_if_close,
     "apply_along_axis": _along_axis,
