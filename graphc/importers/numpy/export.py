@@ -7,7 +7,12 @@ import numpy as np
 from graphc.errors import GraphError, graph_error
 from graphc.importers.jax.call.ahead import sizes_of_examples
 from graphc.importers.jax.call.exact_export import Asked
-from graphc.importers.jax.call.export import NamedSizes, compiled, struct_spec
+from graphc.importers.jax.call.export import (
+    NamedSizes,
+    compiled,
+    small_sizes,
+    struct_spec,
+)
 from graphc.importers.jax.sizes.pattern import SizePattern
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
@@ -59,12 +64,7 @@ def _trace(
     small = any(n < least for call in calls for n in call.values())
     unlike = [call for call in calls if call != calls[0]]
     if small and unlike:
-        raise graph_error(
-            f"sizes below {least} are traced by themselves",
-            op="export",
-            got=", ".join(map(str, calls)),
-            hint="export such a size to a file of its own",
-        )
+        raise small_sizes(least, calls, "export such a size to a file of its own")
     fixed = SizePattern(tuple(tuple(s.shape) for s in asking.at(calls[0])))
     patterns = (
         [fixed] if small else [asking.pattern] if unlike else [asking.pattern, fixed]

@@ -114,6 +114,19 @@ def pooled(x, w):
     return jax.nn.softmax(x @ w, axis=0), jnp.max(x, axis=0)
 
 
+def pooled_rows(x):
+    return pooled(x, np.arange(3, dtype="float32"))
+
+
+def test_a_row_has_a_program_beside_a_graph_for_more(tmp_path):
+    f = graphc.jit(pooled_rows)
+    types = Struct((N, 3), "float32")
+    m = served(f, tmp_path, types, sizes={"n": [1, 4]}, graph=True)
+    more = graphc.load(tmp_path / "model", graph=True)
+    for n, model in ((1, m), (4, m), (6, more)):
+        same(model(rows(n)), jax.jit(pooled_rows)(rows(n)))
+
+
 def test_a_padded_function_serves_what_has_room(tmp_path):
     f = graphc.jit(pooled, dims="pad", shapes="n 3, 3")
     w = np.arange(3, dtype="float32")
@@ -240,6 +253,13 @@ def test_what_a_file_cannot_hold(tmp_path, monkeypatch):
         ),
         "export: graph=True needs one program for all sizes\n  got: a function": (
             message(graphc.jit(decide), any_n, **at, graph=True)
+        ),
+        "export: sizes below 2 are traced by themselves\n  got: n = 1; n = 0\n"
+        "  hint: leave dims='pad' out: each": (
+            message(graphc.jit(pooled_rows, dims="pad"), any_n, sizes={"n": [1, 5, 0]})
+        ),
+        "export: sizes below 2 are traced by themselves\n  got: n = 1\n  hint: list": (
+            message(graphc.jit(pooled_rows), any_n, sizes={"n": 1}, graph=True)
         ),
         "export: JAX cannot export the program": (
             message(graphc.jit(lambda x: jax.debug.print("{}", x) or x), x)

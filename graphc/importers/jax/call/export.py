@@ -4,7 +4,7 @@ Each size is exported as it is compiled exactly, whatever Python decides by it. 
 sizes are to be padded, there is one program, which has room for more sizes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import jax
@@ -35,6 +35,7 @@ from graphc_serving.kinds import DTYPES
 
 NamedSizes = Mapping[str, SizesGiven]
 ONE_BY_ONE = None, "auto", "specialize"  # dims by which each size has a program
+_EACH = "each of the sizes that you list has a program then"
 
 
 def asked(
@@ -101,15 +102,50 @@ def contents(
         raise graph_error("there are no sizes", op="export", got=str(sizes))
     whole: Graph | None = None
     if asking.options.dims not in ONE_BY_ONE:
+        _require_many(asking, calls)
         whole, tree = graph_of_all(asking, calls, f"dims={asking.options.dims!r}")
         file_contents = compiled(whole, asking.options).contents(known, platforms)
         asking.dress(file_contents, tree)
     else:
         file_contents = one_by_one(asking, calls, platforms)
         if graph:
-            whole, _ = graph_of_all(asking, calls, "graph=True")
+            whole, _ = graph_of_all(asking, _of_many(asking, calls), "graph=True")
     file_contents.least = asking.pattern.least
     return file_contents, whole if graph else None
+
+
+def _has_small(asking: Asked, sizes: Mapping[str, int]) -> bool:
+    """Whether an axis that varies is shorter than those of one program for all."""
+    least = asking.pattern.least
+    shapes = tuple(tuple(map(int, spec.shape)) for spec in asking.at(sizes))
+    return min(asking.pattern.varying(shapes), default=least) < least
+
+
+def _require_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> None:
+    """Raise GraphError where the model would refuse sizes that it is exported for."""
+    small = [sizes for sizes in calls if _has_small(asking, sizes)]
+    if small:
+        dims = f"dims={asking.options.dims!r}"
+        raise small_sizes(asking.pattern.least, small, f"leave {dims} out: {_EACH}")
+
+
+def _of_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
+    """The sizes that a graph for all is for. Raises GraphError where there are none."""
+    of_many = [dict(sizes) for sizes in calls if not _has_small(asking, sizes)]
+    if not of_many:
+        raise small_sizes(asking.pattern.least, calls, "list a larger size, too")
+    return of_many
+
+
+def small_sizes(
+    least: int, calls: Iterable[Mapping[str, int]], hint: str
+) -> GraphError:
+    """The error for sizes that one program for all is not for."""
+    got = "; ".join(
+        ", ".join(f"{k} = {n}" for k, n in sizes.items()) for sizes in calls
+    )
+    problem = f"sizes below {least} are traced by themselves"
+    return graph_error(problem, op="export", got=got, hint=hint)
 
 
 def graph_of_all(
@@ -165,7 +201,7 @@ def _no_graph(why: str, got: str) -> GraphError:
         f"{why} needs one program for all sizes",
         op="export",
         got=got,
-        hint="leave it out: each of the sizes that you list has a program then",
+        hint=f"leave it out: {_EACH}",
     )
 
 
