@@ -81,6 +81,29 @@ def test_the_order_of_special_floats_is_that_of_jax(graph_of):
         np.testing.assert_array_equal(found, wanted)
 
 
+def of_complex_numbers(x, y):
+    return jax.lax.max(x, y), jax.lax.min(x, y), jax.lax.sign(x)
+
+
+def test_complex_numbers_at_special_values_are_compared_as_by_jax(graph_of):
+    parts = [0.0, -0.0, 0.5, -2.5, np.inf, -np.inf, np.nan]
+    numbers = [complex(a, b) for a in parts for b in parts]
+    pairs = zip(*[(a, b) for a in numbers for b in numbers[::5]], strict=True)
+    x, y = (np.array(column, "complex64") for column in pairs)
+    wanted = jax.jit(of_complex_numbers)(x, y)
+    for found, results in zip(graph_of(of_complex_numbers, x, y), wanted, strict=True):
+        np.testing.assert_allclose(np.real(found), np.real(results), rtol=1e-6)
+        np.testing.assert_allclose(np.imag(found), np.imag(results), rtol=1e-6)
+
+
+def test_complex_roots_have_the_side_of_the_cut_that_jax_takes(graph_of):
+    of_zeros = [complex(-2.5, -0.0), complex(-2.5, 0.0), complex(0.5, -0.0), 3 + 4j]
+    x = np.array(of_zeros, "complex64")
+    wanted = jax.jit(jax.lax.rsqrt)(x)
+    (found,) = graph_of(jax.lax.rsqrt, x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_a_function_that_finds_something_by_the_hash_of_a_size_is_read():
     def function(x):
         known = {x.shape: jnp.sin}

@@ -49,15 +49,12 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "log1p": F.log1p,
     "log2": F.log2,
     "logistic": F.special.expit,
-    "max": F.maximum,
-    "min": F.minimum,
     "neg": F.negative,
     "nextafter": F.nextafter,
     "not": F.invert,
     "or": F.bitwise_or,
     "real": F.real,
     "regularized_incomplete_beta": F.special.betainc,
-    "sign": F.sign,
     "sin": F.sin,
     "sinh": F.sinh,
     "sqrt": F.sqrt,
@@ -97,6 +94,40 @@ def _reduce_precision(eqn: Equation, x: Value) -> Value:
     if params["exponent_bits"] < exponent or params["mantissa_bits"] < mantissa:
         raise Unsupported("reduce_precision: there is no op for it here")
     return x
+
+
+def _extreme(
+    of_reals: Callable[..., Value], precedes: Callable[..., Value]
+) -> Callable[..., Value]:
+    """A rule for the larger or the smaller one of two numbers.
+
+    XLA compares complex ones by their real parts, then by their imaginary parts, and
+    takes the second where a NaN leaves that open.
+    """
+
+    def rule(_: Equation, x: Value, y: Value) -> Value:
+        if x.dtype.kind != "c":
+            return of_reals(x, y)
+        real, other_real = F.real(x), F.real(y)
+        by_imaginary = precedes(F.imag(x), F.imag(y))
+        are_equal, by_real = F.equal(real, other_real), precedes(real, other_real)
+        return F.where(F.where(are_equal, by_imaginary, by_real), x, y)
+
+    return rule
+
+
+PRIMITIVES.define("max")(_extreme(F.maximum, F.greater))
+PRIMITIVES.define("min")(_extreme(F.minimum, F.less))
+
+
+@PRIMITIVES.define("sign")
+def _sign(_: Equation, x: Value) -> Value:
+    """The sign; of complex numbers, both parts over the modulus, NaN at infinity."""
+    if x.dtype.kind != "c":
+        return F.sign(x)
+    modulus = F.absolute(x)
+    direction = F._from_parts(F.real(x) / modulus, F.imag(x) / modulus)
+    return F.where(F.equal(modulus, _like(0, modulus)), x, direction)
 
 
 @PRIMITIVES.define("add", "add_any")
@@ -250,8 +281,17 @@ def _integer_pow(eqn: Equation, x: Value) -> Value:
 
 @PRIMITIVES.define("rsqrt")
 def _rsqrt(_: Equation, x: Value) -> Value:
-    """One over the square root."""
-    return F.true_divide(number_constant(1, x.dtype), F.sqrt(x))
+    """One over the square root; of complex numbers, by their polar form, as XLA does.
+
+    XLA's square root of a negative number does not depend on the sign of its imaginary
+    part, if that is 0; this does.
+    """
+    if x.dtype.kind != "c":
+        return F.true_divide(number_constant(1, x.dtype), F.sqrt(x))
+    modulus = F.absolute(x)
+    size = F.true_divide(_like(1, modulus), F.sqrt(modulus))
+    angle = F.multiply(F.arctan2(F.imag(x), F.real(x)), _like(-0.5, modulus))
+    return F._from_parts(F.multiply(size, F.cos(angle)), F.multiply(size, F.sin(angle)))
 
 
 @PRIMITIVES.define("one_minus_square")
@@ -292,7 +332,7 @@ def _select_n(_: Equation, which: Value, *cases: Value) -> Value:
     return selected
 
 
-def _like(number: int, x: Value) -> Value:
+def _like(number: float, x: Value) -> Value:
     return number_constant(number, x.dtype)
 
 
