@@ -15,6 +15,7 @@ Begin at `common`, then `elementwise` and `reductions`; docs/add_an_op.md adds o
 import graphc.ops.special.bessel
 import graphc.ops.special.functions
 import graphc.ops.special.inverse
+import graphc.ops.special.of_jax
 import graphc.ops.arrays.create
 import graphc.ops.arrays.insert_delete
 import graphc.ops.arrays.join

@@ -130,6 +130,10 @@ class Primitives:
     ive: graphc.ir.graph.op.Primitive
     j0: graphc.ir.graph.op.Primitive
     j1: graphc.ir.graph.op.Primitive
+    jax_digamma: graphc.ir.graph.op.Primitive
+    jax_gammainc: graphc.ir.graph.op.Primitive
+    jax_gammaincc: graphc.ir.graph.op.Primitive
+    jax_zeta: graphc.ir.graph.op.Primitive
     jn: graphc.ir.graph.op.Primitive
     jv: graphc.ir.graph.op.Primitive
     k0: graphc.ir.graph.op.Primitive

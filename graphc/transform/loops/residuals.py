@@ -38,6 +38,7 @@ _TRANSCENDENTAL = frozenset({
 _SERIES = frozenset({  # elementwise, of a hundred operations and more
     *(OP.gammaln, OP.digamma, OP.betainc, OP.gammainc, OP.gammaincc, OP.zeta),
     *(OP.erfinv, OP.ndtri, OP.gammaincinv, OP.gammainccinv, OP.betaincinv),
+    *(OP.jax_digamma, OP.jax_gammainc, OP.jax_gammaincc, OP.jax_zeta),
     *(OP.hyp2f1, OP.owens_t, OP.jv, OP.yv, OP.iv, OP.ive, OP.kv, OP.kve),
 })  # fmt: skip
 

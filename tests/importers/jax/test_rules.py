@@ -1,5 +1,7 @@
 """Each primitive that JAX exports has a rule, or a reason for having none."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,6 +96,21 @@ def test_complex_numbers_at_special_values_are_compared_as_by_jax(graph_of):
     for found, results in zip(graph_of(of_complex_numbers, x, y), wanted, strict=True):
         np.testing.assert_allclose(np.real(found), np.real(results), rtol=1e-6)
         np.testing.assert_allclose(np.imag(found), np.imag(results), rtol=1e-6)
+
+
+FLOATS = [0.0, -0.0, 0.5, -2.5, 1.0, -1.0, 7.0, np.inf, -np.inf, np.nan]
+
+
+ARITIES = {"digamma": 1, "lgamma": 1, "igamma": 2, "igammac": 2, "zeta": 2}
+
+
+@pytest.mark.parametrize("name", ARITIES)
+def test_special_functions_have_the_limits_of_jax(graph_of, name):
+    function = getattr(jax.lax, name)
+    arguments = zip(*itertools.product(FLOATS, repeat=ARITIES[name]), strict=True)
+    arrays = [np.array(column, "float32") for column in arguments]
+    (found,) = graph_of(function, *arrays)
+    np.testing.assert_allclose(found, jax.jit(function)(*arrays), rtol=1e-6)
 
 
 def test_complex_roots_have_the_side_of_the_cut_that_jax_takes(graph_of):

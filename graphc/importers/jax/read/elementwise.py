@@ -12,6 +12,7 @@ from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, is_inexact, is_integer
+from graphc.ops.special import of_jax
 
 # Functions of the graph that do as the primitive does, in the dtypes of its inputs.
 _ALIKE: dict[str, Callable[..., Value]] = {
@@ -32,7 +33,7 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "conj": F.conjugate,
     "cos": F.cos,
     "cosh": F.cosh,
-    "digamma": F.special.digamma,
+    "digamma": of_jax.digamma,
     "erf": F.special.erf,
     "erf_inv": F.special.erfinv,
     "erfc": F.special.erfc,
@@ -40,8 +41,8 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "exp2": F.exp2,
     "expm1": F.expm1,
     "floor": F.floor,
-    "igamma": F.special.gammainc,
-    "igammac": F.special.gammaincc,
+    "igamma": of_jax.gammainc,
+    "igammac": of_jax.gammaincc,
     "imag": F.imag,
     "is_finite": F.isfinite,
     "lgamma": F.special.gammaln,
@@ -63,7 +64,7 @@ _ALIKE: dict[str, Callable[..., Value]] = {
     "tan": F.tan,
     "tanh": F.tanh,
     "xor": F.bitwise_xor,
-    "zeta": F.special.zeta,
+    "zeta": of_jax.zeta,
 }
 for _name, _function in _ALIKE.items():
     PRIMITIVES.define(_name)(elementwise(_function))
