@@ -169,8 +169,7 @@ OF_GRADIENTS = {
     *("barrier", "max_pool_positions", "min_pool_positions", "recurrence"),
     *("cofactors", "expm_slope", "pinned", "unstretched"),
 }
-# Made of functions of other libraries only.
-OF_OTHERS = {"foreign", "host_call"}
+OF_OTHERS = {"foreign", "host_call"}  # made of functions of other libraries only
 OF_OTHERS |= {f"jax_{n}" for n in ("digamma", "gammainc", "gammaincc", "zeta")}
 OF_RULES = {"fused_attention"}  # that are for accelerators
 # In programs, not in graphs.

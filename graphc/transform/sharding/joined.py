@@ -48,6 +48,7 @@ MATRICES = *STACKED.rules, OP.cholesky, OP.solve_triangular, OP.solve, OP.inv
 AGREED: RuleTable[int] = RuleTable("bytes that tell whether loops go on")
 for _primitive, _loops in (
     *((OP.gammainc, 2), (OP.gammaincc, 2), (OP.betainc, 1), (OP.gcd, 1), (OP.lcm, 1)),
+    *((OP.jax_gammainc, 2), (OP.jax_gammaincc, 2)),
     *((OP.gammaincinv, 5), (OP.gammainccinv, 5), (OP.betaincinv, 3)),
     *((OP.random_gamma, 2), (OP.random_loggamma, 2), (OP.random_chisquare, 2)),
     *((OP.random_t, 2), (OP.random_dirichlet, 2)),

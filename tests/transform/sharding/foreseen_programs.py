@@ -4,6 +4,7 @@ from functools import cache
 
 import graphc
 import graphc.tensor as gt
+from graphc.ops.special import of_jax
 from tests.transform.sharding import laid_by_hand, sharded_programs
 
 ROWS = {"batch": graphc.Shard("data")}
@@ -200,6 +201,7 @@ def looping():
     special = gt.special
     results = [f(x, y) for f in (special.gammainc, special.gammaincinv)]
     results += [special.betainc(x, x, y), special.betaincinv(x, x, y)]
+    results += [f(x, y) for f in (of_jax.gammainc, of_jax.gammaincc, of_jax.zeta)]
     k = gt.tensor("k", "int32", ("batch",))
     results += [gt.gcd(k, 6), gt.lcm(4, k)]
     return [x, y, k], [*results, gt.random.ball(gt.random.key(0), 3, 2, x.shape)]
