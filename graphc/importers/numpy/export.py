@@ -13,7 +13,11 @@ from graphc.importers.jax.call.export import (
     small_sizes,
     struct_spec,
 )
-from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.sizes.pattern import (
+    SizePattern,
+    shapes_of,
+    text_of_sizes,
+)
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
@@ -93,9 +97,9 @@ def _require_types(
 ) -> None:
     """Raise GraphError where results have other types at the first of the sizes."""
     for sizes in calls[:CHECKED]:
-        shapes = tuple(tuple(map(int, s.shape)) for s in asking.at(sizes))
+        shapes = shapes_of(asking.at(sizes))
         if _traced(asking, SizePattern(shapes)).types != trace.types:
-            got = f"others for {', '.join(f'{k} = {n}' for k, n in sizes.items())}"
+            got = f"others for {text_of_sizes(sizes)}"
             problem = "a file holds results of one structure, dtype and rank"
             raise graph_error(problem, op="export", got=got)
 

@@ -99,8 +99,6 @@ def test_complex_numbers_at_special_values_are_compared_as_by_jax(graph_of):
 
 
 FLOATS = [0.0, -0.0, 0.5, -2.5, 1.0, -1.0, 7.0, np.inf, -np.inf, np.nan]
-
-
 ARITIES = {"digamma": 1, "lgamma": 1, "igamma": 2, "igammac": 2, "zeta": 2}
 
 
@@ -114,8 +112,8 @@ def test_special_functions_have_the_limits_of_jax(graph_of, name):
 
 
 def test_complex_roots_have_the_side_of_the_cut_that_jax_takes(graph_of):
-    of_zeros = [complex(-2.5, -0.0), complex(-2.5, 0.0), complex(0.5, -0.0), 3 + 4j]
-    x = np.array(of_zeros, "complex64")
+    numbers = [complex(-2.5, -0.0), complex(-2.5, 0.0), complex(0.5, -0.0), 3 + 4j]
+    x = np.array(numbers, "complex64")
     wanted = jax.jit(jax.lax.rsqrt)(x)
     (found,) = graph_of(jax.lax.rsqrt, x)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -14,7 +14,7 @@ from graphc.importers.jax.call.exact import Exact, exact
 from graphc.importers.jax.call.structures import parameters_of, structure_of_results
 from graphc.importers.jax.call.way_out import tell_way_out
 from graphc.importers.jax.read.jaxprs import is_key, opened
-from graphc.importers.jax.sizes.pattern import SizePattern
+from graphc.importers.jax.sizes.pattern import SizePattern, text_of_sizes
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.subject import Subject
@@ -206,7 +206,7 @@ def _require_alike(
     types = [[(dtype, len(shape)) for _, dtype, shape in e[0][3]] for e in entries]
     if programs[0].tree == programs[1].tree and types[0] == types[-1]:
         return
-    shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+    shown = text_of_sizes(sizes)
     raise graph_error(
         "a file holds results of one structure, and of one dtype and rank each",
         op="export",

@@ -19,6 +19,7 @@ from graphc.importers.jax.read.jaxprs import is_key, words_of
 from graphc.importers.jax.read.settings import is_wide
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED
+from graphc.importers.jax.sizes.pattern import shapes_of, text_of_sizes
 from graphc.importers.jax.sizes.words import pattern_of_specs
 from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.choices import Options
@@ -117,8 +118,8 @@ def contents(
 def _has_small(asking: Asked, sizes: Mapping[str, int]) -> bool:
     """Whether an axis that varies is shorter than those of one program for all."""
     least = asking.pattern.least
-    shapes = tuple(tuple(map(int, spec.shape)) for spec in asking.at(sizes))
-    return min(asking.pattern.varying(shapes), default=least) < least
+    varying = asking.pattern.varying(shapes_of(asking.at(sizes)))
+    return min(varying, default=least) < least
 
 
 def _require_many(asking: Asked, calls: Sequence[Mapping[str, int]]) -> None:
@@ -141,10 +142,8 @@ def small_sizes(
     least: int, calls: Iterable[Mapping[str, int]], hint: str
 ) -> GraphError:
     """The error for sizes that one program for all is not for."""
-    got = "; ".join(
-        ", ".join(f"{k} = {n}" for k, n in sizes.items()) for sizes in calls
-    )
     problem = f"sizes below {least} are traced by themselves"
+    got = "; ".join(map(text_of_sizes, calls))
     return graph_error(problem, op="export", got=got, hint=hint)
 
 
@@ -191,7 +190,7 @@ def _agreeing(
     """The trace at sizes that are numbers. Raises GraphError where it is another."""
     trace = asking.subject.read(asking.at(sizes))
     if not read.agrees(trace, sizes):
-        shown = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+        shown = text_of_sizes(sizes)
         raise _no_graph(why, f"a function that is traced otherwise for {shown}")
     return trace
 

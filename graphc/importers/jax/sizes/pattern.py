@@ -59,8 +59,7 @@ class SizePattern:
 
     def shown(self, shapes: ShapesOfCall) -> str:
         """The sizes of the names in a call, as text."""
-        sizes = self.sizes(shapes) or {}
-        return ", ".join(f"{name} = {n}" for name, n in sizes.items())
+        return text_of_sizes(self.sizes(shapes) or {})
 
     def axes(self, arrays: Sequence[str]) -> dict[str, str]:
         """The first axis of each name, of arrays of these names: `x.shape[0]`."""
@@ -92,6 +91,11 @@ class SizePattern:
             if not (plain and shown[-1:] == ["..."]):
                 shown.append("..." if plain else text)
         return ", ".join(shown)
+
+
+def text_of_sizes(sizes: Mapping[str, int]) -> str:
+    """Sizes by name, as messages show them: "n = 3, m = 4"."""
+    return ", ".join(f"{name} = {n}" for name, n in sizes.items())
 
 
 def shapes_of(specs: Sequence[Spec]) -> ShapesOfCall:

@@ -23,6 +23,7 @@ from graphc.importers.jax.read.jaxprs import is_array_type, opened, words_of
 from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.formulas import Formula, fitted
+from graphc.importers.jax.sizes.pattern import text_of_sizes
 from graphc.ir.types import ConcreteArray, NDArray
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Template:
         parts = _apart(jaxpr)
         expected_sizes = [formula.at(sizes) for formula in self.formulas]
         if parts.form != self.parts.form or parts.sizes != expected_sizes:
-            shown = ", ".join(f"{k} = {n}" for k, n in sizes.items())
+            shown = text_of_sizes(sizes)
             raise Unsupported(f"JAX traces something else for {shown}")
         for i, number in enumerate(parts.numbers):
             at = self.changing.get(i)
