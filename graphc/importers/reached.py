@@ -50,7 +50,7 @@ def spread(*roots: object) -> Iterator[Sequence[object]]:
             left -= len(parts)
             yield parts
             for part in parts:
-                if id(part) not in seen:
+                if type(part) not in _WITHOUT_PARTS and id(part) not in seen:
                     seen.add(id(part))
                     next_level.append(part)
         level = next_level
@@ -58,8 +58,6 @@ def spread(*roots: object) -> Iterator[Sequence[object]]:
 
 def _parts(item: object) -> Iterable[object]:
     """The values that a function may read, or that an object holds."""
-    if type(item) in _WITHOUT_PARTS:
-        return ()
     if isinstance(item, FunctionType):
         return _named(item)
     if isinstance(item, MethodType):
