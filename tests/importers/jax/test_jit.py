@@ -207,11 +207,13 @@ def test_axes_can_be_named():
 WRONG = {
     "n": ("it describes 1 arrays of 2", ""),
     "n d, d, m": ("it describes 3 arrays of 2", " m"),
-    "n d, d d -> n": ("'d d' has 2 axes, the array 1: (3,)", "d d"),
+    "n d, d d -> n": ("'d d' names 2 axes, the array has 1: (3,)", "d d"),
     "n 4, d": ("the axis has the size 3", "4"),
     "n n!, d": ("'n!' is no name, no number, and no formula as n+1", "n!"),
     "d e, d": ("d is 4 before, and the axis has the size 3", "d"),
-    "n d, d -> n n": ("'n n' has 2 axes, the array 1: (4,)", "n n"),
+    "n d, d -> n n": ("'n n' names 2 axes, the array has 1: (4,)", "n n"),
+    "n, d -> n": ("'n' names 1 axis, the array has 2: (4, 3)", "n"),
+    "n d, d ->": ("'' names 0 axes, the array has 1: (4,)", "'"),  # where none stands
     "max(n,3), d -> n": (
         "an axis is a name, a number or a formula as n+1: no brackets",
         "max(n",

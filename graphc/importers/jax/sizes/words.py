@@ -152,11 +152,15 @@ def _axes(shapes: object, group: Word, array_shape: tuple[int, ...]) -> list[Wor
         words = [Word("_", words[0].start)] * more + words[1:]
     if len(words) != len(array_shape):
         shown = group.text.strip()
-        axes = f"{len(array_shape)}: {array_shape}"
-        problem = f"{shown!r} has {len(words)} axes, the array {axes}"
+        problem = f"{shown!r} names {_count_of_axes(len(words))}, the array has "
+        problem += f"{len(array_shape)}: {array_shape}"
         start = group.start + len(group.text) - len(group.text.lstrip())
         raise _misfit(shapes, problem, Word(shown, start))
     return words
+
+
+def _count_of_axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
 
 
 def _size(text: str, actual: int) -> int | str:
@@ -233,5 +237,8 @@ def _misfit(shapes: object, problem: str, *parts: Word) -> GraphError:
     """The error, with the part of the text underlined that is meant."""
     got = f"shapes={shapes!r}"
     for part in parts:
-        got += f"\n{' ' * (len('  got: shapes=') + part.start)}{'^' * len(part.text)}"
+        underline = "^" * max(
+            len(part.text), 1
+        )  # of nothing: the place where it stands
+        got += f"\n{' ' * (len('  got: shapes=') + part.start)}{underline}"
     return graph_error(f"`shapes` does not fit: {problem}", op="jit", got=got)
