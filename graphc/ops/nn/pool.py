@@ -26,6 +26,7 @@ from graphc.ir.types import (
 )
 from graphc.ops.common.batching import batch_behind
 from graphc.ops.common.monoids import Element, least, most
+from graphc.ops.common.padded_reads import is_known
 from graphc.ops.common.padding import PaddedValue, Padding
 from graphc.ops.common.spread import may_lose_nan
 from graphc.ops.nn.windows import (
@@ -37,6 +38,7 @@ from graphc.ops.nn.windows import (
     output_sizes,
     padding_text,
     steps_are_known,
+    true_low,
     window_pads,
 )
 
@@ -336,30 +338,82 @@ _padded_pool(_min_pool, most)
 def _padded_positions(primitive: Primitive, fill: Callable[[DType], Element]) -> None:
     """Define padding after the elements, so that these win where they tie with it.
 
-    This is not so where elements are moved.
+    Where elements are moved, padding before them wins: a window with it has only
+    elements that tie, of which the first one counts.
     """
 
     @primitive.padding
     def _(pad: Padding, x: PaddedValue, **params: Any) -> Value | None:
         call = _aligned(pad, x, fill(x.value.dtype), params)
-        if call is None or call[1] is not params:
+        if call is None:
             return None
-        places = primitive(call[0], **params)
         first = x.type.rank - len(params["window"])
-        capacities, true = call[0].type.shape[first:], x.type.shape[first:]
-        return _renumbered(pad, places, capacities, true)
+        stored, true = call[0].type.shape[first:], x.type.shape[first:]
+        wide = tuple(map(extent, params["window"], params["dilation"]))
+        places = primitive(call[0], **call[1])
+        return _renumbered(pad, places, stored, true, true_low(pad, true, wide))
 
 
-def _renumbered(pad: Padding, places: Value, capacities: Shape, true: Shape) -> Value:
-    """Numbers of elements at capacities, as numbers among the true elements."""
-    inside = places < size_value(product(capacities))
-    numbers, count = F.zeros_like(places), cast(as_value(1), INT64)
-    for size, n in zip(reversed(capacities), reversed(true), strict=True):
-        at, places = places % size_value(size), places // size_value(size)
-        length = cast(pad.length(n), INT64)
-        inside = F.logical_and(inside, at < length)
-        numbers, count = numbers + at * count, count * length
-    return F.where(inside, numbers, count)
+def _renumbered(
+    pad: Padding, places: Value, stored: Shape, true: Shape, low: Sequence[Size]
+) -> Value:
+    """Numbers of elements at capacities, as numbers among the true elements.
+
+    Those of an axis whose windows begin `low` elements before it, which is not known
+    where the program is compiled, stand as far behind its start.
+    """
+    starts = [0 if is_known(pad, a) else _length(pad, a) for a in low]
+    number, is_true = _numbered(pad, _points(places, stored, starts), true)
+    is_true = F.logical_and(is_true, places < size_value(product(stored)))
+    none = cast(pad.length(product(true)), INT64)
+    if not all(is_known(pad, a) for a in low):
+        first, exists = _numbered(pad, _first_points(pad, low, true, places), true)
+        none = F.where(exists, first, none)
+    return F.where(is_true, number, none)
+
+
+def _length(pad: Padding, size: Size) -> Value:
+    return cast(pad.length(size), INT64)
+
+
+def _points(
+    places: Value, shape: Sequence[Size], starts: Sequence[Value | int]
+) -> list[Value]:
+    """The positions of numbered elements on each axis, counted from where it starts."""
+    points: list[Value] = []
+    for size, start in zip(reversed(shape), reversed(starts), strict=True):
+        points.insert(0, places % size_value(size) - start)
+        places = places // size_value(size)
+    return points
+
+
+def _numbered(
+    pad: Padding, points: Sequence[Value], shape: Sequence[Size]
+) -> tuple[Value, Value]:
+    """The numbers of elements at positions on each axis; whether they are true ones."""
+    number, held = cast(as_value(0), INT64), as_value(True)
+    for at, n in zip(points, shape, strict=True):
+        number = number * _length(pad, n) + at
+        held = F.logical_and(held, F.logical_and(at >= 0, at < _length(pad, n)))
+    return number, held
+
+
+def _first_points(
+    pad: Padding, low: Sequence[Size], true: Shape, places: Value
+) -> list[Value]:
+    """The first position on each axis that each window has; behind the axis if none."""
+    params, axis = pad.node.params, places.type.rank - len(low)
+    points = []
+    for i, (a, n) in enumerate(zip(low, true, strict=True)):
+        window, step, dilation = (
+            size_value(params[name][i]) for name in ("window", "stride", "dilation")
+        )
+        windows = F.arange(size_value(places.type.shape[axis + i]), dtype="int64")
+        begin = windows * step - _length(pad, a)
+        skipped = F.maximum(-(begin // dilation), 0)
+        at = F.where(skipped < window, begin + skipped * dilation, _length(pad, n))
+        points.append(F.expand_dims(at, tuple(range(1, len(low) - i))))
+    return points
 
 
 _padded_positions(_max_positions, least)

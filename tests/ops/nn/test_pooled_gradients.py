@@ -1,0 +1,51 @@
+"""Gradients of pooling in padded programs: those of NumPy at true sizes, also of ties.
+
+Infinities tie with what is around the elements and in windows with them: the gradient
+is that of the first element all the same.
+"""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+RNG = np.random.default_rng(5)
+SIZES = (7, 5), (9, 6), (6, 8), (12, 3), (1, 1), (5, 17), (2, 2), (4, 1)
+PADDINGS = ["SAME", "SAME_LOWER", "VALID", ((1, 2), (0, 1))]
+WINDOWS = [  # with strides and dilations
+    {"window": (3, 2), "stride": (2, 1)},
+    {"window": (2, 5), "stride": (1, 3)},
+    {"window": (3, 2), "stride": (2, 2), "dilation": (2, 1)},
+]
+WORST = {"max": -np.inf, "min": np.inf}
+
+
+def of_ties(shape, worst):
+    """Arrays in which much ties, some of them with what is around."""
+    x = RNG.normal(size=shape).astype("float32")
+    yield x.round()
+    yield np.where(x > 0.5, x.round(), np.float32(worst))
+    yield np.full_like(x, worst)
+    x.flat[RNG.integers(x.size)] = np.nan
+    yield x
+
+
+@pytest.mark.parametrize("how", WORST)
+@pytest.mark.parametrize("padding", PADDINGS, ids=str)
+def test_positions_are_those_at_true_sizes(how, padding):
+    pool = getattr(gt.nn, f"{how}_pool")
+    x = gt.tensor("x", "float32", ("n", "m"))
+    for named in WINDOWS:
+        if padding == "VALID" and "dilation" in named:
+            continue
+        y = pool(x, padding=padding, **named)
+        weights = gt.cos(gt.arange(y.size)).reshape(y.shape).astype("float32")
+        gradient = graphc.grad((y * weights).sum(), x)
+        padded = graphc.function([x], gradient, dims="pad")
+        plain = graphc.function([x], gradient, backend="numpy")
+        for shape in SIZES:
+            for array in of_ties(shape, WORST[how]):
+                np.testing.assert_allclose(padded(array), plain(array), rtol=1e-5)
+        assert len(padded.plan.segments) == 1
