@@ -30,6 +30,22 @@ def device_put(jax: ModuleType) -> Run | None:
     return put if named[: len(PUT)] == PUT else None
 
 
+def of_weak_type(array: Any) -> Any:
+    """The array, which shares its memory, as one of a weak type.
+
+    Where the constructor is gone: None, so that an op makes one, for which JAX compiles
+    a program for each shape.
+    """
+    try:
+        aval = array.aval.update(weak_type=True)
+        parts = [shard.data for shard in array.addressable_shards]
+        return type(array)(
+            aval, array.sharding, parts, committed=array.committed, _skip_checks=True
+        )
+    except (AttributeError, TypeError):
+        return None
+
+
 def switch_of_x64(jax: ModuleType) -> tuple[Run, Run] | None:
     """What `jax.enable_x64(True)` calls: to set it for this thread, and to set it back.
 

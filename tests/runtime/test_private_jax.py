@@ -37,6 +37,7 @@ def test_they_are_what_they_were(tmp_path):
     jitted = jax.jit(jnp.sin)
     jitted(1.0)
     assert private_jax.device_put(jax) is not None
+    assert private_jax.of_weak_type(jitted(1.0)[None]).weak_type
     assert private_jax.switch_of_x64(jax) is not None
     assert private_jax.cache_miss(jitted) is not None
     assert private_jax.dispatched(jax, jitted, print, print) is not None
@@ -68,6 +69,7 @@ def without(monkeypatch):
         "switch_of_x64": None,
         "cache_miss": None,
         "discharge_state": None,
+        "of_weak_type": None,
         "keep_entries_in": False,
         "dispatched": None,
         "options": {},
@@ -86,10 +88,13 @@ def test_programs_run_where_they_are_gone(monkeypatch, tmp_path, dtype):
         array = np.linspace(-1, 1, n, dtype=dtype)
         expected = np.cumsum(array * 2)[array > 0]
         np.testing.assert_allclose(f(array), expected, rtol=1e-6)
-    g = graphc.jit(lambda x: jnp.cumsum(x * 2))
+    g = graphc.jit(lambda x: (jnp.cumsum(x * 2), jnp.where(x > 0, 1.0, 0.0)))
     for n in (3, 5, 3):
         array = np.linspace(-1, 1, n, dtype="float32")
-        np.testing.assert_allclose(g(array), np.cumsum(array * 2), rtol=1e-6)
+        sums, positive = g(array)
+        np.testing.assert_allclose(sums, np.cumsum(array * 2), rtol=1e-6)
+        np.testing.assert_array_equal(positive, array > 0)
+        assert positive.weak_type
 
 
 def test_each_tells_that_it_is_gone():
@@ -98,6 +103,7 @@ def test_each_tells_that_it_is_gone():
     assert private_jax.traces_nothing(bare) is None
     assert private_jax.trace_context(bare) is None
     assert private_jax.device_put(bare) is None
+    assert private_jax.of_weak_type(bare) is None
     assert private_jax.switch_of_x64(bare) is None
     assert private_jax.cache_miss(abs) is None
     assert private_jax.dispatched(bare, jax.jit(abs), abs, abs) is None

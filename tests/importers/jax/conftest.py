@@ -1,11 +1,31 @@
 """What the tests of the importer share."""
 
+import contextlib
+
+import jax
 import pytest
 
 import graphc
 from graphc.importers.jax.call import traced_family
 from graphc.importers.jax.read.reader import Reader
 from graphc.importers.jax.read.unsupported import Unsupported
+
+EVENT = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture
+def events():
+    """The compilations of XLA, as JAX itself tells them."""
+    names = []
+
+    def listen(event, seconds, fun_name="", **_):
+        if event == EVENT:
+            names.append(fun_name)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield names
+    with contextlib.suppress(AttributeError, ValueError):
+        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Functions of `graphc.jit` that are compiled for ranges of several sizes."""
 
-import contextlib
 import warnings
 
 import jax
@@ -11,22 +10,6 @@ import pytest
 import graphc
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
-EVENT = "/jax/core/compile/backend_compile_duration"
-
-
-@pytest.fixture
-def events():
-    """The compilations of XLA, as JAX itself tells them."""
-    names = []
-
-    def listen(event, seconds, fun_name="", **_):
-        if event == EVENT:
-            names.append(fun_name)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield names
-    with contextlib.suppress(AttributeError, ValueError):
-        jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def floats(*shape):

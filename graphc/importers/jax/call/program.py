@@ -46,6 +46,7 @@ from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.types import ConcreteArray
 from graphc.rewriting.default import NONE
 from graphc.runtime.function import Function
+from graphc_serving import private_jax
 
 if TYPE_CHECKING:
     from graphc.importers.jax.read.jaxprs import PyTreeDef
@@ -327,10 +328,18 @@ def _restored(x: ConcreteArray, aval: Any) -> Any:
     if aval.dtype == jax.dtypes.float0:
         return jnp.zeros(x.shape, jax.dtypes.float0)
     x = array_of(x, aval)
-    if getattr(aval, "weak_type", False):
-        how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}
-        return convert_element_type_p.bind(x, **how)
-    return x
+    return _of_weak_type(x) if getattr(aval, "weak_type", False) else x
+
+
+def _of_weak_type(x: ConcreteArray) -> ConcreteArray:
+    """The array as one of a weak type, for which nothing is compiled unless traced."""
+    if not isinstance(x, jax.core.Tracer):
+        weak: ConcreteArray | None = private_jax.of_weak_type(x)
+        if weak is not None:
+            return weak
+    how = {"new_dtype": x.dtype, "weak_type": True, "sharding": None}
+    converted: ConcreteArray = convert_element_type_p.bind(x, **how)
+    return converted
 
 
 class Pinned(Exception):

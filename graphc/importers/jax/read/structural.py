@@ -116,7 +116,9 @@ def part(
 
 
 def _slice_of(start: Size, limit: Size, step: Size) -> object:
-    return slice(*map(F.size_value, (start, limit, step)))
+    """Bounds that count from the start: JAX has no negative ones, sizes here may be."""
+    bounds = maximum(start, 0), maximum(limit, 0), step
+    return slice(*map(F.size_value, bounds))
 
 
 @PRIMITIVES.define("split", sizes=("sizes",))

@@ -1,0 +1,54 @@
+"""Everyday functions whose sizes vary: XLA compiles them once for each capacity."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+from tests.importers.jax.comparing import same
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+SIZES = (5, 20, 37, 61, 41, 24, 52, 33, 7, 9, 29, 64)
+MOST = 4  # the first size exactly, and up to 16, 32 and 64 elements
+
+
+def pooled(how, start, padding):
+    def loss(x):
+        top = lax.reduce_window(x, start, how, (3,), (2,), padding)
+        return (top * jnp.cos(jnp.arange(top.size))).sum()
+
+    return jax.grad(loss)
+
+
+FUNCTIONS = {
+    # Results of weak types, which buffers do not have.
+    "selected numbers": lambda x: jnp.where(x > 0, 1.0, 0.0),
+    "a number everywhere": lambda x: jnp.full(x.shape, 2),
+    "a weak and a strong type": lambda x: (jnp.where(x > 0, 1, 0), x > 0),
+    "a size": lambda x: x.shape[0],
+    # Slices of JAX, of which no bound is negative.
+    "two rolls": lambda x: (jnp.roll(x, 3), jnp.roll(x, x.shape[0] // 2)),
+    "the last apart": lambda x: jnp.split(x, [x.shape[0] - 3]),
+    "the middle apart": lambda x: jnp.split(x, [x.shape[0] // 2, x.shape[0] - 1]),
+    # Windows that begin elsewhere at each size.
+    "largest of windows": pooled(lax.max, -jnp.inf, "SAME"),
+    "least of windows": pooled(lax.min, jnp.inf, "SAME"),
+    "windows of even sizes": pooled(lax.max, -jnp.inf, "SAME_LOWER"),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("dims", [None, "pad"])
+def test_a_capacity_is_compiled_once(function, dims, events):
+    theirs = FUNCTIONS[function]
+    ours = graphc.jit(theirs) if dims is None else graphc.jit(theirs, dims=dims)
+    compiled = 0
+    for n in SIZES:
+        x = np.cos(np.arange(n, dtype="float32") ** 2).round(1)  # of which some tie
+        del events[:]
+        results = ours(x)
+        compiled += len(events)
+        same(results, jax.jit(theirs)(x))
+    assert compiled <= MOST
