@@ -70,6 +70,44 @@ def test_each_size_has_its_number(name, options):
             np.testing.assert_array_equal(ours(x), function(x), strict=True)
 
 
+def unpacked(x):
+    first, second, third = x[:3]
+    return first - second * third
+
+
+PARTS = {
+    "in a loop": lambda x: np.array([v * 2 for v in x[:3]]),
+    "numbered": lambda x: sum((i + 1) * v for i, v in enumerate(x[-3:])),
+    "unpacked": unpacked,
+    "by their number": lambda x: [x[i] * 2 for i in range(len(x[1:4]))],
+    "of a shape": lambda x: [x * i for i in range(x[:3].shape[0])],
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("options", [{}, {"dims": "pad"}], ids=["auto", "pad"])
+def test_a_part_has_so_many_items_where_the_array_has_enough(name, options):
+    function = PARTS[name]
+    ours = graphc.jit(function, frontend="numpy", **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in (5, 6, 12, 9, 4):
+            x = np.arange(n, dtype="float32") / 8 + 0.5
+            np.testing.assert_allclose(ours(x), function(x), rtol=1e-6)
+    assert len(ours.stats().compilations) == 2  # the first size exactly
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for n in (2, 1, 0, 3, 8):
+            x = np.arange(n, dtype="float32") / 8 + 0.5
+            try:
+                expected = function(x)
+            except ValueError as error:
+                with pytest.raises(ValueError, match=str(error)[:20]):
+                    ours(x)
+                continue
+            np.testing.assert_allclose(ours(x), expected, rtol=1e-6)
+
+
 def test_the_fallback_names_what_is_asked_for():
     ours = graphc.jit(
         lambda x: x * {12: 2}.get(len(x.shape), x.shape[0] in {3}),

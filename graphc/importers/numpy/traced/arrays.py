@@ -17,6 +17,8 @@ from graphc.importers.numpy.traced.asked import (
     is_number,
     number_by,
     number_class,
+    number_of_items,
+    places_of_items,
     refuse_number,
 )
 from graphc.importers.numpy.traced.memory import (
@@ -258,13 +260,13 @@ class TracedArray:
         self.memory.write(content_of(index), content_of(new))
 
     def __iter__(self) -> Iterator[object]:
-        return map(self.__getitem__, [i for i, _ in enumerate(self.content)])
+        return map(self.__getitem__, places_of_items(self.content))
 
     def __contains__(self, item: Any) -> bool:
         return bool(np.any(np.equal(self, item)))
 
     def __len__(self) -> int:
-        return int(number_by(len, self.content))
+        return number_of_items(self.content)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Content:
         content = self.content

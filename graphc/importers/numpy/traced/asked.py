@@ -5,7 +5,7 @@ error: so it is raised again when the function has returned.
 """
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from traceback import walk_tb
 from typing import Any, TypeVar
@@ -17,6 +17,7 @@ from graphc.importers.jax.trace.answers import answer_to
 from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.repeating import no_repeating
 from graphc.ir.params.concrete import no_number
+from graphc.ir.sizes.dims import bounds
 
 T = TypeVar("T")
 
@@ -76,6 +77,32 @@ def number_by(computes: Callable[..., T], content: object) -> T:
     except GraphError as error:
         _note(error)
         raise
+
+
+def settled(content: Any) -> Any:
+    """Content; the number of a size that cannot be larger than in the call at hand.
+
+    One program serves all sizes from 3 on where `min(3, n)` is 3, say.
+    """
+    if not is_size(content):
+        return content
+    size: Any = known_sizes(content)
+    largest = bounds(size[()])[1]
+    return largest if largest is not None and answer_to(content == largest) else content
+
+
+def number_of_items(content: Any) -> int:
+    """The elements of the first axis. Raises GraphError where their number is open."""
+    count = settled(content.shape[0]) if content.shape else None
+    return count if isinstance(count, int) else number_by(len, content)
+
+
+def places_of_items(content: Any) -> Iterable[int]:
+    """0, 1, 2 ... for the elements of the first axis."""
+    count = settled(content.shape[0]) if content.shape else None
+    if isinstance(count, int):
+        return range(count)
+    return [i for i, _ in enumerate(content)]  # which tells why it has no items
 
 
 def truth(content: object) -> bool:

@@ -25,6 +25,7 @@ from graphc.importers.numpy.traced.asked import (
     number_by,
     refuse_number,
     refuse_repeating,
+    settled,
     truth,
 )
 from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays
@@ -150,7 +151,7 @@ def _unary(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
 
 
 def _number(computes: Callable[..., object]) -> Callable[[TracedArray], object]:
-    return lambda self: number_by(computes, self.content)
+    return lambda self: number_by(computes, settled(self.content))
 
 
 def _binary(computes: Callable[..., object]) -> Callable[..., object]:
