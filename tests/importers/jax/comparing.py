@@ -133,14 +133,14 @@ def compare_together(rows, sizes=SIZES, may_raise=False, **options):
     return compare(all_results, words, sizes, may_raise=may_raise, **options)
 
 
-def same(results, expected):
+def same(results, expected, rtol=1e-6):
     """Compare results with those of JAX: structure, types, values up to rounding."""
     assert jax.tree.structure(results) == jax.tree.structure(expected)
     pairs = zip(jax.tree.leaves(results), jax.tree.leaves(expected), strict=True)
     for a, b in pairs:
         assert isinstance(a, jax.Array)
         assert (a.dtype, a.shape, a.weak_type) == (b.dtype, b.shape, b.weak_type)
-        np.testing.assert_allclose(a, b, rtol=1e-6)
+        np.testing.assert_allclose(a, b, rtol=rtol)
 
 
 def vector(n):

@@ -83,6 +83,27 @@ def test_values_that_are_the_same_in_another_way():
     assert not alike(graph_of(lambda x: x + 0.0), graph_of(lambda x: x))  # of -0.0
 
 
+@pytest.mark.parametrize("place", [0, 3, 5])
+def test_a_row_that_is_written_to_equal_ones_has_these_around_it(place):
+    around = [(place, 5 - place), (0, 0)]
+
+    def written(i, values):
+        def function(x):
+            rows = jnp.full((6, 2), 0.5)
+            return lax.dynamic_update_slice(rows, values(x)[None], (np.int32(i), 0))
+
+        return function
+
+    def padded(value):
+        return lambda x: jnp.pad(x[None, :2], around, constant_values=value)
+
+    first = graph_of(written(place, lambda x: x[:2]))
+    assert alike(first, graph_of(padded(np.float32(0.5))))
+    assert not alike(first, graph_of(padded(np.float32(0.25))))
+    assert not alike(first, graph_of(written(4, lambda x: x[:2])))
+    assert not alike(first, graph_of(written(place, lambda x: x[1:3])))
+
+
 def test_derivatives_of_loops_are_alike():
     def cost():
         x = gt.tensor("x", "float32", (6,))

@@ -122,6 +122,13 @@ def products(x):
     return real(with_zeros), jax.hessian(jnp.prod)(x[0]), running(x)
 
 
+def at_the_end(x):
+    """Slopes of the last result alone, and those of slopes."""
+    last = jax.grad(lambda x: lax.associative_scan(jnp.multiply, x)[-1])
+    running = jax.grad(lambda x: jnp.cumprod(x).sum())
+    return last(1 + x[0] / 9), jax.jvp(running, (1 + x[0] / 9,), (jnp.abs(x[0]),))
+
+
 def searches(x):
     """In sorted tables and in others, with NaN, by rows, where JAX takes slopes."""
     table, many = jnp.sort(x.ravel()), jnp.arange(x.size).astype(float)
@@ -151,6 +158,10 @@ def test_derivatives_of_many_elements():
     The first size is compiled as JAX traces it: few elements are enough for that.
     """
     assert as_jax_by_each(slopes, (3, 33), dims="pad") == 2
+
+
+def test_derivatives_of_the_last_and_of_derivatives():
+    assert as_jax_by_each(at_the_end, dims="pad") == 2
 
 
 def test_derivatives_are_those_of_the_order():

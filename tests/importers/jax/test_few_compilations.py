@@ -50,5 +50,5 @@ def test_a_capacity_is_compiled_once(function, dims, events):
         del events[:]
         results = ours(x)
         compiled += len(events)
-        same(results, jax.jit(theirs)(x))
+        same(results, jax.jit(theirs)(x), rtol=1e-5)
     assert compiled <= MOST

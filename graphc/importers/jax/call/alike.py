@@ -6,13 +6,36 @@ from graphc.control.scan import SCAN, parts_of
 from graphc.control.switch import SWITCH
 from graphc.importers.jax.read.foreign import JaxFunction
 from graphc.ir.graph.build import literal_of
-from graphc.ir.graph.nodes import Graph, Node, Value
+from graphc.ir.graph.nodes import Graph, Node, Value, known_sizes
 from graphc.ir.graph.structure import GraphReading, Structure
+from graphc.ir.namespace import F
 from graphc.ops.effects.foreign import FOREIGN
 from graphc.rewriting.engine.fixpoint import rewritten
+from graphc.rewriting.engine.rule import rewrite
+from graphc.rewriting.match.pattern import p, v
 from graphc.rewriting.rules.cleanup import CLEANUP
 
-_NORMALISING = CLEANUP.exact()
+
+@rewrite(v.y(p.scatter(v.x(p.broadcast_to(v.fill)), v.w, v.place)), exact=True)
+def row_alone(y: Value, x: Value, fill: Value, w: Value, place: Value) -> Value | None:
+    """One row that is written to equal ones has these around it.
+
+    JAX takes `x[-1]` for a slice at sizes that are numbers, and reads at a computed
+    place at others; the derivative of the one is such rows, of the other it writes one.
+    """
+    params, sizes = y.node.params, known_sizes(place)
+    if sizes is None or sizes.ndim or fill.type.rank or params["how"] != "set":
+        return None
+    (axis,), at, n = params["axes"], sizes[()], x.type.shape[params["axes"][0]]
+    if not (isinstance(at, int) and isinstance(n, int) and 0 <= at < n):
+        return None
+    around = [(0, 0)] * x.type.rank
+    around[axis] = at, n - 1 - at
+    padded: Value = F.pad(F.expand_dims(w, axis), around, constant_values=fill)
+    return padded
+
+
+_NORMALISING = CLEANUP.exact() + row_alone
 _NO_MATTER = {"unroll"}  # params by which no value is another
 
 

@@ -127,24 +127,33 @@ def _by_equations(
     with this block; or the block, where there are none before.
     """
     n = x[0].shape[0]
-    place, index = (jnp.arange(count, dtype="int32") for count in (2 * n, n))
-    half = ((place + 1) & -(place + 1)) // 2
-    is_whole = (half > 0) & (place + 2 * half < 2 * n)
-    last = (index + 1) & -(index + 1)
-    own_block = 2 * index - last + 1
 
+    # Derivatives of these are traced later, where values from outside would be gone.
     def blocks_of(inputs: _Inputs, now: Elements) -> list[JaxArray]:
         outside, x, spare = inputs
+        place = jnp.arange(2 * n, dtype="int32")
+        half = ((place + 1) & -(place + 1)) // 2
+        is_whole = (half > 0) & (place + 2 * half < 2 * n)
         left, right = _at(now, place - half), _at(now, place + half)
         return _joined(combine, outside, spare, is_whole, left, right, x)
 
     def results_of(inputs: _Inputs, now: Elements) -> list[JaxArray]:
         outside, blocks, spare = inputs
+        index, last = _last_blocks(n)
         before = _at(now, index - last)
         return _joined(combine, outside, spare, last <= index, before, blocks, blocks)
 
-    blocks = _solved(blocks_of, n)(([*outside], _at(x, place // 2), spare))
-    return _solved(results_of, n)(([*outside], _at(blocks, own_block), spare))
+    of_elements = _at(x, jnp.arange(2 * n, dtype="int32") // 2)
+    blocks = _solved(blocks_of, n)(([*outside], of_elements, spare))
+    index, last = _last_blocks(n)
+    own_blocks = _at(blocks, 2 * index - last + 1)
+    return _solved(results_of, n)(([*outside], own_blocks, spare))
+
+
+def _last_blocks(n: int) -> tuple[JaxArray, JaxArray]:
+    """0, 1, 2 ... of `n` elements; how many the last block up to each of them has."""
+    index = jnp.arange(n, dtype="int32")
+    return index, (index + 1) & -(index + 1)
 
 
 def _joined(
