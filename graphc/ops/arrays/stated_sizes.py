@@ -5,9 +5,9 @@ from graphc.ir.graph.accepted import ArrayLike, ShapeLike
 from graphc.ir.graph.build import as_size, as_value, strong
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import Array, op, require_equal, type_error, views_of_inputs
-from graphc.ir.namespace import enroll, public
+from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.kinds import Param
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import BOOL, TensorType, same_size
 from graphc.ops.common.padding import PaddedValue, Padding
 
@@ -49,7 +49,16 @@ _specify_shape.batch(
 
 @_specify_shape.padding
 def _(pad: Padding, x: PaddedValue, **_: Param) -> PaddedValue:
-    return pad.result(x.value, x.fill)  # that it holds is checked before
+    """Leave out padding beyond the capacities of the stated sizes.
+
+    A check that these are the true ones stands before.
+    """
+    value = x.value
+    for axis, n in enumerate(pad.out):
+        size, stored = value.type.shape[axis], pad.stored(n)
+        if less_equal(stored, size) and not equal(stored, size):
+            value = F._part(value, axis, 0, stored)
+    return pad.result(value, x.fill)
 
 
 @public()

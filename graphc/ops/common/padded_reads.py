@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, equal, less_equal
+from graphc.ir.sizes.dims import Size, equal, is_one, less_equal
 from graphc.ir.types import INT32
 from graphc.ops.common.padding import Padding
 
@@ -43,11 +43,25 @@ def read(x: Value, axis: int, at: Value) -> Value:
 
 
 def moved(
-    pad: Padding, x: Value, axis: int, n: Size, start: Value, size: Size, fill: Value
+    pad: Padding,
+    x: Value,
+    axis: int,
+    n: Size,
+    start: Value,
+    size: Size,
+    fill: Value,
+    step: Size = 1,
 ) -> Value:
-    """Move `n` elements of an axis to `start`, in `size` places filled with `fill`."""
+    """Move `n` elements of an axis to `start`, in `size` places filled with `fill`.
+
+    They stand `step` places apart.
+    """
     at = places(size) - start
-    inside = F.logical_and(at >= 0, at < number(pad, n))
+    inside = at >= 0
+    if not is_one(step):
+        apart = cast(as_value(size_value(step)), INT32)
+        inside, at = F.logical_and(inside, at % apart == 0), at // apart
+    inside = F.logical_and(inside, at < number(pad, n))
     inside = F.expand_dims(inside, tuple(range(1, x.type.rank - axis)))
     row: Value = F.where(inside, read(x, axis, at), as_value(fill))
     return row

@@ -41,8 +41,6 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
         return _by_points(pad, (x, kernel), (value, weights), params)
     true_window = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
     call = aligned(pad, x, value, 0, window, params, true_window)
-    if call is None:
-        return None
     if not ragged:
         return CONV(call[0], weights, **call[1])
     axes = [axis - 2 for axis in ragged]

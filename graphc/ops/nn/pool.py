@@ -359,8 +359,8 @@ def _renumbered(
 ) -> Value:
     """Numbers of elements at capacities, as numbers among the true elements.
 
-    Those of an axis whose windows begin `low` elements before it, which is not known
-    where the program is compiled, stand as far behind its start.
+    An axis whose windows begin `low` elements before it, which may not be known where
+    the program is compiled, is stored so far behind its start.
     """
     starts = [0 if is_known(pad, a) else _length(pad, a) for a in low]
     number, is_true = _numbered(pad, _points(places, stored, starts), true)

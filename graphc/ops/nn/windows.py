@@ -176,14 +176,14 @@ def aligned(
     window: Shape,
     params: Params,
     true_window: Shape = (),
-) -> tuple[Value, Params] | None:
+) -> tuple[Value, Params]:
     """The array and the params with which windows start as at true sizes.
 
     Windows with padding have the true sizes `true_window`.
 
     Named paddings put other numbers of points before an axis at other sizes: then
-    its elements are moved to where the first window starts, `fill` around them. None
-    where there are others between them.
+    its elements are moved to where the first window starts, `fill` around and between
+    them.
     """
     first = x.type.rank - len(window)
     spread = params.get("spread", (1,) * len(window))
@@ -191,7 +191,7 @@ def aligned(
     if params["padding"]:
         shape = value.type.shape[first:]
         low, high = named_pads(params["padding"], shape, window, params["stride"])
-    before, after, as_it_is = list(low), list(high), True
+    before, after, apart, as_it_is = list(low), list(high), list(spread), True
     for i, a in enumerate(true_low(pad, x.type.shape[first:], true_window or window)):
         axis, step = first + i, params["stride"][i]
         count = pad.stored(pad.out[axis])
@@ -199,14 +199,13 @@ def aligned(
         missing = size - spaced(value.type.shape[axis], spread[i]) - low[i]
         fits = dims.maximum(0, (size - missing + high[i] - window[i]) // step + 1)
         if not is_known(pad, a):
-            if not is_one(spread[i]):
-                return None
             n, start = x.type.shape[axis], number(pad, a)
-            value = moved(pad, value, axis, n, start, size, as_value(fill))
-            before[i], after[i], as_it_is = 0, 0, False
+            value = moved(pad, value, axis, n, start, size, as_value(fill), spread[i])
+            before[i], after[i], apart[i], as_it_is = 0, 0, 1, False
         elif not params["padding"] and dims.equal(fits, count) is not True:
             after[i], as_it_is = missing, False
     if as_it_is:
         return value, params
-    low, high = tuple(before), tuple(after)
-    return value, {**params, "padding": "", "low": low, "high": high}
+    around = {"padding": "", "low": tuple(before), "high": tuple(after)}
+    spread_out = {"spread": tuple(apart)} if "spread" in params else {}
+    return value, {**params, **around, **spread_out}

@@ -22,6 +22,17 @@ def pooled(how, start, padding):
     return jax.grad(loss)
 
 
+def convolved(argument, **named):
+    """The slopes of a convolution whose windows are some steps apart."""
+    kernel = np.cos(np.arange(6, dtype="float32")).reshape(2, 1, 3)
+
+    def loss(x, kernel):
+        windows = lax.conv_general_dilated(x[None, None], kernel, **named)
+        return (windows * jnp.cos(jnp.arange(windows.shape[-1]))).sum()
+
+    return lambda x: jax.grad(loss, argument)(x, kernel)
+
+
 FUNCTIONS = {
     # Results of weak types, which buffers do not have.
     "selected numbers": lambda x: jnp.where(x > 0, 1.0, 0.0),
@@ -36,6 +47,14 @@ FUNCTIONS = {
     "largest of windows": pooled(lax.max, -jnp.inf, "SAME"),
     "least of windows": pooled(lax.min, jnp.inf, "SAME"),
     "windows of even sizes": pooled(lax.max, -jnp.inf, "SAME_LOWER"),
+    # Gradients of convolutions, whose paddings are formulas of sizes.
+    "an array, by two": convolved(0, window_strides=(2,), padding="SAME"),
+    "an array, by three": convolved(0, window_strides=(3,), padding=[(1, 1)]),
+    "a kernel, by two": convolved(1, window_strides=(2,), padding="VALID"),
+    "a kernel, by three": convolved(1, window_strides=(3,), padding="SAME_LOWER"),
+    "a wide kernel": convolved(
+        1, window_strides=(2,), padding="SAME", rhs_dilation=(2,)
+    ),
 }
 
 

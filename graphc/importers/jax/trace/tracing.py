@@ -29,7 +29,12 @@ from graphc.importers.jax.read.reader import PulledRules, Reader
 from graphc.importers.jax.read.settings import for_many_sizes, is_wide
 from graphc.importers.jax.read.sizes import JaxSizes, names_in
 from graphc.importers.jax.read.unsupported import Unsupported
-from graphc.importers.jax.trace import associative, product_slopes, searches
+from graphc.importers.jax.trace import (
+    associative,
+    convolutions,
+    product_slopes,
+    searches,
+)
 from graphc.importers.jax.trace.dimensions import recording
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.references import without_references
@@ -43,7 +48,7 @@ FAMILIES = (
     *(callbacks, calls, control, decompositions, elementwise, indexing),
     *(libraries, products, random, reductions, structural),
 )  # importing them fills the table of rules
-REPLACED = associative, product_slopes, searches  # by being imported
+REPLACED = associative, convolutions, product_slopes, searches  # by being imported
 MOST_CONSTANT = 64  # elements of an array that is printed into a program
 
 SpecShape = tuple[int | str, ...]
