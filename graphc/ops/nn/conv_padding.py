@@ -6,7 +6,7 @@ from typing import Any
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import is_one
+from graphc.ir.sizes.dims import Size, is_one
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -25,16 +25,17 @@ MOST_POINTS = 32  # of a result that is made point by point
 
 @CONV.padding
 def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value | None:
-    apart = not is_one(params["groups"])
-    if not is_known(pad, pad.node.params["groups"]) or (
-        apart and (1 in x.axes or kernel.ragged((0, 1)))
-    ):
+    groups = params["groups"]
+    apart = not is_one(groups)
+    if not is_known(pad, pad.node.params["groups"]) or (apart and kernel.ragged((0,))):
         return None
     if not steps_are_known(pad, "stride", "spread", "dilation"):
         return None
     spatial = range(2, x.type.rank)
     value = pad.filled(x, (1, *spatial), 0)
     weights = pad.filled(kernel, (1, *spatial), 0)
+    if apart and kernel.ragged((1,)):
+        value = _in_groups(pad, value, kernel, groups)
     window = tuple(map(extent, kernel.value.type.shape[2:], params["dilation"]))
     ragged = kernel.ragged(spatial)
     if ragged and _has_few_points(pad, ragged, params):
@@ -55,6 +56,17 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     within_params = {"axes": tuple(axes), **call[1]}
     result: Value = CONV_WITHIN(call[0], weights, *counted, **within_params)
     return result
+
+
+def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Value:
+    """Channels with zeros behind those of each group, as many as the kernel has."""
+    share, stored = number(pad, kernel.type.shape[1]), kernel.value.type.shape[1]
+    place, capacity = places(groups * stored), cast(as_value(size_value(stored)), INT32)
+    within = place % capacity
+    rows = read(x, 1, place // capacity * share + within)
+    mask = F.expand_dims(within < share, tuple(range(1, x.type.rank - 1)))
+    held: Value = F.where(mask, rows, 0)
+    return held
 
 
 def _has_few_points(pad: Padding, axes: list[int], params: Params) -> bool:

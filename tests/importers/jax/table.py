@@ -253,6 +253,18 @@ row(
     "3 2 2",
 )
 row(
+    "conv of groups of examples",
+    lambda x, k: lax.conv_general_dilated(x, k, (2,), "SAME", batch_group_count=2),
+    "4 3 n",
+    "6 3 2",
+)
+row(
+    "conv of channels apart",
+    lambda x, k: lax.conv_general_dilated(x, k, (1,), "SAME", feature_group_count=4),
+    "n 4 5",
+    "8 1 3",
+)
+row(
     "conv last",
     lambda x, k: lax.conv_general_dilated(
         x, k, (1,), "SAME", dimension_numbers=("NHC", "HIO", "NHC")

@@ -33,6 +33,19 @@ def convolved(argument, **named):
     return lambda x: jax.grad(loss, argument)(x, kernel)
 
 
+def channels_apart(x):
+    """The slopes of kernels, one for each channel, by as many examples as `x` has."""
+    examples = x[:, None, None] * jnp.cos(jnp.arange(12.0)).reshape(3, 4)
+
+    def loss(kernels):
+        windows = lax.conv_general_dilated(
+            examples, kernels, (1,), "SAME", feature_group_count=3
+        )
+        return (windows**2).sum()
+
+    return jax.grad(loss)(jnp.cos(jnp.arange(6.0)).reshape(3, 1, 2))
+
+
 FUNCTIONS = {
     # Results of weak types, which buffers do not have.
     "selected numbers": lambda x: jnp.where(x > 0, 1.0, 0.0),
@@ -48,6 +61,7 @@ FUNCTIONS = {
     "least of windows": pooled(lax.min, jnp.inf, "SAME"),
     "windows of even sizes": pooled(lax.max, -jnp.inf, "SAME_LOWER"),
     # Gradients of convolutions, whose paddings are formulas of sizes.
+    "kernels of channels": channels_apart,
     "an array, by two": convolved(0, window_strides=(2,), padding="SAME"),
     "an array, by three": convolved(0, window_strides=(3,), padding=[(1, 1)]),
     "a kernel, by two": convolved(1, window_strides=(2,), padding="VALID"),

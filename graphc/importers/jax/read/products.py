@@ -16,6 +16,7 @@ from graphc.ir.graph.build import cast
 from graphc.ir.graph.nodes import Value
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import is_inexact
 
 
@@ -105,7 +106,7 @@ def _outer(x: Value, y: Value) -> Value:
 
 _OF_CONVOLUTIONS = (
     *("window_strides", "padding", "lhs_dilation", "rhs_dilation"),
-    "feature_group_count",
+    *("feature_group_count", "batch_group_count"),
 )
 
 
@@ -113,13 +114,24 @@ _OF_CONVOLUTIONS = (
 def _conv(eqn: Equation, x: Value, kernel: Value) -> Value:
     """A kernel moved over the spatial axes of an array."""
     _require_default(eqn, x, kernel)
-    eqn.require("batch_group_count", 1)
     numbers = eqn.params["dimension_numbers"]
     moved = F.transpose(x, numbers.lhs_spec)
     turned = F.transpose(kernel, numbers.rhs_spec)
-    convolved = OPS["conv"](moved, turned, **_conv_params(eqn))
+    params, of_batch = _conv_params(eqn), eqn.size("batch_group_count")
+    if not equal(of_batch, 1):  # of which each has channels of its own
+        moved, params["groups"] = _batch_as_channels(moved, of_batch), of_batch
+    convolved = OPS["conv"](moved, turned, **params)
     order = numbers.out_spec
     return F.transpose(convolved, tuple(order.index(i) for i in range(len(order))))
+
+
+def _batch_as_channels(x: Value, groups: Size) -> Value:
+    """Groups of examples as groups of channels."""
+    batch, channels, *points = x.type.shape
+    split = F.reshape(x, (groups, batch // groups, channels, *points))
+    joined = F.swapaxes(split, 0, 1)
+    merged: Value = F.reshape(joined, (batch // groups, groups * channels, *points))
+    return merged
 
 
 def _conv_params(eqn: Equation) -> dict[str, object]:

@@ -1,7 +1,7 @@
-"""Gradients of pooling in padded programs: those of NumPy at true sizes, also of ties.
+"""Gradients of windows in padded programs: those at true sizes, in one segment.
 
-Infinities tie with what is around the elements and in windows with them: the gradient
-is that of the first element all the same.
+In pooling, infinities tie with what is around the elements and in windows with them:
+the gradient is that of the first element all the same.
 """
 
 import numpy as np
@@ -49,3 +49,32 @@ def test_positions_are_those_at_true_sizes(how, padding):
             for array in of_ties(shape, WORST[how]):
                 np.testing.assert_allclose(padded(array), plain(array), rtol=1e-5)
         assert len(padded.plan.segments) == 1
+
+
+CONVOLVED = [  # channels, results, and how they are convolved
+    (2, 3, {"stride": 2, "padding": "SAME"}),
+    (2, 3, {"stride": 3, "padding": "VALID"}),
+    (1, 2, {"stride": 2, "padding": ((1, 2),), "dilation": 2}),
+    (4, 2, {"groups": 2, "padding": "SAME"}),
+    (4, 4, {"groups": 4, "stride": 2, "padding": "SAME_LOWER"}),
+    (2, 6, {"groups": 2, "stride": 3, "padding": ((3, 0),)}),
+]
+
+
+@pytest.mark.parametrize(("channels", "results", "named"), CONVOLVED, ids=str)
+def test_convolutions_of_more_or_fewer_examples(channels, results, named):
+    shape = (results, channels // named.get("groups", 1), 3)
+    x = gt.tensor("x", "float32", ("b", channels, "n"))
+    kernel = gt.tensor("kernel", "float32", shape)
+    y = gt.nn.conv(x, kernel, **named)
+    weights = gt.cos(gt.arange(y.size)).reshape(y.shape).astype("float32")
+    outputs = [y, *graphc.grad((y * weights).sum(), [x, kernel])]
+    padded = graphc.function([x, kernel], outputs, dims="pad")
+    plain = graphc.function([x, kernel], outputs, backend="numpy")
+    for b, n in ((1, 9), (3, 12), (5, 7), (17, 20), (2, 33), (0, 8)):
+        arrays = RNG.normal(size=(b, channels, n)), RNG.normal(size=shape)
+        arrays = [a.astype("float32") for a in arrays]
+        pairs = zip(padded(*arrays), plain(*arrays), strict=True)
+        for result, expected in pairs:
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+    assert len(padded.plan.segments) == 1
