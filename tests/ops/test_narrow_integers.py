@@ -53,3 +53,19 @@ def test_elements_without_arithmetic_are_read_as_they_are(read):
     assert "int16" not in f.source
     array = np.full((40, 3), 7, "uint8")
     np.testing.assert_array_equal(f(array), 7)
+
+
+@pytest.mark.parametrize("reduce", [gt.max, gt.min, gt.sum, gt.prod])
+def test_starts_are_integers_that_fit(reduce):
+    """As in NumPy: floats are cut off before, and do not wrap."""
+    x = gt.tensor("x", "uint8", ("n",))
+    array = np.array([1, 5], "uint8")
+    by_numpy = getattr(np, reduce.__name__)
+    f = graphc.function([x], reduce(x, initial=2.7), backend="numpy")
+    np.testing.assert_array_equal(f(array), by_numpy(array, initial=2), strict=True)
+    for start in (-5.0, -5, -np.inf, np.nan):
+        with pytest.raises((OverflowError, ValueError)):
+            by_numpy(array, initial=start)
+        problem = "does not fit" if np.isfinite(start) else "`initial` is"
+        with pytest.raises(graphc.GraphError, match=problem):
+            reduce(x, initial=start)

@@ -7,7 +7,7 @@ import numpy as np
 
 from graphc.errors import graph_error
 from graphc.ir.graph.accepted import ArrayLike, DTypeLike
-from graphc.ir.graph.build import as_value, cast, normal_axes, strong
+from graphc.ir.graph.build import as_value, cast, literal_of, normal_axes, strong
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import (
     Array,
@@ -23,7 +23,7 @@ from graphc.ir.namespace import FUNCTIONS, F, enroll, public
 from graphc.ir.params.kinds import AxesParam
 from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.truths import both, either
-from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of
+from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
 from graphc.ops.common.batching import Batched, batch_with_axes, shifted, spread
 from graphc.ops.common.known import each, folded, maxima, minima
 from graphc.ops.common.monoids import MONOIDS, Monoid, least, most, one, zero
@@ -287,6 +287,12 @@ def _initial(initial: ArrayLike, dtype: DType, name: str) -> Value:
     first = as_value(initial)
     if first.type.rank:
         raise graph_error("`initial` must be a scalar", op=name, got=str(first.type))
+    number = literal_of(first) if first.type.weak else None
+    if number is not None and number.dtype.kind == "f" and is_integer(dtype):
+        if not np.isfinite(number):
+            problem = f"`initial` is {number}, which is no {dtype.name}"
+            raise graph_error(problem, op=name, hint="give an integer")
+        first = as_value(int(number))  # as NumPy, which then asks whether it fits
     return cast(first, dtype)
 
 
