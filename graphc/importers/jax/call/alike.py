@@ -9,6 +9,7 @@ from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Graph, Node, Value, known_sizes
 from graphc.ir.graph.structure import GraphReading, Structure
 from graphc.ir.namespace import F
+from graphc.ir.types import same_shape
 from graphc.ops.effects.foreign import FOREIGN
 from graphc.rewriting.engine.fixpoint import rewritten
 from graphc.rewriting.engine.rule import rewrite
@@ -23,11 +24,14 @@ def row_alone(y: Value, x: Value, fill: Value, w: Value, place: Value) -> Value 
     JAX takes `x[-1]` for a slice at sizes that are numbers, and reads at a computed
     place at others; the derivative of the one is such rows, of the other it writes one.
     """
-    params, sizes = y.node.params, known_sizes(place)
-    if sizes is None or sizes.ndim or fill.type.rank or params["how"] != "set":
+    sizes = known_sizes(place)
+    if sizes is None or sizes.ndim or fill.type.rank or y.node.params["how"] != "set":
         return None
-    (axis,), at, n = params["axes"], sizes[()], x.type.shape[params["axes"][0]]
-    if not (isinstance(at, int) and isinstance(n, int) and 0 <= at < n):
+    (axis,) = y.node.params["axes"]
+    shape, at = x.type.shape, sizes[()]
+    n = shape[axis]
+    is_one = same_shape(w.type.shape, shape[:axis] + shape[axis + 1 :])
+    if not (is_one and isinstance(at, int) and isinstance(n, int) and 0 <= at < n):
         return None
     around = [(0, 0)] * x.type.rank
     around[axis] = at, n - 1 - at

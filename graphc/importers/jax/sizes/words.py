@@ -237,8 +237,7 @@ def _misfit(shapes: object, problem: str, *parts: Word) -> GraphError:
     """The error, with the part of the text underlined that is meant."""
     got = f"shapes={shapes!r}"
     for part in parts:
-        underline = "^" * max(
-            len(part.text), 1
-        )  # of nothing: the place where it stands
-        got += f"\n{' ' * (len('  got: shapes=') + part.start)}{underline}"
+        margin = " " * (len("  got: shapes=") + part.start)
+        # A part without text is underlined where it would stand.
+        got += f"\n{margin}{'^' * max(len(part.text), 1)}"
     return graph_error(f"`shapes` does not fit: {problem}", op="jit", got=got)
