@@ -60,8 +60,11 @@ def convolutions(n):
 
 def convolutions_of_groups(n):
     signal, kernels = ROW[: 5 * n].reshape(1, n, 5), ROW[: 2 * n].reshape(n, 1, 2)
-    return lax.conv_general_dilated(
-        signal, kernels, (1,), "VALID", feature_group_count=n
+    convolved = partial(lax.conv_general_dilated, window_strides=(1,), padding="VALID")
+    examples = signal.reshape(n, 1, 5)
+    return (
+        convolved(signal, kernels, feature_group_count=n),
+        convolved(examples, kernels, batch_group_count=n),
     )
 
 
