@@ -1,12 +1,13 @@
 """Mask rules of convolution: axes, channels, and kernels with padding."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from graphc.ir.graph.build import as_value, cast, size_value
 from graphc.ir.graph.nodes import Params, Value
 from graphc.ir.namespace import F
-from graphc.ir.sizes.dims import Size, is_one
+from graphc.ir.sizes.dims import Size, equal, is_one, maximum
 from graphc.ir.types import INT32
 from graphc.ops.common.padded_reads import is_known, number, places, read
 from graphc.ops.common.padding import PaddedValue, Padding
@@ -71,9 +72,14 @@ def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Val
 
 def _has_few_points(pad: Padding, axes: list[int], params: Params) -> bool:
     """Whether the result has a known number of points along these axes, a small one."""
-    known = [n for n in (pad.out[axis] for axis in axes) if isinstance(n, int)]
+    known = [n for n in (_points(pad, axis) for axis in axes) if isinstance(n, int)]
     few = len(known) == len(axes) and math.prod(known) <= MOST_POINTS
     return few and not params["padding"]
+
+
+def _points(pad: Padding, axis: int) -> Size:
+    """The points of the result that are stored: some may be padding."""
+    return pad.stored(pad.out[axis])
 
 
 def _by_points(
@@ -102,20 +108,66 @@ def _each_point(
 ) -> Value:
     value, weights = values
     if not axes:
-        return CONV(value, weights, **params)
+        return _convolved(value, weights, params)
     axis, at = axes[0], axes[0] - 2
-    point = places(weights.type.shape[axis])
-    counts = point < number(pad, operands[1].type.shape[axis])
-    step = as_value(size_value(params["dilation"][at]))
-    start = point * cast(step, INT32) - number(pad, pad.node.params["low"][at])
+    counts = places(weights.type.shape[axis]) < number(
+        pad, operands[1].type.shape[axis]
+    )
     alone = dict(params)
     for name, n in (("stride", 1), ("dilation", 1), ("low", 0), ("high", 0)):
         alone[name] = (*params[name][:at], n, *params[name][at + 1 :])
-    parts = []
-    for _ in range(pad.out[axis]):  # type: ignore[arg-type]
-        inside = (start >= 0) & (start < number(pad, operands[0].type.shape[axis]))
-        mask = F.expand_dims(counts & inside, tuple(range(1, value.type.rank - axis)))
-        part = F.where(mask, read(value, axis, start), 0)
-        parts.append(_each_point(pad, operands, (part, weights), axes[1:], alone))
-        start = start + cast(as_value(size_value(params["stride"][at])), INT32)
-    return parts[0] if len(parts) == 1 else F.concatenate(parts, axis=axis)
+    results = []
+    for part, inside in _parts(pad, operands[0], values, axis, params):
+        held = counts if inside is None else counts & inside
+        mask = F.expand_dims(held, tuple(range(1, value.type.rank - axis)))
+        part = F.where(mask, part, 0)
+        results.append(_each_point(pad, operands, (part, weights), axes[1:], alone))
+    return results[0] if len(results) == 1 else F.concatenate(results, axis=axis)
+
+
+def _parts(
+    pad: Padding,
+    x: PaddedValue,
+    values: tuple[Value, Value],
+    axis: int,
+    params: Params,
+) -> Iterator[tuple[Value, Value | None]]:
+    """The elements below the kernel at each point, and which of them are there.
+
+    Slices of the array with zeros around it, where it is known how many stand before.
+    """
+    value, length, points = values[0], values[1].type.shape[axis], _points(pad, axis)
+    assert isinstance(points, int)
+    low = pad.node.params["low"][axis - 2]
+    step, stride = params["dilation"][axis - 2], params["stride"][axis - 2]
+    if isinstance(low, int) and low >= 0:
+        wide = extent(length, step)
+        total = (points - 1) * stride + wide
+        around: list[tuple[Size, Value | int]] = [(0, 0)] * value.type.rank
+        missing = maximum(total - low - value.type.shape[axis], 0)
+        around[axis] = low, size_value(missing)
+        whole, every = F.pad(value, around), size_value(step)
+        for i in range(points):
+            first = i * stride
+            bounds = slice(size_value(first), size_value(first + wide), every)
+            yield whole[(slice(None),) * axis + (bounds,)], None
+        return
+    start = places(length) * cast(as_value(size_value(step)), INT32)
+    start = start - number(pad, low)
+    for _ in range(points):
+        inside = (start >= 0) & (start < number(pad, x.type.shape[axis]))
+        yield read(value, axis, start), inside
+        start = start + cast(as_value(size_value(stride)), INT32)
+
+
+def _convolved(value: Value, weights: Value, params: Params) -> Value:
+    """The convolution; a product where the kernel is as long as the array."""
+    spatial = range(2, value.type.rank)
+    shapes = value.type.shape[2:], weights.type.shape[2:]
+    covers = all(equal(n, m) is True for n, m in zip(*shapes, strict=True))
+    around = (*params["low"], *params["high"])
+    if not (covers and is_one(params["groups"]) and all(equal(n, 0) for n in around)):
+        return CONV(value, weights, **params)
+    axes = [1, *spatial]
+    product: Value = F.tensordot(value, weights, axes=(axes, axes))
+    return F.expand_dims(product, tuple(spatial))
