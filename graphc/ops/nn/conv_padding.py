@@ -40,7 +40,9 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
     window = tuple(map(extent, kernel.value.type.shape[2:], params["dilation"]))
     ragged = kernel.ragged(spatial)
     if ragged and _has_few_points(pad, ragged, params):
-        return _by_points(pad, (x, kernel), (value, weights), params)
+        points = _by_points(pad, (x, kernel), (value, weights), params)
+        if points is not None:
+            return points
     true_window = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
     call = aligned(pad, x, value, 0, window, params, true_window)
     if not ragged:
