@@ -39,10 +39,8 @@ def _(pad: Padding, x: PaddedValue, kernel: PaddedValue, **params: Any) -> Value
         value = _in_groups(pad, value, kernel, groups)
     window = tuple(map(extent, kernel.value.type.shape[2:], params["dilation"]))
     ragged = kernel.ragged(spatial)
-    if ragged and _has_few_points(pad, ragged, params):
-        points = _by_points(pad, (x, kernel), (value, weights), params)
-        if points is not None:
-            return points
+    if ragged and _has_few_points(pad, kernel, ragged, params):
+        return _each_point(pad, (x, kernel), (value, weights), ragged, params)
     true_window = tuple(map(extent, kernel.type.shape[2:], pad.node.params["dilation"]))
     call = aligned(pad, x, value, 0, window, params, true_window)
     if not ragged:
@@ -72,33 +70,21 @@ def _in_groups(pad: Padding, x: Value, kernel: PaddedValue, groups: Size) -> Val
     return held
 
 
-def _has_few_points(pad: Padding, axes: list[int], params: Params) -> bool:
-    """Whether the result has a known number of points along these axes, a small one."""
-    known = [n for n in (_points(pad, axis) for axis in axes) if isinstance(n, int)]
-    few = len(known) == len(axes) and math.prod(known) <= MOST_POINTS
-    return few and not params["padding"]
+def _has_few_points(
+    pad: Padding, kernel: PaddedValue, axes: list[int], params: Params
+) -> bool:
+    """Whether the result can be made point by point along these axes, and has few."""
+    points = [n for n in (_stored_points(pad, a) for a in axes) if isinstance(n, int)]
+    if params["padding"] or len(points) < len(axes) or math.prod(points) > MOST_POINTS:
+        return False
+    low, others = pad.node.params["low"], set(range(2, kernel.type.rank)) - set(axes)
+    at_known_places = all(is_known(pad, low[axis - 2]) for axis in others)
+    return at_known_places and all(is_one(params["spread"][a - 2]) for a in axes)
 
 
-def _points(pad: Padding, axis: int) -> Size:
+def _stored_points(pad: Padding, axis: int) -> Size:
     """The points of the result that are stored: some may be padding."""
     return pad.stored(pad.out[axis])
-
-
-def _by_points(
-    pad: Padding,
-    operands: tuple[PaddedValue, PaddedValue],
-    values: tuple[Value, Value],
-    params: Params,
-) -> Value | None:
-    """The result point by point, along axes in which the kernel has padding."""
-    axes = operands[1].ragged(range(2, operands[1].type.rank))
-    others = set(range(2, operands[1].type.rank)) - set(axes)
-    low = pad.node.params["low"]
-    if not all(is_known(pad, low[axis - 2]) for axis in others):
-        return None
-    if not all(is_one(params["spread"][axis - 2]) for axis in axes):
-        return None
-    return _each_point(pad, operands, values, axes, params)
 
 
 def _each_point(
@@ -108,6 +94,7 @@ def _each_point(
     axes: list[int],
     params: Params,
 ) -> Value:
+    """The result point by point, along axes in which the kernel has padding."""
     value, weights = values
     if not axes:
         return _convolved(value, weights, params)
@@ -138,7 +125,8 @@ def _parts(
 
     Slices of the array with zeros around it, where it is known how many stand before.
     """
-    value, length, points = values[0], values[1].type.shape[axis], _points(pad, axis)
+    value, length = values[0], values[1].type.shape[axis]
+    points = _stored_points(pad, axis)
     assert isinstance(points, int)
     low = pad.node.params["low"][axis - 2]
     step, stride = params["dilation"][axis - 2], params["stride"][axis - 2]

@@ -85,3 +85,13 @@ def test_a_capacity_is_compiled_once(function, dims, events):
         compiled += len(events)
         same(results, jax.jit(theirs)(x), rtol=1e-5)
     assert compiled <= MOST
+
+
+@pytest.mark.parametrize("padding", [3, [1], [(0.5, 1)], "NONE"], ids=str)
+def test_errors_about_paddings_are_those_of_jax(padding):
+    """Where it is no formula, its own function is told, which graphc has replaced."""
+    x, kernel = jnp.ones((1, 2, 5)), jnp.ones((3, 2, 2))
+    with pytest.raises((ValueError, RuntimeError), match="(?i)padding"):
+        graphc.jit(lambda x: lax.conv_general_dilated(x, kernel, (1,), padding))(x)
+    with pytest.raises((ValueError, RuntimeError), match="(?i)padding"):
+        lax.conv_general_dilated(x, kernel, (1,), padding)

@@ -152,15 +152,12 @@ def _axes(shapes: object, group: Word, array_shape: tuple[int, ...]) -> list[Wor
         words = [Word("_", words[0].start)] * more + words[1:]
     if len(words) != len(array_shape):
         shown = group.text.strip()
-        problem = f"{shown!r} names {_count_of_axes(len(words))}, the array has "
-        problem += f"{len(array_shape)}: {array_shape}"
+        axes = "1 axis" if len(words) == 1 else f"{len(words)} axes"
+        got = f"{len(array_shape)}: {array_shape}"
+        problem = f"{shown!r} names {axes}, the array has {got}"
         start = group.start + len(group.text) - len(group.text.lstrip())
         raise _misfit(shapes, problem, Word(shown, start))
     return words
-
-
-def _count_of_axes(count: int) -> str:
-    return "1 axis" if count == 1 else f"{count} axes"
 
 
 def _size(text: str, actual: int) -> int | str:

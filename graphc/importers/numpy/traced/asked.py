@@ -18,6 +18,7 @@ from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.graph.repeating import no_repeating
 from graphc.ir.params.concrete import no_number
 from graphc.ir.sizes.dims import bounds
+from graphc.ir.types import NDArray
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ def number_by(computes: Callable[..., T], content: object) -> T:
         raise
 
 
-def settled(content: Any) -> Any:
+def settled(content: Any) -> object:
     """Content; the number of a size that cannot be larger than in the call at hand.
 
     One program serves all sizes from 3 on where `min(3, n)` is 3, say.
@@ -91,18 +92,24 @@ def settled(content: Any) -> Any:
     return largest if largest is not None and answer_to(content == largest) else content
 
 
-def number_of_items(content: Any) -> int:
+def number_of_items(content: Value | NDArray) -> int:
     """The elements of the first axis. Raises GraphError where their number is open."""
-    count = settled(content.shape[0]) if content.shape else None
-    return count if isinstance(count, int) else number_by(len, content)
+    count = _settled_length(content)
+    return number_by(len, content) if count is None else count
 
 
-def places_of_items(content: Any) -> Iterable[int]:
+def places_of_items(content: Value | NDArray) -> Iterable[int]:
     """0, 1, 2 ... for the elements of the first axis."""
+    count = _settled_length(content)
+    if count is None:
+        return [i for i, _ in enumerate(content)]  # which tells why it has no items
+    return range(count)
+
+
+def _settled_length(content: Value | NDArray) -> int | None:
+    """The elements of the first axis; None of a number, or where it is open."""
     count = settled(content.shape[0]) if content.shape else None
-    if isinstance(count, int):
-        return range(count)
-    return [i for i, _ in enumerate(content)]  # which tells why it has no items
+    return count if isinstance(count, int) else None
 
 
 def truth(content: object) -> bool:
