@@ -80,12 +80,12 @@ def number_by(computes: Callable[..., T], content: object) -> T:
         raise
 
 
-def settled(content: Any) -> object:
+def settled(content: object) -> object:
     """Content; the number of a size that cannot be larger than in the call at hand.
 
     One program serves all sizes from 3 on where `min(3, n)` is 3, say.
     """
-    if not is_size(content):
+    if not isinstance(content, Value) or not is_size(content):
         return content
     size: Any = known_sizes(content)
     largest = bounds(size[()])[1]
