@@ -123,6 +123,7 @@ class Storage:
     def _pad_axis(self, symbol: Symbol, policy: Policy, place: SourceLocation) -> None:
         self.policies[symbol] = policy
         least = policy.capacity(0) if isinstance(policy, Pad) else 1
+        least = max(least, symbol.lower or 0)
         capacity = Symbol(f"{shown_name(symbol)}{CAPACITY}", lower=least)
         with standing_at(place):
             length = variable(symbol.name, TensorType(INT32, ()))

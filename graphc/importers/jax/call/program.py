@@ -25,7 +25,7 @@ from graphc.importers.jax.read.unsupported import (
     users_place,
 )
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern, shapes_of
-from graphc.importers.jax.sizes.samples import Sample, sampled, template_of
+from graphc.importers.jax.sizes.samples import Sample, sampled
 from graphc.importers.jax.sizes.template import Template
 from graphc.importers.jax.trace.arguments import JaxCall, arrays
 from graphc.importers.jax.trace.choices import Options, compiled_by, dims_of
@@ -39,7 +39,6 @@ from graphc.importers.jax.trace.tracing import (
     TracedFunction,
     inputs_of,
     retracing,
-    symbols_of,
 )
 from graphc.ir.sizes.dims import Size, symbol_dim
 from graphc.ir.sizes.polynomials import Symbol
@@ -125,10 +124,10 @@ class FunctionRead:
                 generic = read(traced, sizes)
             with recording(other_recorder), sharing(*how, verdicts):
                 special = read(other, other_sizes)
+            same = _same_arrays(generic.captured, special.captured)
+            return same and alike(generic.graph, special.graph)
         except (GraphError, Unsupported):
             return False
-        same = _same_arrays(generic.captured, special.captured)
-        return same and alike(generic.graph, special.graph)
 
 
 @dataclass
@@ -246,8 +245,11 @@ class JaxProgram:
     ) -> bool:
         """Whether the template describes the trace at these sizes."""
         assert self.template is not None
+        named = self.pattern.sizes(sizes) or {}
+        if not self.template.is_possible(named):
+            return False
         if sizes not in self.traces_at_sizes:
-            direct, named = trace(), self.pattern.sizes(sizes) or {}
+            direct = trace()
             try:
                 jaxpr = subject.comparable(direct).jaxpr
                 numbers = self.template.numbers(jaxpr, named)
@@ -425,32 +427,35 @@ def _symbols(pattern: SizePattern) -> dict[str, Symbol]:
     return {name: Symbol(name, lower=pattern.least) for name in pattern.names}
 
 
+def _bounded(name: str, template: Template, least: int) -> Symbol:
+    """The symbol of a size of which the template leaves no axis negative."""
+    lower, upper = template.bounds(name)
+    return Symbol(name, lower=max(least, lower or 0), upper=upper)
+
+
 def program_of_samples(
     subject: Subject,
     pattern: SizePattern,
     specs: Sequence[Spec],
     names: Sequence[str],
     options: Options,
-    samples: Sequence[Sample],
+    template: Template,
+    first: Sample,
     asking: SourceLocation | None,
 ) -> JaxProgram:
     """A program for sizes of a pattern, by traces at some: see `template`.
 
-    A line is `asking` for the number of a size, where one is known.
+    One is the `first`. A line is `asking` for the number of a size, where one is known.
     """
     named_specs = pattern.specs(specs)
-    symbols = symbols_of(pattern.names, pattern.least)
-    with reading():
-        template = template_of(samples, symbols)
     again = retracing(partial(sampled, subject), named_specs)
-    tree = samples[0].trace.tree
-    trace = TracedFunction(template.jaxpr, tree, again, True, template.fed)
-    known = _symbols(pattern)
+    trace = TracedFunction(template.jaxpr, first.trace.tree, again, True, template.fed)
+    known = {name: _bounded(name, template, pattern.least) for name in pattern.names}
     sizes = {name: symbol_dim(symbol) for name, symbol in known.items()}
     with reading():
         source = subject.graph(trace, sizes, inputs_of(trace, sizes, names))
     program = compiled(source, options, pattern.names)
-    recorder = Recorder(samples[0].sizes)
+    recorder = Recorder(first.sizes)
     decisions = Decisions(known, opaque=asking)  # each trace is compared
     read = FunctionRead(subject, trace, source, decisions, recorder)
     results = results_of(read, pattern, specs)

@@ -23,11 +23,11 @@ from graphc.importers.jax.call.unread import FirstExact
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import CHECKED, SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
-from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Unlike, samples_like
+from graphc.importers.jax.sizes.samples import UNLIKE, Sample, Sampling, Unlike
 from graphc.importers.jax.trace.choices import require_names
 from graphc.importers.jax.trace.recorder import Recorder
 from graphc.importers.jax.trace.subject import Subject
-from graphc.importers.jax.trace.tracing import TracedFunction
+from graphc.importers.jax.trace.tracing import TracedFunction, symbols_of
 from graphc.runtime.function import Function
 
 SAMPLED = 4  # calls seen whose traces are put together into one for all sizes
@@ -327,13 +327,24 @@ class JaxFamily(SizeFamily[JaxProgram, Exact]):
         subject, names = self.subject, self.names()
         how = self.options_for(pattern)
         try:
-            samples = samples_like(subject, pattern.specs(self.specs), first, seen)
+            template = self._sampling(pattern, sizes).template(first, seen)
             return program_of_samples(
-                subject, pattern, self.specs, names, how, samples, self.asking
+                subject, pattern, self.specs, names, how, template, first, self.asking
             )
         except Unsupported:
             self.unlike += 1
             raise
+
+    def _sampling(self, pattern: SizePattern, sizes: ShapesOfCall) -> Sampling:
+        """How it is traced for other sizes: as it was for its other programs."""
+        templates = [program.template for program in self._siblings(sizes)]
+        return Sampling(
+            self.subject,
+            pattern.specs(self.specs),
+            symbols_of(pattern.names, pattern.least),
+            pattern.least,
+            any(template is not None and template.near for template in templates),
+        )
 
     def _check_at_known(self, program: JaxProgram, sizes: ShapesOfCall) -> None:
         """Check a program at these sizes, and at those seen that it should serve.

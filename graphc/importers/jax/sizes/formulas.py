@@ -42,6 +42,18 @@ class Formula:
         whole = total // self.divisor if self.divisor > 1 else total
         return whole * self.blocks + self.after
 
+    def bounds(self, name: str) -> tuple[int | None, int | None]:
+        """The least and the largest size of this name for which it is not negative.
+
+        None is for no bound that is known: it is to be a multiple of the size alone,
+        and a number.
+        """
+        is_plain = self.divisor == self.blocks == 1 and not self.modulo
+        if not is_plain or len(self.parts) != 1 or self.parts[0][0] != (name,):
+            return None, None
+        times, shift = self.parts[0][1], self.shift + self.after
+        return (-(shift // times), None) if times > 0 else (None, shift // -times)
+
 
 def fitted(column: Sequence[int], samples: Sequence[Mapping[str, int]]) -> Formula:
     """The simplest formula that gives these numbers for these sizes.

@@ -49,6 +49,7 @@ class JaxprParts:
     ) -> None:
         self.form: list[Hashable] = []
         self.sizes: list[int] = []
+        self.lengths: list[int] = []  # positions of sizes that are those of axes
         self.numbers: list[Any] = []
         self.avals: list[Any] = []  # of the numbers
         self._size, self._number = size, number
@@ -86,6 +87,8 @@ class JaxprParts:
         if not is_array_type(aval):
             raise Unsupported(f"a value is no array: {aval}")
         self.form.append((str(aval.dtype), weak, len(aval.shape)))
+        start = len(self.sizes)
+        self.lengths += range(start, start + len(aval.shape))
         return aval.update(shape=tuple(map(self._integer, aval.shape)))
 
     def _integer(self, size: SupportsInt) -> object:
@@ -198,7 +201,8 @@ class Template:
 
     `jaxpr` has symbols of JAX for sizes; `changing` are the positions of numbers that
     differ, each with the first that holds the same. These are constants of it, or
-    literals: `fed` are those, with their types.
+    literals: `fed` are those, with their types. The traces may be of sizes that are
+    `near` each other.
     """
 
     jaxpr: Any
@@ -206,6 +210,33 @@ class Template:
     formulas: tuple[Formula, ...]
     changing: Mapping[int, int]
     fed: Sequence[tuple[Any, Any]]
+    near: bool = False
+
+    def bounds(self, name: str) -> tuple[int | None, int | None]:
+        """The least and the largest size of this name for which no axis is negative."""
+        axes = {self.formulas[i] for i in self.parts.lengths}
+        lowest, highest = zip(*(axis.bounds(name) for axis in axes), strict=True)
+        return (
+            max((n for n in lowest if n is not None), default=None),
+            min((n for n in highest if n is not None), default=None),
+        )
+
+    def is_possible(self, sizes: Mapping[str, int]) -> bool:
+        """Whether no axis is negative at these sizes."""
+        return all(self.formulas[i].at(sizes) >= 0 for i in self.parts.lengths)
+
+    @property
+    def divides(self) -> int:
+        """How many sizes follow formulas that divide."""
+        return sum(formula.divisor > 1 for formula in self.formulas)
+
+    def describes(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> bool:
+        """Whether the trace at some sizes is as the template says."""
+        try:
+            self.numbers(jaxpr, sizes)
+        except Unsupported:
+            return False
+        return True
 
     def numbers(self, jaxpr: "Jaxpr", sizes: Mapping[str, int]) -> list[NDArray]:
         """The arrays that differ, of a trace at some sizes.
