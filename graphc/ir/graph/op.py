@@ -123,6 +123,7 @@ class Primitive:
     `no_gradient_for`: inputs, by their names, for which the rule has none, and why.
     `chooses`: elements that the first input does not choose count for nothing.
     `picks`: the gradient rule compares elements of the inputs, or finds them again.
+    `jumps`: a float that changes in its last bit may change the result by much.
     `rounding`: how often elements are rounded on the way; "none" where they are exact,
     "stored" where XLA keeps the result and computes it once (see `recomputed`).
     `selective`: the gradient rule gets as `needed` of which inputs one is needed.
@@ -159,6 +160,7 @@ class Primitive:
     elementwise: bool = False
     linear: bool = False
     picks: bool = False
+    jumps: bool = False
     rounding: Rounding = "many"
     selective: bool = False
     chooses: bool = False

@@ -215,7 +215,8 @@ def elementwise(
 
     `ufunc` has the loops, and is the function that is meant unless there is a `doc`.
     `traits` are `vjp=` a rule or `no_gradient=` a reason, `linear=`, `picks=`,
-    `rounding=`, `wraps=`, and `compares=` for the function of Python's integers.
+    `jumps=`, `rounding=`, `wraps=`, and `compares=` for the function of Python's
+    integers.
     """
     infer = rule or elementwise_rule(ufunc)
     primitive = Primitive(name, infer, sizes=sizes, literals="beside")
@@ -225,6 +226,7 @@ def elementwise(
     primitive.elementwise = True
     primitive.linear = traits.get("linear", False)
     primitive.picks = traits.get("picks", False)
+    primitive.jumps = traits.get("jumps", False)
     primitive.rounding = traits.get("rounding", "many")
     if traits.get("vjp"):
         primitive.vjp(traits["vjp"])

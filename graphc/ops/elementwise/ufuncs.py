@@ -348,6 +348,9 @@ _PICKS = frozenset({  # their derivatives jump
     *("minimum", "maximum", "fmin", "fmax", "absolute", "sign", "copysign"),
     *("remainder", "fmod", "heaviside"),
 })  # fmt: skip
+_JUMPS = frozenset(["floor", "ceil", "trunc", "rint", "sign", "heaviside"]) | {
+    *("floor_divide", "remainder", "fmod")
+}
 _EXACT = frozenset({
     *("negative", "positive", "absolute", "conjugate", "copysign", "sign", "fmax"),
     *("fmin", "maximum", "minimum", "rint", "floor", "ceil", "trunc"),
@@ -367,7 +370,7 @@ def _numerics(name: str) -> dict[str, Any]:
     reason = "" if rule else "its result is of bools or integers"
     linear, picks = name in _LINEAR, name in _PICKS
     rules = {"vjp": rule, "no_gradient": reason, "linear": linear, "picks": picks}
-    return {**rules, "rounding": _rounding(name)}
+    return {**rules, "rounding": _rounding(name), "jumps": name in _JUMPS}
 
 
 _RULES: dict[str, TypeRule] = {"power": _power_rule}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from graphc.errors import SourceLocation
-from graphc.ir.graph.nodes import Graph, Guard, Node
+from graphc.ir.graph.nodes import Graph, Guard, Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.transform.padding.inner_sizes import InnerSize
@@ -67,6 +67,11 @@ class PaddedGraph:
         """Positions of the arguments that are stored at capacities."""
         pairs = zip(self.original.inputs, self.graph.inputs, strict=False)
         return frozenset(i for i, (old, new) in enumerate(pairs) if old is not new)
+
+    @property
+    def true_sizes(self) -> tuple[Value, ...]:
+        """The inputs that are the integers of `lengths`."""
+        return self.graph.inputs[len(self.original.inputs) :][: len(self.lengths)]
 
     @cached_property
     def rounded(self) -> list[RoundedSize]:

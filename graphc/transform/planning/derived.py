@@ -10,6 +10,7 @@ from graphc.analysis.binding_time import Time
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.walk import ancestors
 from graphc.ir.sizes.dims import Symbol
+from graphc.ir.types import is_integer
 from graphc.transform.planning.grouping import varying
 from graphc.transform.printed_sizes import Keys, printed
 
@@ -21,7 +22,8 @@ def derived_sizes(
 
     `demanded` are the sizes that `nodes`, which are compiled, need on the host.
     """
-    early = [v for v in demanded if times[v.node] is Time.SHAPE]
+    integers = [v for v in demanded if is_integer(v.dtype)]
+    early = [v for v in integers if times[v.node] is Time.SHAPE]
     if not early:
         return {}
     compiled_for = {s for node in nodes for s in varying(node)}

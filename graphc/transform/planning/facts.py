@@ -1,6 +1,6 @@
 """Facts about the nodes of a graph before they are grouped into segments."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -12,7 +12,7 @@ from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.walk import ancestors, depth_first
 from graphc.ir.sizes.dims import Symbol
-from graphc.ir.types import is_integer
+from graphc.ir.types import is_float, is_integer
 from graphc.ops.effects.assertions import ASSERT
 from graphc.transform.planning.derived import derived_sizes
 from graphc.transform.planning.plan import Check
@@ -29,6 +29,11 @@ class NodeFacts:
     times: dict[Node, Time]
     compiled: tuple[Node, ...]
     demanded: tuple[Value, ...]  # sizes
+    rounded: frozenset[Value] = frozenset()  # numbers that the host alone computes
+
+    def is_early(self, value: Value) -> bool:
+        """Whether it is a number that only the host computes, before segments."""
+        return _is_early(value, self.times) or value in self.rounded
 
     def resolve(self, value: Value) -> Value:
         """The value that is computed for `value`."""
@@ -130,8 +135,8 @@ def _check(node: Node) -> Check:
     return Check(node.inputs[1], message, node.params["kind"], error, node.place)
 
 
-def facts_of(graph: Graph) -> NodeFacts:
-    """The facts about a graph."""
+def facts_of(graph: Graph, lengths: Iterable[Value] = ()) -> NodeFacts:
+    """The facts about a graph, of whose inputs `lengths` are sizes of arguments."""
     first: dict[Value, Check] = {}  # of each condition: the one that fails
     aliases: dict[Value, Value] = {}
     nodes: Sequence[Node] = graph.nodes
@@ -145,12 +150,50 @@ def facts_of(graph: Graph) -> NodeFacts:
     if checks:
         nodes = ancestors([*graph.outputs, *(c.condition for c in checks)])
     times = binding_times(nodes)
-    compiled, demanded = _needed(graph, aliases, checks, times)
-    return NodeFacts(graph, aliases, checks, times, compiled, demanded)
+    rounded = _rounded(nodes, times, {v.node for v in lengths})
+    compiled, demanded = _needed(graph, aliases, checks, times, rounded)
+    return NodeFacts(graph, aliases, checks, times, compiled, demanded, rounded)
 
 
-def is_early(value: Value, times: dict[Node, Time]) -> bool:
-    """Whether it is an integer that only the host computes, from arguments alone."""
+def _rounded(
+    nodes: Iterable[Node], times: dict[Node, Time], lengths: Container[Node]
+) -> frozenset[Value]:
+    """The numbers that floats are rounded to, or compared for, if of sizes alone.
+
+    Libraries differ in the last bit of a logarithm, and so in what it is rounded to. A
+    size is one number everywhere, in programs and on the host, and it is NumPy's.
+    """
+    of_sizes: set[Node] = set()
+    rounded: set[Value] = set()
+    for node in nodes:
+        if times[node] is Time.DATA:
+            continue
+        if node.primitive is INPUT:
+            is_known = node in lengths
+        else:
+            is_known = of_sizes.issuperset([v.node for v in node.inputs])
+        if not is_known:
+            continue
+        of_sizes.add(node)
+        if times[node] is not Time.BUILD and _rounds(node):
+            rounded.update(node.outputs)
+    return frozenset(rounded)
+
+
+def _rounds(node: Node) -> bool:
+    """Whether a node makes a number of a float that jumps where the float does not."""
+    if any(v.type.rank for v in node.outputs):
+        return False
+    jumps = node.primitive.jumps or not any(map(_is_float, node.outputs))
+    return jumps and any(map(_is_float, node.inputs))
+
+
+def _is_float(value: Value) -> bool:
+    return is_float(value.dtype)
+
+
+def _is_early(value: Value, times: dict[Node, Time]) -> bool:
+    """Whether an integer has no other form than the host's, from arguments alone."""
     node = value.node
     if node.primitive is INPUT or node.primitive in EMISSION["jax"]:
         return False
@@ -163,6 +206,7 @@ def _needed(
     aliases: dict[Value, Value],
     checks: Iterable[Check],
     times: dict[Node, Time],
+    rounded: Container[Value],
 ) -> tuple[tuple[Node, ...], tuple[Value, ...]]:
     """The nodes that run on the device, and the sizes that they need on the host."""
     roots = [aliases.get(v, v) for v in graph.outputs]
@@ -183,7 +227,7 @@ def _needed(
                 stack.append(size.node)
         for value in node.inputs:
             value = aliases.get(value, value) if aliases else value
-            if times[value.node] is not data and is_early(value, times):
+            if value in rounded or _is_early(value, times):
                 asked.setdefault(value)
             elif value.node not in seen:
                 stack.append(value.node)

@@ -203,7 +203,7 @@ def _with_capacities(
     if padded is None:
         return known
     known |= chosen_capacities(padded.rounded, call, known_rooms)
-    for symbol, value in zip(padded.lengths, _lengths(padded), strict=True):
+    for symbol, value in zip(padded.lengths, padded.true_sizes, strict=True):
         known[value.symbol] = call[symbol]
     for capacity, symbol in padded.stored_as.items():  # those of integer arguments
         chosen = padded.policies.get(symbol)
@@ -220,11 +220,6 @@ def _add_steps(call: dict[Symbol, int], asked: Iterable[Symbol]) -> None:
             steps = as_size(counted.node.inputs[0])
             if isinstance(steps, int) or all(s in call for s in steps.symbols):
                 call[symbol] = evaluate(steps, call)
-
-
-def _lengths(padded: PaddedGraph) -> tuple[Value, ...]:
-    first = len(padded.original.inputs)
-    return padded.graph.inputs[first : first + len(padded.lengths)]
 
 
 def _elements(value: Value, sizes: SizeValues) -> int:

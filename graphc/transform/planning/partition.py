@@ -7,23 +7,27 @@ and never cut. A level is then split and merged by the sizes that vary (`groupin
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from graphc.errors import standing_at
 from graphc.ir.graph.bodies import runs_in_python
 from graphc.ir.graph.build import INPUT, SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.replay import symbols_needed
 from graphc.ir.graph.walk import ancestors, in_program_order
+from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Symbol, symbol_dim
 from graphc.ir.sizes.names import shown_name
+from graphc.ir.types import is_integer
 from graphc.ops.effects.capacities import BUCKET
 from graphc.transform.loops.doubling import ROWS
 from graphc.transform.loops.python_bodies import body_graph
 from graphc.transform.padding.padded_graph import PaddedGraph
 from graphc.transform.padding.storage import symbols_in
 from graphc.transform.planning.derived import in_axes
-from graphc.transform.planning.facts import NodeFacts, facts_of, is_early, sizes_needed
+from graphc.transform.planning.facts import NodeFacts, facts_of, sizes_needed
 from graphc.transform.planning.grouping import (
     UNDIVIDED,
     CostModel,
@@ -58,7 +62,11 @@ def partition(
     `padded` is where the graph comes from, if it was padded; `first` is the number of
     the first segment.
     """
-    facts = facts_of(graph)
+    lengths = padded.true_sizes if padded else ()
+    facts = facts_of(graph, lengths)
+    if not facts.rounded.isdisjoint(map(facts.resolve, graph.outputs)):
+        graph = _with_results_of_segments(facts)
+        facts = facts_of(graph, lengths)
     levels = _levels(facts)
     roots = _roots(facts)
     held = [n for n in facts.compiled if n in roots or n not in facts.free]
@@ -73,6 +81,22 @@ def partition(
     steps = _host_steps(facts, _asked_outside(facts, steps)) + steps
     statics = _static_inputs(facts)
     return Plan(graph, tuple(steps), statics, facts.aliases, padded)
+
+
+def _with_results_of_segments(facts: NodeFacts) -> Graph:
+    """The graph, of which results that the host computes are copied by a segment.
+
+    All results are arrays of the device then.
+    """
+
+    def copied(value: Value) -> Value:
+        if facts.resolve(value) not in facts.rounded:
+            return value
+        is_bool = value.dtype.kind == "b"
+        with standing_at(value.node.place):
+            return F.not_equal(value, False) if is_bool else F.positive(value)
+
+    return replace(facts.graph, outputs=tuple(map(copied, facts.graph.outputs)))
 
 
 def _levels(facts: NodeFacts) -> dict[Node, int]:
@@ -108,14 +132,18 @@ def _asked_outside(facts: NodeFacts, steps: Iterable[PlanStep]) -> list[Value]:
         if isinstance(step, Segment):
             derived.update(step.derived)
             passed.update(step.statics)
-            early = (v for v in step.inputs if is_early(v, facts.times))
-            passed.update(v.symbol for v in early)
+            early = (v for v in step.inputs if facts.is_early(v))
+            passed.update(v.symbol for v in early if is_integer(v.dtype))
         elif isinstance(step, PythonLoop):
             passed.update(symbols_needed(step.node))
         elif isinstance(step, HostNode):
             passed.update(v.symbol for v in map(facts.resolve, sizes_needed(step.node)))
-    sizes = [v for v in facts.demanded if not facts.is_data(v)]
-    return [v for v in sizes if v.symbol not in derived or v.symbol in passed]
+    numbers = [v for v in facts.demanded if not facts.is_data(v)]
+    return [
+        v
+        for v in numbers
+        if not is_integer(v.dtype) or v.symbol not in derived or v.symbol in passed
+    ]
 
 
 def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:

@@ -1,0 +1,111 @@
+"""Numbers that floats of sizes are rounded to: one everywhere, and NumPy's.
+
+XLA's logarithm of 8 to the base of 2 is less than 3 in float64.
+"""
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+
+SIZES = (3, 5, 8, 9, 64, 100, 128, 1024, 4096)
+POLICIES = ("specialize", "pad")
+
+
+def length(n, xp):
+    """The whole part of a logarithm, as an integer."""
+    return xp.floor(xp.log2(xp.asarray(n, "float64"))).astype("int64")
+
+
+def ones(x, xp):
+    return xp.ones(length(x.shape[0], xp), "float64")
+
+
+def beginning(x, xp):
+    return x[: length(x.shape[0], xp)] * 2
+
+
+def total_of_beginning(x, xp):
+    return xp.sum(x[: length(x.shape[0], xp)])
+
+
+def power(x, xp):
+    return x * 2 ** length(x.shape[0], xp)
+
+
+def number(x, xp):
+    return length(x.shape[0], xp)
+
+
+def rounded_float(x, xp):
+    return x * xp.floor(xp.log2(xp.asarray(x.shape[0], "float64")))
+
+
+def remainder(x, xp):
+    return xp.sum(x) + xp.log2(xp.asarray(x.shape[0], "float64")) % 1
+
+
+def comparison(x, xp):
+    exact = xp.log2(xp.asarray(x.shape[0], "float64"))
+    return exact >= xp.rint(exact), xp.where(exact >= xp.rint(exact), x, 0)
+
+
+FUNCTIONS = (
+    *(ones, beginning, total_of_beginning, power, number, rounded_float, remainder),
+    comparison,
+)
+
+
+@pytest.mark.parametrize("dims", POLICIES)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_they_are_those_of_numpy(function, dims):
+    x = gt.vector("x", "float64")
+    f = graphc.function([x], function(x, gt), dims=dims)
+    for n in SIZES:
+        array = np.arange(1.0, n + 1)
+        results, expected = f(array), function(array, np)
+        if not isinstance(expected, tuple):
+            results, expected = (results,), (expected,)
+        for a, b in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)
+            assert np.asarray(a).dtype == b.dtype
+
+
+@pytest.mark.parametrize("dims", POLICIES)
+def test_they_are_in_the_steps_of_loops(dims):
+    x = gt.vector("x", "float64")
+
+    def step(total, v):
+        whole = length(x.shape[0], gt)
+        return total + v * whole, whole
+
+    total, wholes = gt.scan(step, gt.zeros((), "float64"), x)
+    f = graphc.function([x], [total, wholes], dims=dims)
+    for n in SIZES:
+        found_total, found_wholes = f(np.ones(n))
+        whole = length(n, np)
+        assert found_total == n * whole
+        np.testing.assert_array_equal(found_wholes, np.full(n, whole))
+
+
+def test_a_size_and_what_is_stored_for_it_are_computed_once():
+    """By the driver, which passes the number on: segments have no logarithm."""
+    x = gt.vector("x", "float64")
+    f = graphc.function([x], ones(x, gt), dims="pad")
+    segments, _, driver = str(f.source).partition("def on_padded")
+    assert "log2" not in segments and driver.count("np.log2") == 1
+
+
+def test_results_are_arrays_of_the_device():
+    x = gt.vector("x", "float64")
+    f = graphc.function([x], [number(x, gt), gt.sum(x)], dims="pad")
+    assert all(hasattr(result, "devices") for result in f(np.ones(8)))
+
+
+def test_floats_that_are_given_stay_on_the_device():
+    """Only sizes are known to the host before a call."""
+    x, scale = gt.vector("x", "float64"), gt.scalar("scale", "float64")
+    f = graphc.function([x, scale], x * gt.floor(scale * x.shape[0]), dims="pad")
+    assert " np.floor" not in str(f.source)
+    np.testing.assert_array_equal(f(np.ones(5), 0.5), np.full(5, 2.0))
