@@ -7,6 +7,7 @@ from types import CodeType, FrameType
 
 _ASKING = frozenset(["getattr", "hasattr"])
 _LOADS = frozenset(["LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM"])
+_TESTS = frozenset(["IS_OP", "MATCH_CLASS"])
 _ENDS = ("STORE_", "POP_", "RETURN_", "JUMP_")  # of an operand, or of a statement
 
 
@@ -41,6 +42,18 @@ def is_for_identity(frame: FrameType, name: str) -> bool:
 def is_to_call(frame: FrameType) -> bool:
     """Whether the instruction that a frame stands at loads what is called next."""
     return frame.f_lasti in _calls(frame.f_code)
+
+
+@lru_cache(maxsize=512)
+def tested(code: CodeType) -> frozenset[str]:
+    """The names in code, and in functions within it, that may be what `is` tests.
+
+    So may those be that it matches: a pattern takes classes alone.
+    """
+    tests = {i.opname for i in dis.get_instructions(code)} & _TESTS
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    names = frozenset(code.co_names) if tests else frozenset()
+    return names.union(*map(tested, inner))
 
 
 @lru_cache(maxsize=512)

@@ -9,14 +9,14 @@ from collections.abc import (
     Callable,
     Generator,
     Hashable,
+    Iterable,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Protocol, cast
 
 from graphc.errors import is_user_file
@@ -127,15 +127,19 @@ _borrowed: dict[tuple[int, object], _Borrowed] = {}
 def replacing(
     function: Callable[..., object],
     replacements: Mapping[int, object],
-    builtins: Sequence[str] = (),
+    builtins: Mapping[str, object] = MappingProxyType({}),
 ) -> Generator[None]:
     """Within: other objects in the places that a function reaches.
 
-    `replacements` are by the identities of what is there before: of `ABSENT`, for these
-    `builtins` in modules that have no such name.
+    `replacements` are by the identities of what is there before, `builtins` by names
+    that modules have not.
     """
     with _LOCK:
-        places = [p for p in _places(function, builtins) if _borrow(p, replacements)]
+        places = [
+            place
+            for place in _places(function, builtins)
+            if _borrow(place, replacements, builtins)
+        ]
     try:
         yield
     finally:
@@ -144,14 +148,21 @@ def replacing(
                 _restore(place)
 
 
-def _borrow(place: _Place, replacements: Mapping[int, object]) -> bool:
+def _borrow(
+    place: _Place, replacements: Mapping[int, object], builtins: Mapping[str, object]
+) -> bool:
     """Let a place hold the replacement of its content; False where there is none."""
     content = place.content()
     borrowed = _borrowed.get(place.key)
     if borrowed is None:
-        if id(content) not in replacements:
+        name = place.key[1]
+        if content is ABSENT and isinstance(name, str):
+            meanwhile = builtins.get(name, ABSENT)
+        else:
+            meanwhile = replacements.get(id(content), ABSENT)
+        if meanwhile is ABSENT:
             return False
-        borrowed = _Borrowed(content, replacements[id(content)])
+        borrowed = _Borrowed(content, meanwhile)
         _borrowed[place.key] = borrowed
         place.hold(borrowed.meanwhile)
     borrowed.traces += 1
@@ -169,7 +180,7 @@ def _restore(place: _Place) -> None:
 
 
 def _places(
-    function: Callable[..., object], builtins: Sequence[str]
+    function: Callable[..., object], builtins: Iterable[str]
 ) -> Iterator[_Place]:
     """The places that the user's code takes objects from."""
     seen = set[int]()

@@ -8,20 +8,28 @@ NumPy's random numbers: it writes into the memory of what `numpy.empty` gives it
 array that is traced has none.
 """
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import update_wrapper, wraps
 from inspect import signature
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import called_by_user, graph_error
+from graphc.errors import called_by_user, graph_error, is_user_file
 from graphc.importers.asking import is_in_file_of_user
-from graphc.importers.lookups import is_for_identity, is_to_call, looks_up, may_ask
+from graphc.importers.lookups import (
+    is_for_identity,
+    is_to_call,
+    looks_up,
+    may_ask,
+    tested,
+)
+from graphc.importers.numpy.python_numbers import BUILTINS, CLASSES, OF_MATH
 from graphc.importers.numpy.traced import in_place
 from graphc.importers.numpy.traced.arrays import (
     NUMBER,
@@ -37,7 +45,8 @@ from graphc.importers.numpy.traced.own import NAMES, SAME_RESULTS
 from graphc.importers.numpy.traced.raised import of_numpy
 from graphc.importers.numpy.traced.sharing import READ_ONLY
 from graphc.importers.numpy.traced.ufuncs import EqualToPlain, UfuncOfUser
-from graphc.importers.places import ABSENT, replacing
+from graphc.importers.places import replacing
+from graphc.importers.reached import reached
 from graphc.ir.config import default_float
 from graphc.ir.forks import RenewedLock
 from graphc.ir.graph.build import as_value, strong
@@ -155,8 +164,18 @@ def names_of_user(function: Callable[..., object]) -> Generator[None]:
     members = ((vars(np)[name], item) for name, item in _replaced.items())
     taking = {id(f): item for f, item in members if not isinstance(f, _ASKING)}
     taking |= {id(member): item for member, item in _of_scipy()}
-    with replacing(function, {**taking, id(ABSENT): _len}, ["len"]):
+    taking |= {id(getattr(math, name)): item for name, item in OF_MATH.items()}
+    taking[id(math)] = _NamesOf(math, OF_MATH)
+    with replacing(function, taking, {"len": _len, **BUILTINS, **_classes(function)}):
         yield
+
+
+def _classes(function: Callable[..., object]) -> dict[str, object]:
+    """Python's classes of numbers, but those that the user's code may test by `is`."""
+    functions = (f for f in (function, *reached(function)) if type(f) is FunctionType)
+    codes = (f.__code__ for f in functions if is_user_file(f.__code__.co_filename))
+    used = {name for code in codes for name in tested(code)}
+    return {name: item for name, item in CLASSES.items() if name not in used}
 
 
 def _len(items: Sized, /) -> object:

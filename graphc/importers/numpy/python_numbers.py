@@ -1,0 +1,294 @@
+"""Python's own functions of numbers, which take numbers that are traced.
+
+`float(n)`, `int(0.1 * n)`, `round(n / 3)` and `math.sqrt(n)` ask an object for a number
+of Python, and there is none while a function is traced. In the user's code they give
+symbolic numbers of Python's classes instead. Where Python raises, so do calls.
+"""
+
+import math
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from graphc.importers.numpy.traced.arrays import (
+    NUMBER,
+    TracedArray,
+    content_of,
+    wrapped,
+)
+from graphc.importers.numpy.traced.asked import (
+    is_number,
+    number_class,
+    settled,
+)
+from graphc.ir.graph.build import as_value, cast
+from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.namespace import F
+from graphc.ir.sizes.dims import Dim
+from graphc.ir.types import is_integer
+
+FLOAT, INT = np.dtype("float64"), np.dtype("int64")
+DOMAIN, RANGE = "math domain error", "math range error"  # as Python calls them
+LARGEST = 2.0**63  # the first float that is no integer of 64 bits
+
+
+class NumberClass:
+    """`int` or `float` as the user has it: a class that traced numbers are made of."""
+
+    def __init__(self, kind: type, convert: Callable[[Value], Value]) -> None:
+        self.kind, self._convert = kind, convert
+        self.dtype = np.dtype(kind)  # by which NumPy takes it for a dtype
+
+    def __call__(self, *args: Any, **options: Any) -> object:
+        """A number of the class."""
+        content = _number(args[0]) if len(args) == 1 and not options else None
+        if content is None:
+            return self.kind(*args, **options)
+        return wrapped(self._convert(content))
+
+    def __instancecheck__(self, instance: object) -> bool:
+        if type(instance) is not TracedArray:
+            return isinstance(instance, self.kind)
+        # The user asks, to whom a number that is traced has a class of numbers.
+        is_one = instance.memory.fixed == NUMBER
+        return is_one and issubclass(number_class(as_value(instance)), self.kind)
+
+    def __subclasscheck__(self, other: type) -> bool:
+        return issubclass(other, self.kind)
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or other is self.kind
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.kind, name)
+
+    def __repr__(self) -> str:
+        return repr(self.kind)
+
+
+def _number(argument: object) -> Value | None:
+    """The value of a real number that is traced and is no number of Python yet."""
+    if type(argument) is not TracedArray or not is_number(argument.content):
+        return None
+    content = settled(argument.content)
+    is_real = isinstance(content, Value) and content.dtype.kind in "biuf"
+    return as_value(content) if is_real else None
+
+
+def _as_float(number: Value) -> Value:
+    return cast(number, FLOAT, weak=True)
+
+
+def as_int(number: Value) -> Value:
+    """The integer that a number is cut off to, as `int` gives it, of 64 bits.
+
+    The call raises ValueError or OverflowError where there is none.
+    """
+    if is_integer(number.dtype) or number.dtype.kind == "b":
+        fits = number.dtype.itemsize < INT.itemsize or number.dtype == INT
+        if not fits:
+            beyond = "int: an integer of more than 63 bits"
+            number = F.assert_(number < 2**63, beyond, number, OverflowError)
+        return cast(number, INT, weak=True)
+    number = _as_float(number)
+    is_nan = "cannot convert float NaN to integer"
+    number = _required(number == number, is_nan, number, ValueError)
+    beyond = "cannot convert float infinity, or beyond 64 bits, to integer"
+    is_within = (number >= -LARGEST) & (number < LARGEST)
+    number = _required(is_within, beyond, number, OverflowError)
+    return cast(F.trunc(number), INT, weak=True)
+
+
+def _required(
+    fits: Value, message: str, number: Value, error: type[Exception]
+) -> Value:
+    """A number of Python; the call raises unless it fits."""
+    return cast(F.assert_(fits, message, number, error), number.dtype, weak=True)
+
+
+def _named(function: Any, name: str) -> Callable[..., object]:
+    """A function with a name of Python's; errors are those of what is called there."""
+    function.__name__ = name
+    function.__code__ = function.__code__.replace(co_name="__call__")
+    of_name: Callable[..., object] = function
+    return of_name
+
+
+def _round(number: object, ndigits: object = None) -> object:
+    """Python's `round`: the nearest integer, of two the even one; or of some digits."""
+    content = _number(number) if ndigits is None else None
+    if content is None:
+        return round(number, ndigits)  # type: ignore[call-overload]
+    is_float = content.dtype.kind == "f"
+    return wrapped(as_int(F.rint(_as_float(content)) if is_float else content))
+
+
+_named(_round, "round")
+
+
+def _of_math(name: str, computes: Callable[..., Value]) -> Callable[..., object]:
+    """A function of `math`, of numbers of which one is traced."""
+    plain = getattr(math, name)
+
+    def function(*numbers: object) -> object:
+        contents = [_number(number) for number in numbers]
+        known = [
+            content_of(number) if content is None else content
+            for number, content in zip(numbers, contents, strict=True)
+        ]
+        are_numbers = all(isinstance(x, (Value, int, float, np.generic)) for x in known)
+        if not are_numbers or all(content is None for content in contents):
+            return plain(*numbers)
+        return wrapped(computes(*map(as_value, known)))
+
+    return _named(function, name)
+
+
+def _within(
+    name: str, condition: Callable[[Value], Value] | None = None, of: str = ""
+) -> Callable[[Value], Value]:
+    """A function of one float, where a condition holds of it; else the call raises.
+
+    Where it holds of all, the result is finite, or the number is not.
+    """
+    compute = attrgetter(of or name)(F)
+
+    def computes(number: Value) -> Value:
+        number = _as_float(number)
+        if condition is None:
+            result: Value = compute(number)
+            fits = F.isfinite(result) | ~F.isfinite(number)
+            return _required(fits, f"math.{name}: {RANGE}", result, OverflowError)
+        fits = condition(number) | (number != number)
+        message = f"math.{name}: {DOMAIN}"
+        result = compute(_required(fits, message, number, ValueError))
+        return result
+
+    return computes
+
+
+def _everywhere(of: str) -> Callable[..., Value]:
+    """A function of floats, all of which it takes."""
+    compute = attrgetter(of)(F)
+
+    def computes(*numbers: Value) -> Value:
+        result: Value = compute(*map(_as_float, numbers))
+        return result
+
+    return computes
+
+
+def _logarithm(number: Value, *base: Value) -> Value:
+    natural = _within("log", lambda x: x > 0)
+    if not base:
+        return natural(number)
+    (other,) = map(natural, base)
+    quotient = natural(number) / _required(
+        other != 0, "float division by zero", other, ZeroDivisionError
+    )
+    return quotient
+
+
+def _power(x: Value, y: Value) -> Value:
+    x, y = _as_float(x), _as_float(y)
+    result = F.power(x, y)
+    known = (x != x) | (y != y) | ((result == result) & ((x != 0) | (y >= 0)))
+    result = _required(known, f"math.pow: {DOMAIN}", result, ValueError)
+    fits = F.isfinite(result) | ~(F.isfinite(x) & F.isfinite(y))
+    return _required(fits, f"math.pow: {RANGE}", result, OverflowError)
+
+
+def _integer_root(number: Value) -> Value:
+    """The largest integer whose square is not more, of an integer."""
+    if number.dtype.kind == "f":
+        raise TypeError("'float' object cannot be interpreted as an integer")
+    fits = number >= 0
+    message = "isqrt() argument must be nonnegative"
+    number = _required(fits, message, cast(number, INT, weak=True), ValueError)
+    root = cast(F.sqrt(_as_float(number)), INT, weak=True)
+    root = root - cast(root * root > number, INT, weak=True)
+    return root + cast((root + 1) * (root + 1) <= number, INT, weak=True)
+
+
+def _is_finite(number: Value) -> Value:
+    return F.isfinite(number)
+
+
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "floor": lambda x: as_int(F.floor(_as_float(x)) if x.dtype.kind == "f" else x),
+    "ceil": lambda x: as_int(F.ceil(_as_float(x)) if x.dtype.kind == "f" else x),
+    "trunc": as_int,
+    "isqrt": _integer_root,
+    "sqrt": _within("sqrt", lambda x: x >= 0),
+    "log": _logarithm,
+    "log2": _within("log2", lambda x: x > 0),
+    "log10": _within("log10", lambda x: x > 0),
+    "log1p": _within("log1p", lambda x: x > -1),
+    "acos": _within("acos", lambda x: abs(x) <= 1, "arccos"),
+    "asin": _within("asin", lambda x: abs(x) <= 1, "arcsin"),
+    "acosh": _within("acosh", lambda x: x >= 1, "arccosh"),
+    "atanh": _within("atanh", lambda x: abs(x) < 1, "arctanh"),
+    "pow": _power,
+}
+_FUNCTIONS |= {name: _within(name, _is_finite) for name in ("sin", "cos", "tan")}
+_FUNCTIONS |= {name: _within(name) for name in ("exp", "exp2", "expm1", "sinh", "cosh")}
+_FUNCTIONS["lgamma"] = _within("lgamma", of="special.gammaln")
+_SAME = {
+    **{name: name for name in ("hypot", "tanh", "copysign", "degrees", "radians")},
+    **{"atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "fabs": "absolute"},
+    **{"erf": "special.erf", "erfc": "special.erfc", "cbrt": "cbrt"},
+}
+_FUNCTIONS |= {name: _everywhere(of) for name, of in _SAME.items()}
+OF_MATH = {name: _of_math(name, f) for name, f in _FUNCTIONS.items()}
+
+
+def _largest(plain: Callable[..., object], larger: bool) -> Callable[..., object]:
+    """Python's `max`, or `min`; of numbers that are traced, a number.
+
+    Of sizes of arguments Python compares: that is a decision by them.
+    """
+
+    def function(*numbers: object, **options: object) -> object:
+        contents = [_number(number) for number in numbers]
+        traced = [x for x in contents if x is not None]
+        if len(numbers) < 2 or options or all(map(_is_of_axes, traced)):
+            return plain(*numbers, **options)
+        known = [
+            content_of(number) if content is None else content
+            for number, content in zip(numbers, contents, strict=True)
+        ]
+        classes = {_class_of(number) for number in known}
+        if len(classes) > 1 or None in classes:  # the result has that of one of them
+            return plain(*numbers)
+        best, *others = map(as_value, known)
+        for other in others:
+            wins = other > best if larger else other < best
+            best = F.where(wins, other, best)
+        return wrapped(best)
+
+    return _named(function, plain.__name__)
+
+
+def _is_of_axes(number: Value) -> bool:
+    """Whether a number is computed from sizes of arguments, exactly."""
+    sizes = known_sizes(number)
+    size = None if sizes is None else sizes[()]
+    return isinstance(size, int) or (
+        isinstance(size, Dim) and all(s.origin is None for s in size.symbols)
+    )
+
+
+def _class_of(number: object) -> object:
+    """The class of a number, None where it is none."""
+    if isinstance(number, Value):
+        return number_class(number)
+    return type(number) if isinstance(number, (int, float, np.generic)) else None
+
+
+BUILTINS = {"max": _largest(max, True), "min": _largest(min, False), "round": _round}
+CLASSES = {"int": NumberClass(int, as_int), "float": NumberClass(float, _as_float)}

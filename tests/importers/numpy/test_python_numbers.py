@@ -1,0 +1,170 @@
+"""Python's own functions of numbers in functions of NumPy that are traced."""
+
+import math
+import warnings
+from math import sqrt
+
+import numpy as np
+import pytest
+
+import graphc
+
+SIZES = (6, 9, 14, 5, 7, 21, 33, 12, 50, 40, 64, 16, 8)
+
+
+def vector(n):
+    return np.random.default_rng(n).normal(size=n)
+
+
+def scaled(x):
+    return x / float(len(x)), x / math.sqrt(len(x)), x * sqrt(len(x)) - math.log(len(x))
+
+
+def parts(x):
+    k = int(0.1 * len(x))
+    ordered = np.sort(x)
+    middle = ordered[k : len(x) - k].mean()
+    return x[: int(len(x) * 0.5)].sum(), ordered[int(0.9 * (len(x) - 1))], middle
+
+
+def whole_numbers(x):
+    n = len(x)
+    rounded = round(n / 3), round(n / 4 + 0.5), math.floor(n / 3), math.ceil(n / 4)
+    exact = math.isqrt(n), math.trunc(n / 7), int(math.log2(n)), math.floor(n)
+    return [x[0] * number for number in rounded + exact]
+
+
+def transforms(x):
+    length = 2 ** int(math.ceil(math.log2(2 * len(x))))
+    spectrum = np.fft.rfft(x, length)
+    return np.fft.irfft(spectrum * spectrum.conj(), length)[: len(x)]
+
+
+def bins(x):
+    return np.histogram(x, int(math.ceil(math.log2(len(x)) + 1)))[0]
+
+
+def largest(x):
+    k = max(1, int(len(x) * 0.1))
+    few = min(int(len(x) / 3), 5)
+    return np.sort(x)[-k:].mean(), x[:few].sum(), max(0.5, len(x) / 9.0) * x[0]
+
+
+def of_data(x):
+    total = float(x.sum())
+    whole = int(abs(x).sum() * 10) % 7
+    return (
+        total * 2,
+        x * whole,
+        max(total, 0.0),
+        math.exp(min(float(x[0]), 0.0)),
+        round(x[0]),
+    )
+
+
+def of_float32(x):
+    few = x.astype("float32")
+    return few * float(few.sum()), few / math.sqrt(len(x)), few * round(few[0] * 3)
+
+
+def as_classes(x):
+    """Where nothing is traced, and where they are no functions."""
+    y = np.zeros(len(x), float) + np.arange(3, dtype=int).sum() + float("1.5")
+    kinds = [isinstance(x.sum(), float), isinstance(len(x), (int, float))]
+    kinds += [isinstance(2.5, float), float == float, int in (int, str)]  # noqa: E721
+    named = {float: 3.0, int: 4.0}
+    return y + int("3") + named[float], [x[0] * k for k in kinds], x.astype(int)
+
+
+def others(x):
+    n = len(x)
+    a = math.atan2(n, 3), math.hypot(n, 4), math.log(n, 3), math.pow(n, 0.5)
+    b = math.sin(n), math.tanh(n / 9), math.log1p(n), math.lgamma(n + 1), math.cbrt(n)
+    return [x[0] * number for number in (*a, *b)]
+
+
+FUNCTIONS = (scaled, parts, whole_numbers, transforms, bins, largest, of_data, others)
+ALL = (*FUNCTIONS, of_float32, as_classes)
+
+
+def same(results, expected):
+    results, expected = (
+        x if isinstance(x, (tuple, list)) else [x] for x in (results, expected)
+    )
+    for a, b in zip(results, expected, strict=True):
+        if isinstance(b, list):
+            same(a, b)
+            continue
+        a, b = np.asarray(a), np.asarray(b)
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize("function", ALL)
+def test_one_program_has_the_numbers_of_python(function, backend, dims):
+    ours = graphc.jit(function, frontend="numpy", backend=backend, dims=dims)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", graphc.FallbackWarning)
+        for n in SIZES:
+            same(ours(vector(n)), function(vector(n)))
+    if backend == "jax":
+        assert len(ours.stats().compilations) <= 9
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (lambda x: x * math.sqrt(len(x) - 6), ValueError),
+        (lambda x: x * math.log(len(x) - 5), ValueError),
+        (lambda x: x * math.log(len(x), len(x) - 4), ZeroDivisionError),
+        (lambda x: x * math.exp((9 - len(x)) * 200.0), OverflowError),
+        (lambda x: x * math.acos(6 - len(x) + 1), ValueError),
+        (lambda x: x * math.pow(5 - len(x), -1), ValueError),
+        (lambda x: x * math.isqrt(len(x) - 6), ValueError),
+        (lambda x: x * int(x.sum() * np.inf), OverflowError),
+        (lambda x: x * int(x[0] * np.nan), ValueError),
+        (lambda x: x * round(x[0] * 1e300), OverflowError),
+    ],
+)
+def test_calls_raise_where_python_does(function, error):
+    ours = graphc.jit(function, frontend="numpy", shapes="n")
+    x = np.full(5, 1.0)
+    if error is not OverflowError:  # Python has integers of more than 64 bits
+        with pytest.raises(error):
+            function(x)
+    with pytest.raises(error):
+        ours(x)
+
+
+def test_classes_that_code_tests_by_identity_stay():
+    """Then `int` asks for a number of Python, as it does elsewhere."""
+
+    def by_identity(x):
+        kind = float
+        return x[: int(len(x) * 0.5)] * (2.0 if float is kind else 3.0)
+
+    def by_pattern(x):
+        match 2.5:
+            case float():
+                return x * float(len(x))
+        return x
+
+    for function in (by_identity, by_pattern):
+        ours = graphc.jit(function, frontend="numpy")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", graphc.FallbackWarning)
+            for n in (5, 8, 13):
+                same(ours(vector(n)), function(vector(n)))
+
+
+def test_modules_are_as_they_were_afterwards():
+    graphc.jit(scaled, frontend="numpy", shapes="n")(vector(5))
+    assert "float" not in globals() and sqrt is math.sqrt
+    assert float is float and max.__module__ == "builtins"
+
+
+def test_floats_of_arrays_are_refused_as_before():
+    with pytest.raises(graphc.GraphError, match="float"):
+        graphc.jit(lambda x: x * float(x[:1]), frontend="numpy")(vector(5))
