@@ -32,6 +32,7 @@ from graphc.ir.types import is_integer
 FLOAT, INT = np.dtype("float64"), np.dtype("int64")
 DOMAIN, RANGE = "math domain error", "math range error"  # as Python calls them
 LARGEST = 2.0**63  # the first float that is no integer of 64 bits
+LARGEST_ROOT = math.isqrt(2**63 - 1)
 
 
 class NumberClass:
@@ -210,9 +211,11 @@ def _integer_root(number: Value) -> Value:
     fits = number >= 0
     message = "isqrt() argument must be nonnegative"
     number = _required(fits, message, cast(number, INT, weak=True), ValueError)
-    root = cast(F.sqrt(_as_float(number)), INT, weak=True)
+    # A root of floats may be off by one, and the square of one more than 63 bits.
+    root = F.minimum(cast(F.sqrt(_as_float(number)), INT, weak=True), LARGEST_ROOT)
     root = root - cast(root * root > number, INT, weak=True)
-    return root + cast((root + 1) * (root + 1) <= number, INT, weak=True)
+    larger = F.minimum(root + 1, LARGEST_ROOT)
+    return F.where(larger * larger <= number, larger, root)
 
 
 def _is_finite(number: Value) -> Value:

@@ -113,6 +113,19 @@ def test_one_program_has_the_numbers_of_python(function, backend, dims):
         assert len(ours.stats().compilations) <= 9
 
 
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_integer_roots_are_exact(backend):
+    def root(x):
+        return math.isqrt(int(x[0]))
+
+    ours = graphc.jit(root, frontend="numpy", backend=backend)
+    roots = [0, 1, 2, 94906265, 94906267, 3037000498, 3037000499]
+    near = [max(r * r + more, 0) for r in roots for more in (-1, 0, 1)]
+    for number in (*near, 2**53 + 1, 2**63 - 1):
+        x = np.array([number], "int64")
+        assert int(ours(x)) == root(x), number
+
+
 @pytest.mark.parametrize(
     ("function", "error"),
     [
