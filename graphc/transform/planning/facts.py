@@ -161,7 +161,8 @@ def _rounded(
     """The numbers that floats are rounded to, or compared for, if of sizes alone.
 
     Libraries differ in the last bit of a logarithm, and so in what it is rounded to. A
-    size is one number everywhere, in programs and on the host, and it is NumPy's.
+    size is one number everywhere, in programs and on the host, and it is NumPy's. A
+    size that has been made an array, as JAX makes one of each, is a program's.
     """
     of_sizes: set[Node] = set()
     rounded: set[Value] = set()
@@ -172,12 +173,19 @@ def _rounded(
             is_known = node in lengths
         else:
             is_known = of_sizes.issuperset([v.node for v in node.inputs])
-        if not is_known:
+        if not is_known or _makes_array(node):
             continue
         of_sizes.add(node)
         if times[node] is not Time.BUILD and _rounds(node):
             rounded.update(node.outputs)
     return frozenset(rounded)
+
+
+def _makes_array(node: Node) -> bool:
+    """Whether a node makes an array of integers of a number of Python."""
+    (x, *_), (output, *_) = node.inputs or node.outputs, node.outputs
+    is_strong = is_integer(output.dtype) and not output.type.weak
+    return is_strong and x.type.weak and is_integer(x.dtype)
 
 
 def _rounds(node: Node) -> bool:
