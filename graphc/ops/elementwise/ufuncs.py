@@ -41,6 +41,7 @@ from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 from graphc.ops.elementwise.of_complex import OF_COMPLEX
+from graphc.ops.elementwise.powers import print_in_jax
 
 
 def _power_size(x: Size, exponent: Size) -> Size | None:
@@ -89,38 +90,6 @@ def _print_floor_divide(p: Printing) -> str:
     if safe or not is_integer(p.node.outputs[0].dtype):
         return "{} // {}".format(*p.inputs)
     return f"{p.helper(floor_divide_jax)}(jnp, {', '.join(p.inputs)})"
-
-
-def power_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
-    """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
-    return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
-
-
-def integer_power_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
-    """Printed into JAX programs, whose `x**y` reads six bits of an exponent."""
-    jnp = jax.numpy
-
-    def step(state: tuple[JaxArray, ...]) -> tuple[JaxArray, ...]:
-        product, base, bits = state
-        return jnp.where(bits & 1, product * base, product), base * base, bits >> 1
-
-    def of_all_bits(x: JaxArray, y: JaxArray) -> JaxArray:
-        # Bits of a negative exponent would never end.
-        base, bits = jnp.broadcast_arrays(x, jnp.maximum(y, 0))
-        state = jnp.ones_like(base), base, bits
-        return jax.lax.while_loop(lambda s: jnp.any(s[2] != 0), step, state)[0]
-
-    # Mostly exponents are small: one pass over the arrays, as XLA fuses it.
-    return jax.lax.cond(jnp.any(y >= 64), of_all_bits, lambda x, y: x**y, x, y)
-
-
-def _print_power(p: Printing) -> str:
-    dtype, exponent = p.node.outputs[0].dtype, literal_of(p.node.inputs[1])
-    if dtype.kind == "c":
-        return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
-    if is_integer(dtype) and (exponent is None or (exponent >= 64).any()):
-        return f"{p.helper(integer_power_jax)}(jax, {', '.join(p.inputs)})"
-    return "{} ** {}".format(*p.inputs)
 
 
 def _print_reciprocal(p: Printing) -> str:
@@ -376,7 +345,7 @@ def _numerics(name: str) -> dict[str, Any]:
 _RULES: dict[str, TypeRule] = {"power": _power_rule}
 _IN_JAX: dict[str, Emit] = {
     "floor_divide": _print_floor_divide,
-    "power": _print_power,
+    "power": print_in_jax,
     "reciprocal": _print_reciprocal,
     "gcd": _print_gcd,
     "lcm": _print_lcm,

@@ -1,0 +1,40 @@
+"""How powers are printed: as NumPy's, where a library has others."""
+
+from types import ModuleType
+
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.op import Printing
+from graphc.ir.types import JaxArray, is_integer
+
+
+def power_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
+    """Printed into JAX programs: powers of a complex zero are zero as in NumPy."""
+    return jnp.where((x == 0) & (jnp.real(y) > 0), 0, x**y)
+
+
+def integer_power_jax(jax: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
+    """Printed into JAX programs, whose `x**y` reads six bits of an exponent."""
+    jnp = jax.numpy
+
+    def step(state: tuple[JaxArray, ...]) -> tuple[JaxArray, ...]:
+        product, base, bits = state
+        return jnp.where(bits & 1, product * base, product), base * base, bits >> 1
+
+    def of_all_bits(x: JaxArray, y: JaxArray) -> JaxArray:
+        # Bits of a negative exponent would never end.
+        base, bits = jnp.broadcast_arrays(x, jnp.maximum(y, 0))
+        state = jnp.ones_like(base), base, bits
+        return jax.lax.while_loop(lambda s: jnp.any(s[2] != 0), step, state)[0]
+
+    # Mostly exponents are small: one pass over the arrays, as XLA fuses it.
+    return jax.lax.cond(jnp.any(y >= 64), of_all_bits, lambda x, y: x**y, x, y)
+
+
+def print_in_jax(p: Printing) -> str:
+    """A power as programs of JAX compute it."""
+    dtype, exponent = p.node.outputs[0].dtype, literal_of(p.node.inputs[1])
+    if dtype.kind == "c":
+        return f"{p.helper(power_jax)}(jnp, {', '.join(p.inputs)})"
+    if is_integer(dtype) and (exponent is None or (exponent >= 64).any()):
+        return f"{p.helper(integer_power_jax)}(jax, {', '.join(p.inputs)})"
+    return "{} ** {}".format(*p.inputs)
