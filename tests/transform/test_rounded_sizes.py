@@ -109,3 +109,17 @@ def test_floats_that_are_given_stay_on_the_device():
     f = graphc.function([x, scale], x * gt.floor(scale * x.shape[0]), dims="pad")
     assert " np.floor" not in str(f.source)
     np.testing.assert_array_equal(f(np.ones(5), 0.5), np.full(5, 2.0))
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_powers_of_sizes_are_those_of_python(backend):
+    """NumPy's own of an array without axes would make 2 of the root of 27."""
+
+    def root(x):
+        return np.floor(len(x) ** (1 / 3)), x[: int(len(x) ** 0.5)] * 2.0 ** len(x)
+
+    f = graphc.jit(root, frontend="numpy", backend=backend, dims="pad")
+    for n in (4, 5, 8, 9, 25, 27, 36, 64, 121, 125, 216, 343):
+        found, expected = f(np.ones(n)), root(np.ones(n))
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)

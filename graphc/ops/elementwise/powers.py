@@ -4,7 +4,7 @@ from types import ModuleType
 
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.op import Printing
-from graphc.ir.types import JaxArray, is_integer
+from graphc.ir.types import JaxArray, is_float, is_integer
 
 
 def power_jax(jnp: ModuleType, x: JaxArray, y: JaxArray) -> JaxArray:
@@ -38,3 +38,17 @@ def print_in_jax(p: Printing) -> str:
     if is_integer(dtype) and (exponent is None or (exponent >= 64).any()):
         return f"{p.helper(integer_power_jax)}(jax, {', '.join(p.inputs)})"
     return "{} ** {}".format(*p.inputs)
+
+
+def print_in_numpy(p: Printing) -> str:
+    """A power; of numbers of Python, Python's.
+
+    NumPy computes powers of arrays by code of its own, which for `27 ** (1 / 3)` gives
+    less than 3, also of arrays without axes. Its scalars have those of C.
+    """
+    output = p.node.outputs[0].type
+    is_of_python = output.weak and not output.rank and is_float(output.dtype)
+    return " ** ".join(
+        f"np.float64({text})" if is_of_python and literal_of(value) is None else text
+        for text, value in zip(p.inputs, p.node.inputs, strict=True)
+    )

@@ -41,7 +41,7 @@ from graphc.ops.common.conditions import BOUNDS, BoundsRule, telling
 from graphc.ops.common.known import KnownSizes, each, maxima, minima, of_numbers
 from graphc.ops.elementwise.declare import elementwise, elementwise_rule
 from graphc.ops.elementwise.of_complex import OF_COMPLEX
-from graphc.ops.elementwise.powers import print_in_jax
+from graphc.ops.elementwise.powers import print_in_jax, print_in_numpy
 
 
 def _power_size(x: Size, exponent: Size) -> Size | None:
@@ -375,6 +375,8 @@ for _name, (_text, _sizes) in _ARITHMETIC.items():
         wraps=_name in _WRAPS,
         **_numerics(_name),
     )
+
+PRIMITIVES["power"].emit(numpy=print_in_numpy)
 
 _BITWISE: dict[str, tuple[str, Callable[..., KnownSizes]]] = {
     "bitwise_and": ("{x} & {y}", _bitwise(operator.and_, both)),
