@@ -3,11 +3,14 @@
 XLA's logarithm of 8 to the base of 2 is less than 3 in float64.
 """
 
+import math
+
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
+import graphc_serving
 
 SIZES = (3, 5, 8, 9, 64, 100, 128, 1024, 4096)
 POLICIES = ("specialize", "pad")
@@ -123,3 +126,36 @@ def test_powers_of_sizes_are_those_of_python(backend):
         found, expected = f(np.ones(n)), root(np.ones(n))
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(a), b)
+
+
+def share(x):
+    part, root = int(0.3 * len(x)), math.isqrt(len(x))
+    return x[:part] * 2, x[: int(math.sqrt(len(x)))], x * root, x * int(len(x) / 4)
+
+
+def test_files_have_them_where_xla_computes_what_numpy_does(tmp_path):
+    f = graphc.jit(share, frontend="numpy", shapes="n", dims="pad")
+    path = tmp_path / "share.model"
+    f.export(path, np.ones(8), sizes={"n": [4, 9, 16, 20, 100]})
+    model = graphc_serving.load(path)
+    for n in (4, 9, 16, 20, 100):
+        array = np.arange(1.0, n + 1)
+        for a, b in zip(model(array), share(array), strict=True):
+            np.testing.assert_array_equal(np.asarray(a), b)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (lambda n: math.log2(n), "log2"),
+        (lambda n: n**0.3, "power"),
+        (lambda n: n / 49, "true_divide"),
+    ],
+)
+def test_files_are_refused_where_it_computes_something_else(number, name, tmp_path):
+    def beginning(x):
+        return x[: int(number(len(x)))] * 2
+
+    f = graphc.jit(beginning, frontend="numpy", shapes="n", dims="pad")
+    with pytest.raises(graphc.GraphError, match=f"told to a file: {name} on the host"):
+        f.export(tmp_path / "refused.model", np.ones(50), sizes={"n": [49, 98]})

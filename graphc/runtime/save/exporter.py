@@ -56,8 +56,8 @@ class Exporter(Stages):
     ) -> None:
         """Print the program of a plan once more, with constants as arguments."""
         lift = lifted(plan.graph)
-        divided = partition(lift.graph, UNDIVIDED)
-        divided = replace(divided, originals=plan.originals)
+        divided = partition(lift.graph, UNDIVIDED, plan.padded)
+        divided = replace(divided, originals=plan.originals, padded=None)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
         source = emit_jax(divided, flat, joining=False)
         module = Program(source.text, NAME, source.foreigns).load()
