@@ -468,7 +468,7 @@ def _of(number: int) -> Formula:
 def _rounds_otherwise(node: Node) -> bool:
     """Whether XLA, which computes for files, may differ from NumPy in the last bit.
 
-    What becomes a size of it would be another one: XLA's logarithm of 8 to the base of
+    A size that is made of it would be another one: XLA's logarithm of 8 to the base of
     2 is less than 3. It also multiplies by the reciprocal of a number that divides.
     """
     if not any(is_float(v.dtype) for v in node.outputs):
