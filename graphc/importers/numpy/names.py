@@ -29,7 +29,6 @@ from graphc.importers.lookups import (
     may_ask,
     tested,
 )
-from graphc.importers.numpy.python_numbers import BUILTINS, CLASSES, OF_MATH
 from graphc.importers.numpy.traced import in_place
 from graphc.importers.numpy.traced.arrays import (
     NUMBER,
@@ -42,6 +41,7 @@ from graphc.importers.numpy.traced.draws import RandomNames
 from graphc.importers.numpy.traced.grids import Grid, Joining
 from graphc.importers.numpy.traced.memory import Memory, is_symbolic, python_fitting
 from graphc.importers.numpy.traced.own import NAMES, SAME_RESULTS
+from graphc.importers.numpy.traced.python_numbers import BUILTINS, CLASSES, OF_MATH
 from graphc.importers.numpy.traced.raised import of_numpy
 from graphc.importers.numpy.traced.sharing import READ_ONLY
 from graphc.importers.numpy.traced.ufuncs import EqualToPlain, UfuncOfUser

@@ -57,11 +57,11 @@ class Exporter(Stages):
         """Print the program of a plan once more, with constants as arguments."""
         lift = lifted(plan.graph)
         divided = partition(lift.graph, UNDIVIDED, plan.padded)
-        divided = replace(divided, originals=plan.originals, padded=None)
+        divided = replace(divided, originals=plan.originals)
         flat = Outputs("tuple", (), (Outputs("single"),) * len(lift.graph.outputs))
-        source = emit_jax(divided, flat, joining=False)
+        source = emit_jax(replace(divided, padded=None), flat, joining=False)
         module = Program(source.text, NAME, source.foreigns).load()
-        around = driver_of(replace(divided, padded=plan.padded))
+        around = driver_of(divided)
         driver = file_steps(around, source.checked)
         super().__init__(jax, plan, driver, module, target)
         self.platforms = platforms

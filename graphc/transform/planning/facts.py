@@ -28,8 +28,8 @@ class NodeFacts:
     checks: tuple[Check, ...]
     times: dict[Node, Time]
     compiled: tuple[Node, ...]
-    demanded: tuple[Value, ...]  # sizes
-    rounded: frozenset[Value] = frozenset()  # numbers that the host alone computes
+    demanded: tuple[Value, ...]  # numbers that the host needs, above all sizes
+    rounded: frozenset[Value]  # numbers that the host alone computes
 
     def is_early(self, value: Value) -> bool:
         """Whether it is a number that only the host computes, before segments."""

@@ -28,8 +28,10 @@ from graphc.importers.numpy.traced.asked import (
     settled,
     truth,
 )
+from graphc.importers.numpy.traced.python_numbers import rounded
 from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
+from graphc.ir.graph.build import as_value
 from graphc.ir.graph.repeating import SEQUENCES
 from graphc.ir.types import is_integer
 
@@ -105,7 +107,9 @@ def __round__(self: TracedArray, digits: object = None) -> object:
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
     of_python = self.content.type.weak and is_integer(self.dtype)
     if digits is None and not of_python:
-        refuse_number(self.content, "round")
+        if self.dtype.kind in "bc":  # which NumPy rounds to no integer
+            refuse_number(self.content, "round")
+        return wrapped(rounded(as_value(self.content)))
     return _binary(round)(self, *([] if digits is None else [digits]))
 
 

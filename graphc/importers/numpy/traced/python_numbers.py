@@ -6,7 +6,8 @@ symbolic numbers of Python's classes instead. Where Python raises, so do calls.
 """
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -112,42 +113,56 @@ def _required(
     return cast(F.assert_(fits, message, number, error), number.dtype, weak=True)
 
 
-def _named(function: Any, name: str) -> Callable[..., object]:
-    """A function with a name of Python's; errors are those of what is called there."""
-    function.__name__ = name
-    function.__code__ = function.__code__.replace(co_name="__call__")
-    of_name: Callable[..., object] = function
-    return of_name
+def rounded(number: Value) -> Value:
+    """The nearest integer, of two the even one, as `round` gives it without digits."""
+    return _whole(F.rint)(number)
 
 
-def _round(number: object, ndigits: object = None) -> object:
-    """Python's `round`: the nearest integer, of two the even one; or of some digits."""
-    content = _number(number) if ndigits is None else None
-    if content is None:
-        return round(number, ndigits)  # type: ignore[call-overload]
-    is_float = content.dtype.kind == "f"
-    return wrapped(as_int(F.rint(_as_float(content)) if is_float else content))
+class _FunctionOfUser:
+    """A function of Python as the user has it: numbers that are traced are computed on.
+
+    `computes` gives None where Python's own is to be called.
+    """
+
+    def __init__(
+        self, plain: Callable[..., object], computes: Callable[..., Value | None]
+    ) -> None:
+        self.__name__ = plain.__name__
+        self._plain, self._computes = plain, computes
+
+    def __call__(self, *args: object, **options: object) -> object:
+        """The number, or what Python's own function gives."""
+        known = None if options else _contents(args)
+        number = None if known is None else self._computes(*known)
+        return self._plain(*args, **options) if number is None else wrapped(number)
 
 
-_named(_round, "round")
+def _contents(numbers: Sequence[object]) -> list[object] | None:
+    """The numbers of a call, some of them values; None where none is traced."""
+    traced = [_number(number) for number in numbers]
+    if all(value is None for value in traced):
+        return None
+    pairs = zip(numbers, traced, strict=True)
+    known = [content_of(number) if value is None else value for number, value in pairs]
+    are_numbers = all(isinstance(x, (Value, int, float, np.generic)) for x in known)
+    return known if are_numbers else None
 
 
-def _of_math(name: str, computes: Callable[..., Value]) -> Callable[..., object]:
+def _of_math(name: str, computes: Callable[..., Value]) -> _FunctionOfUser:
     """A function of `math`, of numbers of which one is traced."""
-    plain = getattr(math, name)
+    return _FunctionOfUser(
+        getattr(math, name), lambda *numbers: computes(*map(as_value, numbers))
+    )
 
-    def function(*numbers: object) -> object:
-        contents = [_number(number) for number in numbers]
-        known = [
-            content_of(number) if content is None else content
-            for number, content in zip(numbers, contents, strict=True)
-        ]
-        are_numbers = all(isinstance(x, (Value, int, float, np.generic)) for x in known)
-        if not are_numbers or all(content is None for content in contents):
-            return plain(*numbers)
-        return wrapped(computes(*map(as_value, known)))
 
-    return _named(function, name)
+def _whole(rounds: Callable[[Value], Value]) -> Callable[[Value], Value]:
+    """The integer that a float is rounded to in some way, and an integer itself."""
+
+    def computes(number: Value) -> Value:
+        is_float = number.dtype.kind == "f"
+        return as_int(rounds(_as_float(number)) if is_float else number)
+
+    return computes
 
 
 def _within(
@@ -223,8 +238,8 @@ def _is_finite(number: Value) -> Value:
 
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
-    "floor": lambda x: as_int(F.floor(_as_float(x)) if x.dtype.kind == "f" else x),
-    "ceil": lambda x: as_int(F.ceil(_as_float(x)) if x.dtype.kind == "f" else x),
+    "floor": _whole(F.floor),
+    "ceil": _whole(F.ceil),
     "trunc": as_int,
     "isqrt": _integer_root,
     "sqrt": _within("sqrt", lambda x: x >= 0),
@@ -250,31 +265,25 @@ _FUNCTIONS |= {name: _everywhere(of) for name, of in _SAME.items()}
 OF_MATH = {name: _of_math(name, f) for name, f in _FUNCTIONS.items()}
 
 
-def _largest(plain: Callable[..., object], larger: bool) -> Callable[..., object]:
-    """Python's `max`, or `min`; of numbers that are traced, a number.
+def _best(wins: Callable[[Value, Value], Value]) -> Callable[..., Value | None]:
+    """The first of numbers that no other wins over, as `max` and `min` choose it.
 
-    Of sizes of arguments Python compares: that is a decision by them.
+    Of sizes of arguments Python compares: that is a decision by them. Numbers of two
+    classes stay Python's too: the result has the class of one of them.
     """
 
-    def function(*numbers: object, **options: object) -> object:
-        contents = [_number(number) for number in numbers]
-        traced = [x for x in contents if x is not None]
-        if len(numbers) < 2 or options or all(map(_is_of_axes, traced)):
-            return plain(*numbers, **options)
-        known = [
-            content_of(number) if content is None else content
-            for number, content in zip(numbers, contents, strict=True)
-        ]
-        classes = {_class_of(number) for number in known}
-        if len(classes) > 1 or None in classes:  # the result has that of one of them
-            return plain(*numbers)
-        best, *others = map(as_value, known)
+    def computes(*numbers: object) -> Value | None:
+        values = [number for number in numbers if isinstance(number, Value)]
+        if len(numbers) < 2 or all(map(_is_of_axes, values)):
+            return None
+        if len({*map(_class_of, numbers)}) > 1:
+            return None
+        best, *others = map(as_value, numbers)
         for other in others:
-            wins = other > best if larger else other < best
-            best = F.where(wins, other, best)
-        return wrapped(best)
+            best = F.where(wins(other, best), other, best)
+        return best
 
-    return _named(function, plain.__name__)
+    return computes
 
 
 def _is_of_axes(number: Value) -> bool:
@@ -286,12 +295,12 @@ def _is_of_axes(number: Value) -> bool:
     )
 
 
-def _class_of(number: object) -> object:
-    """The class of a number, None where it is none."""
-    if isinstance(number, Value):
-        return number_class(number)
-    return type(number) if isinstance(number, (int, float, np.generic)) else None
+def _class_of(number: object) -> type:
+    return number_class(number) if isinstance(number, Value) else type(number)
 
 
-BUILTINS = {"max": _largest(max, True), "min": _largest(min, False), "round": _round}
+BUILTINS = {
+    "max": _FunctionOfUser(max, _best(operator.gt)),
+    "min": _FunctionOfUser(min, _best(operator.lt)),
+}
 CLASSES = {"int": NumberClass(int, as_int), "float": NumberClass(float, _as_float)}
