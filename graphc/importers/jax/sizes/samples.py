@@ -167,11 +167,11 @@ class Sampling:
             ):
                 continue
             try:
-                found = _template(samples.alike, self.symbols)
+                template = _template(samples.alike, self.symbols)
             except Unsupported:
                 continue
-            templates.append(replace(found, near=True))
-            if not found.divides:
+            templates.append(replace(template, near=True))
+            if not template.divides:
                 break
         return min(templates, key=lambda template: template.divides, default=None)
 

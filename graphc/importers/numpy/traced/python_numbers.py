@@ -9,7 +9,6 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -41,13 +40,14 @@ class NumberClass:
 
     def __init__(self, kind: type, convert: Callable[[Value], Value]) -> None:
         self.kind, self._convert = kind, convert
+        self._plain: Callable[..., object] = kind
         self.dtype = np.dtype(kind)  # by which NumPy takes it for a dtype
 
-    def __call__(self, *args: Any, **options: Any) -> object:
+    def __call__(self, *args: object, **options: object) -> object:
         """A number of the class."""
         content = _number(args[0]) if len(args) == 1 and not options else None
         if content is None:
-            return self.kind(*args, **options)
+            return self._plain(*args, **options)
         return wrapped(self._convert(content))
 
     def __instancecheck__(self, instance: object) -> bool:
