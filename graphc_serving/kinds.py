@@ -1,12 +1,19 @@
 """Checks of what a file says: each part must be of its kind."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 DTYPES = {
     *("bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
 }
 Shape = tuple[int, ...]
+
+
+class Kind(NamedTuple):
+    """The dtype and the rank of an array."""
+
+    dtype: str
+    rank: int
 
 
 def of(kind: type, value: Any) -> Any:

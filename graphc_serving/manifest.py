@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphc_serving.kinds import (
+    Kind,
     Shape,
     dtype_of,
     list_of,
@@ -26,10 +27,10 @@ from graphc_serving.kinds import (
 )
 from graphc_serving.reading import Malformed, Tensors, contents
 from graphc_serving.step_reader import Stage, StepReader
-from graphc_serving.steps import Kind, Step
+from graphc_serving.steps import Step
 from graphc_serving.structures import Structure, leaves, structure_of
 
-FORMAT = 4
+FORMAT = 5
 OLDEST = 2
 SERIALIZED = 4  # the first whose programs JAX has serialised, and not their modules
 CASTINGS = "exact", "safe", "same_kind"

@@ -14,6 +14,7 @@ from graphc_serving.manifest import Manifest
 from graphc_serving.programs import array_of, compiled
 from graphc_serving.reading import Tensors
 from graphc_serving.steps import Row, Step, StepError, Walk, follow, zeros
+from graphc_serving.ufuncs import on_numbers
 
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
@@ -103,6 +104,14 @@ class Call:
             return np.array(integer, dtype)
         except OverflowError:
             raise StepError(f"{integer} does not fit {dtype}") from None
+
+    def literal(self, number: float, dtype: str) -> Any:
+        """A float as an array."""
+        return np.array(number, dtype)
+
+    def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """The result of a function of NumPy's arrays, element by element."""
+        return on_numbers(function, operands)
 
     def zeros(self, shape: Row, dtype: str) -> Any:
         """An array of zeros."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from graphc_serving.kinds import (
     DTYPES,
+    Kind,
     is_integer,
     list_of,
     of,
@@ -23,12 +24,13 @@ from graphc_serving.steps import (
     OPERANDS,
     WORDS,
     Formula,
-    Kind,
     Step,
 )
+from graphc_serving.ufuncs import UFUNCS, result_of
 
 MOST_FACTORS = 64  # of a term, and operands of a function
 DEEPEST = 8  # loops within loops
+FLOATS = "float16", "float32", "float64"
 
 
 class Stage(NamedTuple):
@@ -57,6 +59,8 @@ class StepReader:
             "bool": lambda x: of(bool, x),
             "count": _count,
             "dtype": lambda x: one_of(DTYPES, x),
+            "float": _float,
+            "float dtype": lambda x: one_of(FLOATS, x),
             "formula": self._formula,
             "formulas": self._formulas,
             "function": lambda x: one_of(FUNCTIONS, x),
@@ -67,6 +71,7 @@ class StepReader:
             "sizes": self._sizes,
             "text": lambda x: of(str, x),
             "texts": lambda x: tuple([of(str, text) for text in list_of(x)]),
+            "ufunc": lambda x: one_of(UFUNCS, x),
         }
 
     def step(self, stored: Any) -> Step:
@@ -112,8 +117,19 @@ class StepReader:
         _require(fits, f"{name} takes another number of operands")
         return [None]
 
-    def _of_number(self, formula: Formula, dtype: str) -> list[Kind | None]:
+    def _of_number(self, number: object, dtype: str) -> list[Kind | None]:
         return [Kind(dtype, 0)]
+
+    def _of_cast(self, array: int, dtype: str) -> list[Kind | None]:
+        kind = self._kind(array)
+        real = not any(name.startswith("complex") for name in (kind.dtype, dtype))
+        _require(real, "complex numbers are not cast")
+        return [Kind(dtype, kind.rank)]
+
+    def _of_compute(self, name: str, arrays: Sequence[int]) -> list[Kind | None]:
+        operands = list(map(self._kind, arrays))
+        dtype = result_of(name, operands)
+        return [Kind(dtype, max(kind.rank for kind in operands))]
 
     def _of_zeros(self, sizes: Sequence[Any], dtype: str) -> list[Kind | None]:
         return [Kind(dtype, len(sizes))]
@@ -257,6 +273,9 @@ _MADE: Mapping[str, Callable[..., list[Kind | None]]] = {
     "read": StepReader._of_read,
     "apply": StepReader._of_apply,
     "number": StepReader._of_number,
+    "literal": StepReader._of_number,
+    "cast": StepReader._of_cast,
+    "compute": StepReader._of_compute,
     "zeros": StepReader._of_zeros,
     "capacities": StepReader._of_capacities,
     "pad": StepReader._of_same,
@@ -279,6 +298,13 @@ def _count(stored: Any) -> int:
     count: int = of(int, stored)
     _require(count >= 0, f"{count} is no count")
     return count
+
+
+def _float(stored: Any) -> str:
+    """A float in hexadecimal digits, which say all of it."""
+    text: str = of(str, stored)
+    float.fromhex(text)
+    return text
 
 
 def _integer_dtype(stored: Any) -> str:

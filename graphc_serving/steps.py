@@ -2,7 +2,9 @@
 
 Values are numbered: first the inputs, then the constants, then what each step makes, an
 array or an integer. Steps run once each, in order. A formula is a sum of products of
-integers: (factor, numbers of the integers) for each. A file can ask for nothing else.
+integers: (factor, numbers of the integers) for each. Floats of sizes are computed by
+NumPy: a size that one is rounded to would be another one by XLA's logarithm. A file can
+ask for nothing else.
 """
 
 import math
@@ -10,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from graphc_serving.ufuncs import UFUNCS
 
 Formula = tuple[tuple[int, tuple[int, ...]], ...]
 Row = tuple[int, ...]
@@ -21,13 +25,6 @@ CUT = 2**49  # bounds of slices may be, and are taken for this
 
 class StepError(ValueError):
     """A call that no step can be taken for, and why."""
-
-
-class Kind(NamedTuple):
-    """The dtype and the rank of an array."""
-
-    dtype: str
-    rank: int
 
 
 class Step(NamedTuple):
@@ -46,6 +43,12 @@ class Doer(Protocol):
 
     def number(self, integer: int, dtype: str) -> Any:
         """An integer as an array."""
+
+    def literal(self, number: float, dtype: str) -> Any:
+        """A float as an array."""
+
+    def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """The result of a function of NumPy's arrays, element by element."""
 
     def zeros(self, shape: Row, dtype: str) -> Any:
         """An array of zeros."""
@@ -177,6 +180,25 @@ def _number(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     return [doer.number(walk.formula(formula), dtype)]
 
 
+def _literal(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    number, dtype = step.parts
+    return [doer.literal(float.fromhex(number), dtype)]
+
+
+def _cast(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    array, dtype = step.parts
+    return [doer.computed(lambda x: x.astype(dtype), [walk[array]])]
+
+
+def _compute(walk: Walk, doer: Doer, step: Step) -> list[Any]:
+    name, arrays = step.parts
+    try:
+        return [doer.computed(UFUNCS[name], [walk[i] for i in arrays])]
+    except (MemoryError, ValueError):
+        shapes = " and ".join([str(walk[i].shape) for i in arrays])
+        raise StepError(f"{name} cannot be computed for {shapes}") from None
+
+
 def _zeros(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     sizes, dtype = step.parts
     return [doer.zeros(walk.formulas(sizes), dtype)]
@@ -289,6 +311,9 @@ WORDS: Mapping[str, Word] = {
     "sum": Word(_sum, ("formula",)),
     "apply": Word(_apply, ("function", "formulas")),
     "number": Word(_number, ("formula", "integer dtype")),
+    "literal": Word(_literal, ("float", "float dtype")),
+    "cast": Word(_cast, ("array", "dtype")),
+    "compute": Word(_compute, ("ufunc", "arrays")),
     "zeros": Word(_zeros, ("formulas", "dtype")),
     "capacities": Word(_capacities, ("formulas", "formulas", "rows")),
     "pad": Word(_pad, ("array", "sizes")),

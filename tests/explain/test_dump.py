@@ -69,7 +69,7 @@ def test_a_plan_with_host_steps_and_checks():
     rows = gt.reshape(x, (gt.maximum(k, 2), -1))
     y = gt.assert_(k > 0, "k is\npositive", rows)
     text = graphc.dump(graphc.function([x, k], y).plan)
-    assert '  check all, "k is\\npositive"\n' in text
+    assert '  check greater, "k is\\npositive"\n' in text
     assert "  host greater: bool[] = greater(k, constant)  # test_dump.py:" in text
 
 

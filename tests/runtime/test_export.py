@@ -15,7 +15,7 @@ from safetensors.numpy import save
 import graphc
 import graphc.tensor as gt
 from graphc_serving import reading
-from graphc_serving.manifest import digest
+from graphc_serving.manifest import FORMAT, digest
 from graphc_serving.reading import KEY
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -298,12 +298,13 @@ BAD = {
     "a list": (lambda c: save({}, {KEY: "[]"}), "its format has no number"),
     "deep": (lambda c: save({}, {KEY: "[" * 10**6}), "it has no manifest of graphc"),
     "newer": (
-        lambda c: remade(c, put("format", 5)),
-        "a newer graphc wrote it, in format 5; this one reads 4",
+        lambda c: remade(c, put("format", FORMAT + 1)),
+        f"a newer graphc wrote it, in format {FORMAT + 1}; this one reads {FORMAT}",
     ),
     "older": (
         lambda c: remade(c, put("format", 1)),
-        "an older graphc wrote it, in format 1; this one reads 4: export it again",
+        "an older graphc wrote it, in format 1; "
+        f"this one reads {FORMAT}: export it again",
     ),
     "no format": (lambda c: remade(c, put("format", 0)), "its format has no number"),
     "a bit": (lambda c: c[:-1] + bytes([c[-1] ^ 1]), DAMAGED),

@@ -15,6 +15,7 @@ from tests.runtime.kept_models.make import TABLE
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 KEPT = Path(__file__).parent / "kept_models"
 FORMATS = range(OLDEST, FORMAT + 1)
+FIRST_OF_FLOATS = 5
 
 
 def rows(n):
@@ -53,6 +54,16 @@ def test_a_file_of_each_format_is_kept_and_runs(number):
         assert best.tolist() == [5] and total == x.sum()
 
 
+@pytest.mark.parametrize("number", FORMATS[FIRST_OF_FLOATS - OLDEST :])
+def test_a_file_has_floats_of_sizes_of_numpy(number):
+    model = graphc_serving.load(KEPT / f"format_{number}_rounds.model")
+    for n in (1, 2, 4, 8, 9, 16):
+        x = rows(n)
+        half, root = model(x)
+        np.testing.assert_array_equal(half, x[: int(np.ceil(n / 3)), 0])
+        np.testing.assert_array_equal(root, x[: int(np.sqrt(n) + np.log2(n)), 1])
+
+
 def never(*args):
     raise ValueError("StableHLO of another time")
 
@@ -74,5 +85,5 @@ def test_a_graph_is_compiled_where_jax_does_not_read_the_programs(monkeypatch, n
 
 def test_the_kept_files_are_small():
     files = list(KEPT.glob("*.model"))
-    assert len(files) == 2 * len(FORMATS)
+    assert len(files) == 2 * len(FORMATS) + FORMAT + 1 - FIRST_OF_FLOATS
     assert sum(path.stat().st_size for path in files) < 100_000

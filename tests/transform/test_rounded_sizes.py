@@ -133,29 +133,55 @@ def share(x):
     return x[:part] * 2, x[: int(math.sqrt(len(x)))], x * root, x * int(len(x) / 4)
 
 
-def test_files_have_them_where_xla_computes_what_numpy_does(tmp_path):
-    f = graphc.jit(share, frontend="numpy", shapes="n", dims="pad")
-    path = tmp_path / "share.model"
-    f.export(path, np.ones(8), sizes={"n": [4, 9, 16, 20, 100]})
+def halves(x):
+    n = len(x)
+    return x[: int(math.log2(n))], x[: int(n**0.3)], x[: math.ceil(n / 49)] * 2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("function", [share, halves])
+def test_files_have_them(function, policy, tmp_path):
+    f = graphc.jit(function, frontend="numpy", shapes="n", dims=policy)
+    path = tmp_path / "sizes.model"
+    sizes = (4, 8, 9, 16, 27, 49, 98, 100)
+    f.export(path, np.ones(8), sizes={"n": sizes})
     model = graphc_serving.load(path)
-    for n in (4, 9, 16, 20, 100):
+    for n in sizes:
         array = np.arange(1.0, n + 1)
-        for a, b in zip(model(array), share(array), strict=True):
+        for a, b in zip(model(array), function(array), strict=True):
             np.testing.assert_array_equal(np.asarray(a), b)
 
 
-@pytest.mark.parametrize(
-    ("number", "name"),
-    [
-        (lambda n: math.log2(n), "log2"),
-        (lambda n: n**0.3, "power"),
-        (lambda n: n / 49, "true_divide"),
-    ],
-)
-def test_files_are_refused_where_it_computes_something_else(number, name, tmp_path):
-    def beginning(x):
-        return x[: int(number(len(x)))] * 2
+@pytest.mark.parametrize("policy", POLICIES)
+def test_programs_for_them_are_compiled_ahead(policy):
+    x = gt.vector("x", shape=("n",), dtype="float32")
+    n = x.shape[0]
+    f = graphc.function(
+        [x], [x[: n // 2 + gt.log2(n).astype("int64")] * 2], dims=policy
+    )
+    f.compile({"n": SIZES})
+    with graphc.stance("no_compile"):
+        for size in SIZES:
+            array = np.arange(size, dtype="float32")
+            (part,) = f(array)
+            expected = array[: size // 2 + int(np.log2(size))] * 2
+            np.testing.assert_array_equal(np.asarray(part), expected)
 
-    f = graphc.jit(beginning, frontend="numpy", shapes="n", dims="pad")
-    with pytest.raises(graphc.GraphError, match=f"told to a file: {name} on the host"):
-        f.export(tmp_path / "refused.model", np.ones(50), sizes={"n": [49, 98]})
+
+def test_files_are_refused_where_xla_would_compute_otherwise(tmp_path):
+    x = gt.vector("x", shape=("n",), dtype="float32")
+    count = gt.floor(gt.special.gammaln(x.shape[0] / 1.0)).astype("int64")
+    f = graphc.function([x], x[:count] * 2, dims="pad")
+    with pytest.raises(graphc.GraphError, match="told to a file: gammaln on the host"):
+        f.export(tmp_path / "refused.model", {"n": [49, 98]})
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_float_of_a_large_size_is_cut_off_with_all_of_its_digits(backend):
+    """A float of 32 bits has none for odd numbers from 2**24 on."""
+    x = gt.tensor("x", "float32", ("n", 0))
+    half = gt.ceil(x.shape[0] / 2).astype("int64")
+    f = graphc.function([x], [half, x[:half]], backend=backend)
+    for n in (3, 50_000_001):
+        number, part = f(np.ones((n, 0), "float32"))
+        assert int(number) == len(part) == (n + 1) // 2

@@ -49,7 +49,15 @@ from graphc.ir.params.exactness import MOST_PADDED, Range, lies_within, limits
 from graphc.ir.sizes.dims import Size
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.sizes.truths import choose, truth
-from graphc.ir.types import BOOL, INT64, DType, TensorType, dtype_of, is_integer
+from graphc.ir.types import (
+    BOOL,
+    INT64,
+    DType,
+    TensorType,
+    dtype_of,
+    is_float,
+    is_integer,
+)
 from graphc.ops.common.broadcasting import (
     WEAK_KEYS,
     Ufunc,
@@ -376,7 +384,12 @@ def astype(
 
 
 def _around(x: Value, dtype: DType) -> Value:
-    """A number of Python, of which a cast drops the upper bits; arrays as they are."""
+    """A number of Python, of which a cast drops the upper bits; arrays as they are.
+
+    Floats keep all of their digits, which a float of the default dtype may not have.
+    """
+    if x.type.weak and is_float(x.dtype):
+        return x
     if not x.type.weak or x.node.primitive is not SIZE_OP or dtype.itemsize == 8:
         return strong(x)
     size = as_size(x)

@@ -4,7 +4,7 @@ Whoever exports or compiles programs ahead of calls learns so for which argument
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -31,6 +31,7 @@ from graphc.transform.planning.plan import Plan
 from graphc.transform.tied import KnownRooms
 from graphc_serving.loops import Loop, given_to
 from graphc_serving.steps import Row, Step, StepError, Walk, follow
+from graphc_serving.ufuncs import on_numbers
 
 NAME = "<graphc exported program>"
 StageKey = tuple[int, Row, tuple[tuple[int, ...], ...]]
@@ -193,6 +194,21 @@ class AbstractCall:
     def number(self, integer: int, dtype: str) -> Any:
         """The type of an integer."""
         return self._recorded(self._struct((), dtype), np.array(integer, dtype))
+
+    def literal(self, number: float, dtype: str) -> object:
+        """The type of a float."""
+        return self._recorded(self._struct((), dtype), np.array(number, dtype))
+
+    def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> object:
+        """The type of a result of NumPy, with its numbers where they are known."""
+        numbers = list(map(self._number_of, operands))
+        known = [n for n in numbers if n is not None]
+        if len(known) == len(numbers):
+            result = on_numbers(function, known)
+            return self._recorded(self._struct(result.shape, result.dtype), result)
+        dtype = on_numbers(function, [np.ones((), x.dtype) for x in operands]).dtype
+        shape = np.broadcast_shapes(*[x.shape for x in operands])
+        return self._struct(shape, dtype)
 
     def zeros(self, shape: Row, dtype: str) -> object:
         """The type of an array of zeros."""

@@ -5,14 +5,12 @@ from dataclasses import replace
 from functools import singledispatchmethod
 from typing import NoReturn
 
-import numpy as np
-
 from graphc.backends.slice_bounds import slice_bounds
 from graphc.control.scan import GROWING
 from graphc.errors import GraphError, SourceLocation, graph_error, shortened
 from graphc.ir.graph.build import INPUT, SIZE_OP, as_size, is_body_input, literal_of
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import EMISSION, PRIMITIVES
+from graphc.ir.graph.op import EMISSION
 from graphc.ir.sizes.dims import Dim, Size, Symbol, named_axes
 from graphc.ir.sizes.lines import line_of, next_telling, partly, quotient_of
 from graphc.ir.sizes.polynomials import Atom, Call, calls_in, polynomial
@@ -21,6 +19,7 @@ from graphc.ir.types import is_float
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
 from graphc.runtime.save.file_driver import FileDriver
+from graphc.runtime.save.host_nodes import is_of_numpy, name_of_ufunc, rounds_otherwise
 from graphc.transform.planning.driver import (
     ChooseCapacities,
     CutResult,
@@ -362,10 +361,29 @@ class StepWriter:
             size = self.formula(operands[0].node.params["size"])
             self.make("number", [out], size, out.dtype.name)
             return
-        if printed(node) or _rounds_otherwise(node):
+        if is_of_numpy(node):
+            self._compute(node)
+            return
+        if printed(node) or rounds_otherwise(node):
             _refuse(f"{node.primitive.name} on the host", step.place, step.reason)
         arrays = [self.value(v) for v in node.inputs if literal_of(v) is None]
         self.make("run", node.outputs, self._file.stage(node), arrays, ())
+
+    def _compute(self, node: Node) -> None:
+        """Have NumPy compute a node."""
+        operands = list(map(self._operand, node.inputs))
+        name = name_of_ufunc(node.primitive)
+        if name is None:
+            self.make("cast", node.outputs, *operands, node.outputs[0].dtype.name)
+        else:
+            self.make("compute", node.outputs, name, operands)
+
+    def _operand(self, value: Value) -> int:
+        """The number of an array, or of a new one where it is a literal."""
+        literal = literal_of(value)
+        if literal is None or not is_float(value.dtype):
+            return self.value(value)
+        return self.add("literal", float(literal).hex(), value.dtype.name)
 
     def _is_known(self, value: Value) -> bool:
         """Whether sizes that calls are asked for tell a value."""
@@ -463,22 +481,6 @@ def _is_size(value: Value) -> bool:
 def _of(number: int) -> Formula:
     """The formula of an integer that has a number."""
     return ((1, (number,)),)
-
-
-def _rounds_otherwise(node: Node) -> bool:
-    """Whether XLA, which computes for files, may differ from NumPy in the last bit.
-
-    A size that is made of it would be another one: XLA's logarithm of 8 to the base of
-    2 is less than 3. It also multiplies by the reciprocal of a number that divides.
-    """
-    if not any(is_float(v.dtype) for v in node.outputs):
-        return False
-    if node.primitive is PRIMITIVES["true_divide"]:
-        divisor = literal_of(node.inputs[1])
-        return divisor is not None and bool((abs(np.frexp(divisor)[0]) != 0.5).any())
-    return (
-        node.primitive.rounding == "many" and node.primitive is not PRIMITIVES["sqrt"]
-    )
 
 
 def _refuse(what: str, place: SourceLocation, reason: str) -> NoReturn:

@@ -157,7 +157,7 @@ def _host_steps(facts: NodeFacts, requested: Iterable[Value]) -> list[PlanStep]:
                 HostNode(
                     node,
                     node.place,
-                    "integer arithmetic on arguments, needed to know a size",
+                    "arithmetic on sizes and integer arguments, needed to know a size",
                     "pass the result as an integer argument",
                 )
             )

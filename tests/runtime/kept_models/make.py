@@ -1,7 +1,7 @@
-"""Makes the models here, one pair per format of files, with the graphc at hand.
+"""Makes the models here, a few per format of files, with the graphc at hand.
 
 Each was made by the code that wrote its format: it is not made again. For a new format,
-run `PYTHONPATH=. python tests/runtime/kept_models/make.py` and add the two files.
+run `PYTHONPATH=. python tests/runtime/kept_models/make.py` and add the files.
 """
 
 import sys
@@ -17,7 +17,7 @@ COUNT = "count"
 
 
 def main(folder: Path, number: int) -> None:
-    """Write both."""
+    """Write all; files of floats of sizes there are since format 5."""
     x = gt.tensor("x", "float32", ("n", 3))
     k = gt.tensor("k", "int32", ())
     start = gt.zeros((100,))
@@ -29,6 +29,11 @@ def main(folder: Path, number: int) -> None:
     g = graphc.function([x, k], [best, gt.sum(x)], dims="specialize")
     sizes = {"n": [4, 4], "k": [1, 1], COUNT: [2, 3]}
     g.export(folder / f"format_{number}_reads.model", sizes)
+    n = x.shape[0]
+    half, root = gt.ceil(n / 3), gt.floor(n**0.5 + gt.log2(n))
+    parts = [x[: half.astype("int64"), 0], x[: root.astype("int64"), 1]]
+    h = graphc.function([x], parts, dims="pad")
+    h.export(folder / f"format_{number}_rounds.model", {"n": [3, 16]})
 
 
 if __name__ == "__main__":

@@ -122,14 +122,17 @@ def python_fitting(numbers: Content, dtype: DType) -> Content:
 def require_python_fits(nodes: Iterable[Node]) -> None:
     """Note that numbers of Python fit the integer dtypes that they are cast to.
 
-    Sizes are looked at where they are cast, with the sizes of a call.
+    Sizes are looked at where they are cast, with the sizes of a call, and floats that
+    become Python's integers where `int` takes them.
     """
     for node in nodes:
-        if node.primitive is CONVERT and is_integer(node.outputs[0].dtype):
+        output = node.outputs[0].type
+        is_array = is_integer(output.dtype) and not output.weak
+        if node.primitive is CONVERT and is_array:
             (number,) = node.inputs
             if number.type.weak and number.node.primitive is not SIZE_OP:
                 with standing_at(node.place.plain):
-                    require_fit(number, node.outputs[0].dtype)
+                    require_fit(number, output.dtype)
 
 
 def lack_of(name: str, content: Content, asking: FrameType) -> Exception | None:

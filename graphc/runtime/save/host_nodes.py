@@ -1,0 +1,50 @@
+"""Which nodes of the driver NumPy computes in a model file too, and which XLA."""
+
+from graphc.ir.graph.build import literal_of
+from graphc.ir.graph.nodes import Node, Value
+from graphc.ir.graph.op import PRIMITIVES, Primitive
+from graphc.ir.types import is_float
+from graphc.ops.common.padding import ELEMENTS
+from graphc.ops.elementwise.declare import CONVERT
+from graphc_serving.step_reader import FLOATS
+from graphc_serving.ufuncs import UFUNCS
+
+
+def is_of_numpy(node: Node) -> bool:
+    """Whether a step of a file computes a node by NumPy, to the last bit as here.
+
+    Powers of arrays are not: NumPy computes them otherwise than those of its scalars,
+    and the driver has either.
+    """
+    (output,) = node.outputs[:1]
+    if node.primitive is PRIMITIVES["power"]:
+        is_of_python = output.type.weak and is_float(output.dtype)
+        return is_of_python and not output.type.rank and _are_plain(node.inputs)
+    name = name_of_ufunc(node.primitive)
+    is_of_words = node.primitive is CONVERT or name in UFUNCS
+    return is_of_words and _are_plain((*node.inputs, output))
+
+
+def name_of_ufunc(primitive: Primitive) -> str | None:
+    """The name of the function of NumPy that a primitive is, if it is one."""
+    function = ELEMENTS.find(primitive)
+    return None if function is None or primitive is CONVERT else function.__name__
+
+
+def rounds_otherwise(node: Node) -> bool:
+    """Whether XLA, which computes a node for files, may differ in the last bit.
+
+    A size that is made of it would be another one: XLA's logarithm of 8 to the base of
+    2 is less than 3.
+    """
+    return node.primitive.rounding == "many" and any(
+        is_float(v.dtype) for v in node.outputs
+    )
+
+
+def _are_plain(values: tuple[Value, ...]) -> bool:
+    """Whether all are numbers of NumPy's own dtypes, and literals are no arrays."""
+    literals = [a for a in map(literal_of, values) if a is not None]
+    return all(
+        v.dtype.kind in "biu" or v.dtype.name in FLOATS for v in values
+    ) and not any(a.ndim or a.dtype.kind == "b" for a in literals)
