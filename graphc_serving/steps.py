@@ -194,9 +194,8 @@ def _compute(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     name, arrays = step.parts
     try:
         return [doer.computed(UFUNCS[name], [walk[i] for i in arrays])]
-    except (MemoryError, ValueError):
-        shapes = " and ".join([str(walk[i].shape) for i in arrays])
-        raise StepError(f"{name} cannot be computed for {shapes}") from None
+    except (MemoryError, ValueError) as error:
+        raise StepError(f"{name}: {error}") from None
 
 
 def _zeros(walk: Walk, doer: Doer, step: Step) -> list[Any]:

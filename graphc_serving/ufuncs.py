@@ -7,13 +7,35 @@ import numpy as np
 
 from graphc_serving.kinds import Kind
 
+MOST_BITS = 64
+
 
 def _power(x: Any, y: Any) -> Any:
-    """A power of numbers, as C has it.
+    """A power of floats, as C has it, or of Python's integers.
 
     NumPy computes those of arrays by code of its own: `27 ** (1 / 3)` is less than 3.
     """
-    return x[()] ** y[()]
+    if x.dtype.kind == "f":
+        return x[()] ** y[()]
+    base, exponent = int(x), int(y)
+    if abs(base) <= 1:
+        exponent = min(exponent, 2 + exponent % 2)  # it is even or odd as well
+    return _of_64_bits(pow, base, exponent)
+
+
+def _shifted(x: Any, bits: Any) -> Any:
+    """An integer of Python with so many bits behind it."""
+    return _of_64_bits(lambda base, exponent: base << exponent, int(x), int(bits))
+
+
+def _of_64_bits(
+    computes: Callable[[int, int], int | float], base: int, exponent: int
+) -> Any:
+    """The integer that is computed. Raises ValueError where it has more bits."""
+    result = computes(base, exponent) if 0 <= exponent <= MOST_BITS else 2**MOST_BITS
+    if not -(2**63) <= result < 2**63:
+        raise ValueError(f"{base} and {exponent} give an integer of over 64 bits")
+    return np.int64(result)
 
 
 UFUNCS: Mapping[str, Callable[..., Any]] = {
@@ -25,7 +47,9 @@ UFUNCS: Mapping[str, Callable[..., Any]] = {
         and function.signature is None
     },
     "power": _power,
+    "shift": _shifted,
 }
+SCALAR = {"power": (np.power, "if"), "shift": (np.left_shift, "i")}
 
 
 def on_numbers(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -42,7 +66,7 @@ def result_of(name: str, operands: Sequence[Kind]) -> str:
 
     Raises ValueError where it takes others, or another number of them.
     """
-    ufunc: np.ufunc = getattr(np, name)
+    ufunc, kinds = SCALAR.get(name) or (getattr(np, name), "")
     dtypes = [np.dtype(kind.dtype) for kind in operands]
     if len(dtypes) != ufunc.nin:
         raise ValueError(f"{name} takes {ufunc.nin} operands")
@@ -53,6 +77,6 @@ def result_of(name: str, operands: Sequence[Kind]) -> str:
     if taken != dtypes:
         names = " and ".join([kind.dtype for kind in operands])
         raise ValueError(f"{name} takes no {names}")
-    if name == "power" and (any(k.rank for k in operands) or result.kind != "f"):
-        raise ValueError("a power is one of two floats without axes")
+    if kinds and (any(kind.rank for kind in operands) or result.kind not in kinds):
+        raise ValueError(f"{name} takes numbers alone")
     return str(result)

@@ -8,8 +8,8 @@ from types import ModuleType
 from typing import Any
 
 from graphc.errors import label
-from graphc.ir.graph.build import INPUT, is_body_input
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.build import INPUT, is_body_input, literal_of
+from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.params.exactness import (
     MOST_PADDED,
     Range,
@@ -17,11 +17,12 @@ from graphc.ir.params.exactness import (
     lies_within,
     parts_fit,
 )
+from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Dim, Size
 from graphc.ir.sizes.lines import line_of
 from graphc.ir.sizes.polynomials import Atom, Symbol, calls_in, polynomial
 from graphc.ir.sizes.text import Printer
-from graphc.ir.types import JaxArray
+from graphc.ir.types import INT64, JaxArray
 
 INT32: Range = (-(2**31), 2**31 - 1)
 EXACT: Range = (-(2**62), 2**62)  # where sums of integers of 64 bits do not wrap around
@@ -55,6 +56,24 @@ def needed(size: Size, narrow: bool) -> Arithmetic:
 
 def _has_32_bits(number: int) -> bool:
     return INT32[0] <= number <= INT32[1]
+
+
+def computes_wide(node: Node) -> bool:
+    """Whether sizes are integers of 64 bits where they are operands of a node.
+
+    It computes numbers of Python that no formula of sizes gives, as a power or a shift,
+    or compares a size with one beyond 32 bits.
+    """
+    primitive, output = node.primitive, node.outputs[0]
+    if not primitive.elementwise or primitive is OP.convert:
+        return False
+    if output.dtype == INT64 and output.type.weak and not primitive.picks:
+        return True
+    literals = [a for a in map(literal_of, node.inputs) if a is not None]
+    return any(
+        a.dtype.kind in "iu" and not a.ndim and not _has_32_bits(int(a))
+        for a in literals
+    )
 
 
 def _parts(size: Dim) -> list[Dim]:

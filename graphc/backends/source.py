@@ -20,6 +20,7 @@ from graphc.backends.sizes import (
     Arithmetic,
     UnboundedSums,
     array_size,
+    computes_wide,
     in_pieces,
     in_sums,
     is_unbounded,
@@ -209,9 +210,11 @@ class PrintedBody:
             return repr(param)
         raise TypeError(f"a {type(param).__name__} is no param that can be printed")
 
-    def _long_formula(self, size: Dim, narrow: bool = False) -> str:
+    def _long_formula(self, size: Dim, narrow: bool = False, wide: bool = False) -> str:
         """A size as source text; the parts of a long one have lines of their own."""
         how = self._arithmetic(size, narrow)
+        if wide and how is Arithmetic.TRACED:
+            how = Arithmetic.WIDE
         parts = shared_parts(size) if size.weight > MOST_SHOWN else ()
         for part in parts:
             one = min(how, self._arithmetic(part, narrow))
@@ -293,12 +296,15 @@ class PrintedBody:
                 return number(array)
         if value.node.primitive is SIZE_OP and value not in self._names:
             converts = node.primitive is OP.convert
-            return self._number_text(value, converts and node.params["dtype"] == INT32)
+            narrow = converts and node.params["dtype"] == INT32
+            return self._number_text(value, narrow, computes_wide(node))
         return self.on_host.get(value) or self.value(value)
 
-    def _number_text(self, value: Value, narrow: bool = False) -> str:
-        """A size as a number, in an expression."""
-        text = self._long_formula(value.node.params["size"], narrow)
+    def _number_text(
+        self, value: Value, narrow: bool = False, wide: bool = False
+    ) -> str:
+        """A size as a number, in an expression; an array has 64 bits where `wide`."""
+        text = self._long_formula(value.node.params["size"], narrow, wide)
         return text if text.isidentifier() else f"({text})"
 
     def node(self, node: Node, emit: Emit | None = None) -> None:

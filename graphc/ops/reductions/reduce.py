@@ -280,7 +280,7 @@ def _masked(x: Value, where: ArrayLike, fill: object, name: str) -> Value:
 
 def _plain(primitive: Primitive, x: Value, axis: AxisArgument, keepdims: bool) -> Value:
     axes = normal_axes(axis, x.type.rank, primitive.name)
-    return primitive(x, axes=axes, keepdims=keepdims) if axes else x
+    return primitive(x, axes=axes, keepdims=keepdims)
 
 
 def _initial(initial: ArrayLike, dtype: DType, name: str) -> Value:

@@ -19,7 +19,7 @@ from graphc.ir.types import is_float
 from graphc.ops.effects.capacities import BUCKET, Capacities
 from graphc.ops.elementwise.declare import CONVERT
 from graphc.runtime.save.file_driver import FileDriver
-from graphc.runtime.save.host_nodes import is_of_numpy, name_of_ufunc, rounds_otherwise
+from graphc.runtime.save.host_nodes import function_of, is_of_numpy, rounds_otherwise
 from graphc.transform.planning.driver import (
     ChooseCapacities,
     CutResult,
@@ -372,7 +372,7 @@ class StepWriter:
     def _compute(self, node: Node) -> None:
         """Have NumPy compute a node."""
         operands = list(map(self._operand, node.inputs))
-        name = name_of_ufunc(node.primitive)
+        name = function_of(node)
         if name is None:
             self.make("cast", node.outputs, *operands, node.outputs[0].dtype.name)
         else:

@@ -2,7 +2,7 @@
 
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
-from graphc.ir.graph.op import PRIMITIVES, Primitive
+from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 from graphc.ops.common.padding import ELEMENTS
 from graphc.ops.elementwise.declare import CONVERT
@@ -11,24 +11,24 @@ from graphc_serving.ufuncs import UFUNCS
 
 
 def is_of_numpy(node: Node) -> bool:
-    """Whether a step of a file computes a node by NumPy, to the last bit as here.
+    """Whether a step of a file computes a node by NumPy, to the last bit as here."""
+    is_of_words = node.primitive is CONVERT or function_of(node) in UFUNCS
+    return is_of_words and _are_plain((*node.inputs, *node.outputs))
 
-    Powers of arrays are not: NumPy computes them otherwise than those of its scalars,
-    and the driver has either.
+
+def function_of(node: Node) -> str | None:
+    """The function of a model file that a node computes, if there is one.
+
+    Powers and shifts are those of Python's numbers. NumPy computes powers of arrays
+    otherwise than those of its scalars, and the driver has either.
     """
-    (output,) = node.outputs[:1]
-    if node.primitive is PRIMITIVES["power"]:
-        is_of_python = output.type.weak and is_float(output.dtype)
-        return is_of_python and not output.type.rank and _are_plain(node.inputs)
-    name = name_of_ufunc(node.primitive)
-    is_of_words = node.primitive is CONVERT or name in UFUNCS
-    return is_of_words and _are_plain((*node.inputs, output))
-
-
-def name_of_ufunc(primitive: Primitive) -> str | None:
-    """The name of the function of NumPy that a primitive is, if it is one."""
-    function = ELEMENTS.find(primitive)
-    return None if function is None or primitive is CONVERT else function.__name__
+    function, output = ELEMENTS.find(node.primitive), node.outputs[0].type
+    if function is None or node.primitive is CONVERT:
+        return None
+    if node.primitive in (OP.power, OP.left_shift):
+        name = "power" if node.primitive is OP.power else "shift"
+        return name if output.weak and not output.rank else None
+    return function.__name__
 
 
 def rounds_otherwise(node: Node) -> bool:

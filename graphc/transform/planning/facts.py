@@ -7,11 +7,14 @@ from operator import attrgetter
 
 from graphc.analysis.binding_time import Time, binding_times
 from graphc.ir.graph.bodies import runs_in_python
-from graphc.ir.graph.build import INPUT
+from graphc.ir.graph.build import INPUT, SIZE_OP
 from graphc.ir.graph.nodes import Graph, Node, Value, origins
 from graphc.ir.graph.op import EMISSION
 from graphc.ir.graph.walk import ancestors, depth_first
-from graphc.ir.sizes.dims import Symbol
+from graphc.ir.params.exactness import MOST, MOST_PADDED
+from graphc.ir.primitives import OP
+from graphc.ir.sizes.dims import Size, Symbol
+from graphc.ir.sizes.polynomials import polynomial
 from graphc.ir.types import is_float, is_integer
 from graphc.ops.effects.assertions import ASSERT
 from graphc.transform.planning.derived import derived_sizes
@@ -163,9 +166,13 @@ def _rounded(
     Libraries differ in the last bit of a logarithm, and so in what it is rounded to. A
     size is one number everywhere, in programs and on the host, and it is NumPy's. A
     size that has been made an array, as JAX makes one of each, is a program's.
+
+    Powers and shifts of Python's integers, and what is computed with them up to a
+    float, are Python's too: they soon have more than 64 bits.
     """
     of_sizes: set[Node] = set()
     rounded: set[Value] = set()
+    long: set[Value] = set()  # integers that may have more than 64 bits
     for node in nodes:
         if times[node] is Time.DATA:
             continue
@@ -176,9 +183,42 @@ def _rounded(
         if not is_known or _makes_array(node):
             continue
         of_sizes.add(node)
-        if times[node] is not Time.BUILD and _rounds(node):
+        if times[node] is Time.BUILD:
+            continue
+        is_long = _grows(node) or not long.isdisjoint(node.inputs)
+        if is_long:
+            long.update([v for v in node.outputs if _is_integer_of_python(v)])
+        if is_long or _rounds(node):
             rounded.update(node.outputs)
     return frozenset(rounded)
+
+
+def _grows(node: Node) -> bool:
+    """Whether a node has or takes an integer of Python of far more bits than sizes."""
+    if node.primitive is OP.convert:
+        number, output = node.inputs[0].node, node.outputs[0]
+        of_size = number.primitive is SIZE_OP and _is_float(output)
+        return of_size and _may_be_long(number.params["size"])
+    is_power = node.primitive is OP.power or node.primitive is OP.left_shift
+    return is_power and _is_integer_of_python(node.outputs[0])
+
+
+def _may_be_long(size: Size) -> bool:
+    """Whether a formula of sizes may have more than 62 bits.
+
+    Different sizes that are multiplied are mostly axes of one array, which has at most
+    `MOST` elements.
+    """
+    for monomial, factor in polynomial(size).items():
+        is_of_axes = len(set(monomial)) == len(monomial)
+        most = MOST if is_of_axes else MOST_PADDED ** len(monomial)
+        if abs(factor) * most > 2**62:
+            return True
+    return False
+
+
+def _is_integer_of_python(value: Value) -> bool:
+    return value.type.weak and not value.type.rank and is_integer(value.dtype)
 
 
 def _makes_array(node: Node) -> bool:

@@ -40,6 +40,32 @@ def transforms(x):
     return np.fft.irfft(spectrum * spectrum.conj(), length)[: len(x)]
 
 
+def padded_transforms(x):
+    length = 1 << (2 * len(x) - 1).bit_length()
+    spectrum = np.fft.rfft(x, length)
+    return np.fft.irfft(spectrum * spectrum.conj(), length)[: len(x)]
+
+
+def counted(x):
+    n = len(x)
+    i, j = np.triu_indices(n, 1)
+    return (
+        abs(x[i] - x[j]).sum() / math.comb(n, 2),
+        x * math.comb(n, 3),
+        x * n.bit_length(),
+    )
+
+
+def divisors(x):
+    n = len(x)
+    return (
+        x * math.gcd(n, 12),
+        x * math.lcm(n, 4, 6),
+        x * math.fmod(n, 7),
+        x * math.gcd(),
+    )
+
+
 def bins(x):
     return np.histogram(x, int(math.ceil(math.log2(len(x)) + 1)))[0]
 
@@ -83,7 +109,8 @@ def others(x):
     return [x[0] * number for number in (*a, *b)]
 
 
-FUNCTIONS = (scaled, parts, whole_numbers, transforms, bins, largest, of_data, others)
+SIZED = (scaled, parts, whole_numbers, transforms, padded_transforms, counted, divisors)
+FUNCTIONS = (*SIZED, bins, largest, of_data, others)
 ALL = (*FUNCTIONS, of_float32, as_classes)
 
 
@@ -126,6 +153,39 @@ def test_integer_roots_are_exact(backend):
         assert int(ours(x)) == root(x), number
 
 
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_bits_are_counted_exactly(backend):
+    def bits(x):
+        return int(x[0]).bit_length()
+
+    ours = graphc.jit(bits, frontend="numpy", backend=backend)
+    ends = [2**k + more for k in (0, 1, 31, 32, 33, 52, 53, 54, 62) for more in (-1, 0)]
+    for number in (*ends, 2**63 - 1):
+        for signed in (number, -number):
+            x = np.array([signed], "int64")
+            assert int(ours(x)) == bits(x), signed
+    with pytest.raises(OverflowError):
+        ours(np.array([-(2**63)]))
+    no_method = graphc.jit(lambda x: x[0].bit_length(), frontend="numpy")
+    with pytest.raises(AttributeError, match="bit_length"):
+        no_method(np.ones(3))
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_ways_to_choose_are_exact_or_refused(backend):
+    def ways(x):
+        return [math.comb(int(x[0]), k) for k in range(5)]
+
+    ours = graphc.jit(ways, frontend="numpy", backend=backend)
+    for number in (0, 1, 2, 3, 4, 10, 2**15 - 1):
+        x = np.array([number])
+        assert [int(way) for way in ours(x)] == ways(x)
+    with pytest.raises(OverflowError):
+        ours(np.array([2**31]))
+    with pytest.raises(ValueError, match="non-negative"):
+        ours(np.array([-1]))
+
+
 @pytest.mark.parametrize(
     ("function", "error"),
     [
@@ -136,6 +196,9 @@ def test_integer_roots_are_exact(backend):
         (lambda x: x * math.acos(6 - len(x) + 1), ValueError),
         (lambda x: x * math.pow(5 - len(x), -1), ValueError),
         (lambda x: x * math.isqrt(len(x) - 6), ValueError),
+        (lambda x: x * math.fmod(len(x), len(x) - 5), ValueError),
+        (lambda x: x * math.comb(len(x) - 6, 2), ValueError),
+        (lambda x: x * math.gcd(len(x) / 2, 3), TypeError),
         (lambda x: x * int(x.sum() * np.inf), OverflowError),
         (lambda x: x * int(x[0] * np.nan), ValueError),
         (lambda x: x * round(x[0] * 1e300), OverflowError),

@@ -101,7 +101,7 @@ def require_fit(number: Value, dtype: DType) -> None:
             inside.append(number <= int(limits.max))
     for holds in inside:
         problem = f"a number does not fit {dtype.name}: cast the array first, by astype"
-        require(F.all(holds), problem, "range")
+        require(F.all(holds) if holds.type.rank else holds, problem, "range")
 
 
 def python_fitting(numbers: Content, dtype: DType) -> Content:

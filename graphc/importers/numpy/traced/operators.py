@@ -23,17 +23,17 @@ from graphc.importers.numpy.traced.asked import (
     is_number,
     is_size,
     number_by,
+    number_class,
     refuse_number,
     refuse_repeating,
     settled,
     truth,
 )
-from graphc.importers.numpy.traced.python_numbers import rounded
+from graphc.importers.numpy.traced.python_numbers import bit_length, rounded
 from graphc.importers.numpy.traced.sharing import CastingRule, as_arrays
 from graphc.ir.graph.accepted import DTypeLike
 from graphc.ir.graph.build import as_value
 from graphc.ir.graph.repeating import SEQUENCES
-from graphc.ir.types import is_integer
 
 
 def _define_operators() -> None:
@@ -50,6 +50,7 @@ def _define_operators() -> None:
         setattr(TracedArray, f"__i{name}__", _in_place(computes))
     setattr(TracedArray, "__divmod__", _binary(divmod))  # noqa: B010
     setattr(TracedArray, "__round__", __round__)  # noqa: B010
+    setattr(TracedArray, "bit_length", property(_bit_length))  # noqa: B010
     setattr(TracedArray, "__rdivmod__", _reflected(divmod))  # noqa: B010
     mul = operator.mul
     setattr(TracedArray, "__mul__", _repeating(_binary(mul)))  # noqa: B010
@@ -105,12 +106,20 @@ def __round__(self: TracedArray, digits: object = None) -> object:
     """`round` of a number, which is an int of Python without digits."""
     if self.memory.fixed != NUMBER:
         raise TypeError("type numpy.ndarray doesn't define __round__ method")
-    of_python = self.content.type.weak and is_integer(self.dtype)
+    of_python = number_class(as_value(self.content)) is int
     if digits is None and not of_python:
         if self.dtype.kind in "bc":  # which NumPy rounds to no integer
             refuse_number(self.content, "round")
         return wrapped(rounded(as_value(self.content)))
     return _binary(round)(self, *([] if digits is None else [digits]))
+
+
+def _bit_length(self: TracedArray) -> Callable[[], object]:
+    """The method of integers of Python, which no other array has."""
+    content = settled(self.content)
+    if not is_number(content) or number_class(as_value(content)) is not int:
+        raise AttributeError("bit_length")  # Python asks `__getattr__` then
+    return lambda: wrapped(bit_length(as_value(content)))
 
 
 def _unpicklable(self: TracedArray, _: object) -> NoReturn:

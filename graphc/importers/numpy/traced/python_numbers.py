@@ -8,6 +8,7 @@ symbolic numbers of Python's classes instead. Where Python raises, so do calls.
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from operator import attrgetter
 
 import numpy as np
@@ -33,6 +34,9 @@ FLOAT, INT = np.dtype("float64"), np.dtype("int64")
 DOMAIN, RANGE = "math domain error", "math range error"  # as Python calls them
 LARGEST = 2.0**63  # the first float that is no integer of 64 bits
 LARGEST_ROOT = math.isqrt(2**63 - 1)
+HALF = 32  # bits of an integer of 64
+MOST_CHOSEN = 4
+MOST_CHOSEN_FROM = (2**63 - 1, 2**63 - 1, 2**31, 2**21 - 1, 2**15)  # 63 bits are enough
 
 
 class NumberClass:
@@ -233,6 +237,59 @@ def _integer_root(number: Value) -> Value:
     return F.where(larger * larger <= number, larger, root)
 
 
+def bit_length(number: Value) -> Value:
+    """The bits of the absolute value of an integer, as `int.bit_length` counts them."""
+    beyond = "bit_length: an integer of more than 63 bits"
+    number = as_int(number)
+    number = abs(_required(number > -(2**63), beyond, number, OverflowError))
+    upper = number >> HALF  # a float has fewer digits than the whole number
+    is_long = upper > 0
+    exponent = F.frexp(_as_float(F.where(is_long, upper, number)))[1]
+    bits = cast(exponent, INT, weak=True)
+    return F.where(is_long, bits + HALF, bits)
+
+
+def _binomial(number: object, chosen: object) -> Value | None:
+    """The ways to choose some of a number of things; of many, Python's to count."""
+    is_integer_value = isinstance(number, Value) and is_integer(number.dtype)
+    if not is_integer_value or type(chosen) is not int:
+        return None
+    if not 0 <= chosen <= MOST_CHOSEN:
+        return None
+    number = as_int(as_value(number))
+    is_negative = "n must be a non-negative integer"
+    number = _required(number >= 0, is_negative, number, ValueError)
+    if not _is_of_axes(number):
+        beyond = "math.comb: an integer of more than 63 bits"
+        fits = number <= MOST_CHOSEN_FROM[chosen]
+        number = _required(fits, beyond, number, OverflowError)
+    ways = as_value(1)
+    for i in range(chosen):
+        ways = ways * (number - i) // (i + 1)
+    return ways
+
+
+def _of_integers(name: str, of_none: int) -> Callable[..., Value]:
+    """A function of any number of integers, two by two."""
+    compute = attrgetter(name)(F)
+
+    def computes(*numbers: Value) -> Value:
+        if any(not is_integer(number.dtype) for number in numbers):
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        result: Value = reduce(compute, map(as_int, numbers), as_value(of_none))
+        return result
+
+    return computes
+
+
+def _remainder(x: Value, y: Value) -> Value:
+    x, y = _as_float(x), _as_float(y)
+    known = F.isfinite(x) & (y != 0) | (x != x) | (y != y)
+    message = f"math.fmod: {DOMAIN}"
+    result: Value = F.fmod(_required(known, message, x, ValueError), y)
+    return result
+
+
 def _is_finite(number: Value) -> Value:
     return F.isfinite(number)
 
@@ -252,17 +309,22 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "acosh": _within("acosh", lambda x: x >= 1, "arccosh"),
     "atanh": _within("atanh", lambda x: abs(x) < 1, "arctanh"),
     "pow": _power,
+    "fmod": _remainder,
+    "gcd": _of_integers("gcd", 0),
+    "lcm": _of_integers("lcm", 1),
 }
 _FUNCTIONS |= {name: _within(name, _is_finite) for name in ("sin", "cos", "tan")}
 _FUNCTIONS |= {name: _within(name) for name in ("exp", "exp2", "expm1", "sinh", "cosh")}
 _FUNCTIONS["lgamma"] = _within("lgamma", of="special.gammaln")
 _SAME = {
+    **{name: name for name in ("isfinite", "isinf", "isnan")},
     **{name: name for name in ("hypot", "tanh", "copysign", "degrees", "radians")},
     **{"atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "fabs": "absolute"},
     **{"erf": "special.erf", "erfc": "special.erfc", "cbrt": "cbrt"},
 }
 _FUNCTIONS |= {name: _everywhere(of) for name, of in _SAME.items()}
 OF_MATH = {name: _of_math(name, f) for name, f in _FUNCTIONS.items()}
+OF_MATH["comb"] = _FunctionOfUser(math.comb, _binomial)
 
 
 def _best(wins: Callable[[Value, Value], Value]) -> Callable[..., Value | None]:
