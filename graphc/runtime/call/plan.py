@@ -50,6 +50,8 @@ def call_plan(
     sizes = _axes(padded, shapes)
     if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
         return None
+    if not all(_holds(guard, sizes) for guard, _ in padded.guards):
+        return None  # the driver says so
     sizes |= chosen_capacities(padded.rounded, sizes, known)
     arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
     results = zip(padded.original.outputs, plan.graph.outputs, strict=False)

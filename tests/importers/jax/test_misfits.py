@@ -1,0 +1,78 @@
+"""Sizes that a program for many does not fit are compiled by themselves, or refused.
+
+JAX says at a trace what does not fit. Calls that run by call plans have no trace, so
+that a plan is made for the sizes alone that the program holds for.
+"""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import graphc
+
+FIRST = (8, 12, 16, 20)  # one program serves these
+
+
+def halves(x):
+    """The halves of an odd number of elements broadcast where one has one."""
+    return x[: len(x) // 2] + x[len(x) // 2 :]
+
+
+def pairs(x):
+    return x[::2] * x[1::2]
+
+
+def squared(x):
+    return jnp.arange(3) * x.shape[0] ** 2
+
+
+def shifted(x):
+    return jnp.arange(3) + x.shape[0] * 300_000
+
+
+def cube(x):
+    return jnp.float32(x.shape[0] ** 3)
+
+
+def by_cube(x):
+    return x.sum() / x.shape[0] ** 3
+
+
+def results(function, x):
+    """The result, or the class of the error."""
+    try:
+        return np.asarray(function(x))
+    except (TypeError, ValueError, OverflowError) as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("function", [halves, pairs, squared, shifted, cube, by_cube])
+def test_they_have_the_results_and_errors_of_jax(function, dims):
+    ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for n in (*FIRST, 3, 1, 24, 5, 7):
+            x = np.arange(n, dtype="float32")
+            found, expected = results(ours, x), results(theirs, x)
+            if isinstance(expected, type):
+                assert found is expected
+            else:
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+                np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dims", [None, "pad"])
+@pytest.mark.parametrize("function", [squared, shifted, cube])
+def test_integers_beyond_32_bits_are_those_of_jax(function, dims):
+    ours, theirs = graphc.jit(function, dims=dims), jax.jit(function)
+    for n in (*FIRST, 40_000, 50_000, 9, 70_000):
+        x = np.zeros((n, 0), "float32")
+        found, expected = results(ours, x), results(theirs, x)
+        if isinstance(expected, type):
+            assert found is expected is OverflowError
+        else:
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
