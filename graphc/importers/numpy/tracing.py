@@ -23,6 +23,7 @@ from graphc.importers.numpy.names import names_of_user, numpy_of_values
 from graphc.importers.numpy.traced.arrays import argument
 from graphc.importers.numpy.traced.asked import needing_numbers
 from graphc.importers.numpy.traced.draws import defined_at, no_draws
+from graphc.importers.numpy.traced.long_integers import require_64_bits
 from graphc.importers.numpy.traced.memory import require_python_fits, values_computed
 from graphc.ir.graph.build import as_value, strong, variable
 from graphc.ir.graph.nodes import Graph, Node, Value
@@ -95,7 +96,9 @@ def traced(
         leaves, tree = jax.tree.flatten(in_order(results))
         with standing_at(defined_at(called)):
             outputs = [_output(leaf) for leaf in leaves]
-        require_python_fits(ancestors([*outputs, *values]))
+        nodes = ancestors([*outputs, *values])
+        require_python_fits(nodes)
+        require_64_bits(nodes)
         if how is not None:
             wrt = [inputs[i] for i in wrt_leaves(call, how)]
             outputs = derived(how, outputs, wrt)

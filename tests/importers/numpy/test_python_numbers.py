@@ -171,6 +171,45 @@ def test_bits_are_counted_exactly(backend):
         no_method(np.ones(3))
 
 
+def _cube(x):
+    return int(x[0]) ** 3
+
+
+def _mixed(x):
+    total = 0
+    for i in range(2):
+        total = total * 1_000_003 + int(x[i])
+    return total % 97
+
+
+def _bit(x):
+    return 1 << int(x[0])
+
+
+def _difference(x):
+    return int(x[0]) - int(x[1])
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+@pytest.mark.parametrize(
+    ("function", "fitting", "beyond"),
+    [
+        (_cube, [2**20, 1], [2**21, 1]),
+        (_mixed, [2**42, 5], [2**44, 5]),
+        (_bit, [62, 1], [63, 1]),
+        (_difference, [-(2**62), 2**61], [-(2**62), 2**62 + 2**50]),
+    ],
+)
+def test_integers_of_data_have_64_bits_or_are_refused(
+    function, fitting, beyond, backend
+):
+    ours = graphc.jit(function, frontend="numpy", backend=backend)
+    x = np.array(fitting)
+    assert int(ours(x)) == function(x)
+    with pytest.raises(graphc.GraphError, match="more than 63 bits: compute with"):
+        ours(np.array(beyond))
+
+
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_ways_to_choose_are_exact_or_refused(backend):
     def ways(x):
