@@ -6,6 +6,7 @@ DTYPES = {
     *("bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
     *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
 }
+FLOATS = "float16", "float32", "float64"  # of NumPy
 Shape = tuple[int, ...]
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from graphc_serving.kinds import (
     DTYPES,
+    FLOATS,
     Kind,
     is_integer,
     list_of,
@@ -30,7 +31,6 @@ from graphc_serving.ufuncs import UFUNCS, result_of
 
 MOST_FACTORS = 64  # of a term, and operands of a function
 DEEPEST = 8  # loops within loops
-FLOATS = "float16", "float32", "float64"
 
 
 class Stage(NamedTuple):

@@ -51,7 +51,7 @@ def call_plan(
     if not all(_holds(guard, sizes) for guard, _ in padded.branch_guards):
         return None
     if not all(_holds(guard, sizes) for guard, _ in padded.guards):
-        return None  # the driver says so
+        return None  # the driver raises, and says why
     sizes |= chosen_capacities(padded.rounded, sizes, known)
     arguments = zip(padded.original.inputs, plan.graph.inputs, strict=False)
     results = zip(padded.original.outputs, plan.graph.outputs, strict=False)

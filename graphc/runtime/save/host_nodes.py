@@ -1,12 +1,14 @@
 """Which nodes of the driver NumPy computes in a model file too, and which XLA."""
 
+from collections.abc import Iterable
+
 from graphc.ir.graph.build import literal_of
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.types import is_float
 from graphc.ops.common.padding import ELEMENTS
 from graphc.ops.elementwise.declare import CONVERT
-from graphc_serving.step_reader import FLOATS
+from graphc_serving.kinds import FLOATS
 from graphc_serving.ufuncs import UFUNCS
 
 
@@ -42,9 +44,13 @@ def rounds_otherwise(node: Node) -> bool:
     )
 
 
-def _are_plain(values: tuple[Value, ...]) -> bool:
-    """Whether all are numbers of NumPy's own dtypes, and literals are no arrays."""
-    literals = [a for a in map(literal_of, values) if a is not None]
-    return all(
-        v.dtype.kind in "biu" or v.dtype.name in FLOATS for v in values
-    ) and not any(a.ndim or a.dtype.kind == "b" for a in literals)
+def _are_plain(values: Iterable[Value]) -> bool:
+    """Whether all are of NumPy's own dtypes, and literals are numbers."""
+    return all(map(_is_plain, values))
+
+
+def _is_plain(value: Value) -> bool:
+    dtype, literal = value.dtype, literal_of(value)
+    if literal is not None and (literal.ndim or dtype.kind == "b"):
+        return False
+    return dtype.kind in "biu" or dtype.name in FLOATS
