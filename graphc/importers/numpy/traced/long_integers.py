@@ -1,7 +1,7 @@
 """Integers of Python that are computed from data, which have 64 bits while traced.
 
-Python's have any number of bits. Those of sizes have them here too: the host computes
-them. For those of data, calls look whether 64 bits are enough.
+Python's have any number of bits. The host computes integers of sizes, so that these
+have as many here. Calls look whether 64 bits are enough for integers of data.
 """
 
 import operator
