@@ -1,6 +1,6 @@
 """Arguments of functions of NumPy: arrays, and Python numbers, of NumPy's dtypes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -68,12 +68,13 @@ def _path(call: JaxCall, number: int) -> str:
     return kind + jax.tree_util.keystr(tuple(keys))
 
 
-def arrays_of(call: JaxCall, specs: list[Spec]) -> list[object]:
-    """The leaves as arrays; Python numbers in the dtypes that NumPy gives them.
+def arrays_of(leaves: Sequence[object], specs: Sequence[Spec]) -> list[object]:
+    """The leaves of a call as arrays.
 
-    Arrays of bytes in another order are converted, as programs have none.
+    Python numbers have the dtypes that NumPy gives them. Arrays of bytes in another
+    order are converted, as programs have none.
     """
-    pairs = zip(call.leaves, specs, strict=True)
+    pairs = zip(leaves, specs, strict=True)
     return [
         x if getattr(x, "dtype", None) == s.dtype else np.asarray(x, s.dtype)
         for x, s in pairs

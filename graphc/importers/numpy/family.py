@@ -1,13 +1,15 @@
 """The calls of a function of NumPy that differ in sizes alone, and their programs."""
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import jax
 
 from graphc.errors import GraphError, SourceLocation
 from graphc.explain.program_text import ProgramText
+from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
@@ -72,8 +74,21 @@ class NumpyProgram:
 
     def __call__(self, call: JaxCall, specs: list[Spec]) -> object:
         """The results of a call, in their structure."""
-        results = self.compiled(*arrays_of(call, specs))
+        results = self.compiled(*arrays_of(call.leaves, specs))
         return jax.tree.unflatten(self.trace.tree, results)
+
+    def runner(self, call: JaxCall, specs: list[Spec]) -> OnLeaves:
+        """The function that runs calls like this one, now done, on their leaves."""
+        unflatten = partial(jax.tree.unflatten, self.trace.tree)
+
+        def by_driver(*inputs: object) -> object:
+            return unflatten(self.compiled(*inputs))
+
+        inputs = tuple(arrays_of(call.leaves, specs))
+        run = self.compiled.planned_run(inputs, unflatten, by_driver) or by_driver
+        if all(map(operator.is_, inputs, call.leaves)):
+            return run
+        return lambda *leaves: run(*arrays_of(leaves, specs))
 
     def in_jax(self, call: JaxCall, specs: list[Spec]) -> object:
         """The results of a call that JAX traces; in one segment, or an error.
@@ -81,7 +96,7 @@ class NumpyProgram:
         Nothing is checked then: JAX raises no errors of data.
         """
         with jax.enable_x64(True):  # dtypes are those of the graph, not of the mode
-            results = self._unchecked.jax_callable(*arrays_of(call, specs))
+            results = self._unchecked.jax_callable(*arrays_of(call.leaves, specs))
         return jax.tree.unflatten(self.trace.tree, results)
 
     @cached_property

@@ -6,10 +6,12 @@ import jax
 import jax.core
 
 from graphc.errors import GraphError, NoCompileError
+from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
 from graphc.importers.jax.call.sized import SizedFunction
-from graphc.importers.jax.read.settings import runs_plainly
+from graphc.importers.jax.read.settings import runs_plainly, traces_nothing
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
-from graphc.importers.jax.trace.arguments import JaxCall
+from graphc.importers.jax.trace.arguments import Arguments, JaxCall
+from graphc.importers.jax.trace.choices import Options
 from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
@@ -26,6 +28,17 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     """A function of NumPy that is compiled when it is called; see `jit`."""
 
     _contents = staticmethod(contents)
+
+    def __init__(
+        self,
+        function: Callable[..., object],
+        arguments: Arguments,
+        shapes: object,
+        options: Options,
+    ) -> None:
+        super().__init__(function, arguments, shapes, options)
+        self._known = KnownCalls()
+        self._is_keyed = not arguments.have_statics and options.mesh is None
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
@@ -55,12 +68,31 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
     def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:
         """The results of a call that is compiled."""
+        has_key = self._is_keyed and not named and traces_nothing()
+        known = self._known.find_by_places(args) if has_key else None
+        if known is not None:
+            try:
+                return known(*args)
+            except NoCompileError:
+                raise
+            except GraphError:  # what comes now says why
+                self._known.forget(args, named)
+        results, run = self._computed(args, named)
+        # Dicts keep the order of their keys, which no key of a call has.
+        if has_key and run is not None and jax.tree_util.all_leaves(args):
+            self._known.remember(args, named, run)
+        return results
+
+    def _computed(
+        self, args: tuple[object, ...], named: Mapping[str, object]
+    ) -> tuple[object, OnLeaves | None]:
+        """The results of a call, and the function for calls like it; None if none."""
         call = self._arguments.call(args, named)
         specs = specs_of(call, self._function)
         sizes = shapes_of(specs)
         family = self._family(call, specs, sizes)
         if any(isinstance(leaf, jax.core.Tracer) for leaf in call.leaves):
-            return family.alone(sizes).in_jax(call, specs)
+            return family.alone(sizes).in_jax(call, specs), None
         try:
             return self._by_family(family, call, specs, sizes)
         except BaseException:
@@ -73,8 +105,8 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         call: JaxCall,
         specs: list[Spec],
         sizes: ShapesOfCall,
-    ) -> object:
-        """The results of a call of this family."""
+    ) -> tuple[object, OnLeaves]:
+        """As `_computed`, for a call of this family."""
         program = self._program_at(family, sizes)
         if program is not None:
             try:
@@ -84,8 +116,11 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             except GraphError:
                 family.failed(sizes)
             else:
-                return family.results(sizes, results)
-        return family.results(sizes, family.alone(sizes)(call, specs))
+                results = family.results(sizes, results)
+                return results, program.runner(call, specs)
+        program = family.alone(sizes)
+        results = family.results(sizes, program(call, specs))
+        return results, program.runner(call, specs)
 
     def _specs_ahead(self, call: JaxCall) -> list[Spec]:
         return numpy_specs(call, self._function)
