@@ -29,6 +29,11 @@ def squares(xs: Sequence[Array]) -> Array:
     return sum(xp.mean(xp.sum(xp.tanh(x), axis=-1) ** 2) for x in xs)
 
 
+def squares_of_numpy(*xs: Array) -> Array:
+    """The same in NumPy's words."""
+    return sum(np.mean(np.sum(np.tanh(x), axis=-1) ** 2) for x in xs)
+
+
 @jax.jit
 def squares_by_hand(xs: Sequence[Array], n: Array) -> Array:
     """The same of padded arrays."""
@@ -81,7 +86,14 @@ def of_arrays(count: int) -> list[Row]:
     xs = [gt.tensor(f"x{i}", "float32", ("n", WIDTH)) for i in range(count)]
     function = graphc.function(xs, squares(xs), dims="pad")
     groups = ", ".join(["n _"] * count)
-    jitted = graphc.jit(lambda *xs: squares(xs), shapes=groups, dims="pad")
+    how: Any = {"shapes": groups, "dims": "pad"}
+    jitted = graphc.jit(lambda *xs: squares(xs), **how)
+    of_numpy = graphc.jit(squares_of_numpy, frontend="numpy", **how)
+    functions = {
+        "graphc.function": function,
+        "graphc.jit": jitted,
+        "graphc.jit of NumPy": of_numpy,
+    }
 
     def by_hand(*xs: Array) -> Array:
         return squares_by_hand(tuple(map(padded, xs)), len(xs[0]))
@@ -89,7 +101,7 @@ def of_arrays(count: int) -> list[Row]:
     table = []
     for kind, array in (("NumPy", np.asarray), ("JAX", jnp.asarray)):
         calls = [(array(rows_of(n)),) * count for n in SIZES]
-        for name, ours in (("graphc.function", function), ("graphc.jit", jitted)):
+        for name, ours in functions.items():
             what = f"{name}, {count} {kind} arrays"
             table.append(measured(what, ours, by_hand, calls))
     assert len(function.stats().compilations) == 1

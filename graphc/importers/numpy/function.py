@@ -63,7 +63,9 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
     def _is_within(self, args: tuple[object, ...], named: Mapping[str, object]) -> bool:
         """Whether a function that is traced calls this one, which is a part of it."""
-        leaves = jax.tree.leaves(in_order((args, named))) if is_tracing() else ()
+        if not is_tracing():
+            return False
+        leaves = jax.tree.leaves(in_order((args, named)))
         return any(isinstance(leaf, TracedArray) for leaf in leaves)
 
     def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:

@@ -45,17 +45,18 @@ class KnownCalls:
 
     def find_by_places(self, args: tuple[object, ...]) -> OnLeaves | None:
         """The function for a call like one before, whose arguments are all leaves."""
-        return self._runs_now().get(tuple([*map(_kind, args)]))
-
-    def _runs_now(self) -> _Runs:
         of_table, runs = self._newest
-        return runs if settings() == of_table else self._runs()
+        if settings() != of_table:
+            runs = self._runs()
+        return runs.get(tuple([*map(_kind, args)]))
 
     def find(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[OnLeaves, Sequence[object]] | None:
         """The function for a call like one before, and its leaves; None for another."""
-        runs = self._runs_now()
+        of_table, runs = self._newest
+        if settings() != of_table:
+            runs = self._runs()
         if not named:
             run = runs.get(tuple([*map(_kind, args)]))
             if run is not None:
