@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from graphc.errors import standing_at
 from graphc.importers.numpy.traced.memory import require
+from graphc.importers.numpy.traced.python_numbers import LARGEST
 from graphc.ir.graph.build import INPUT, cast
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.graph.op import Primitive
 from graphc.ir.primitives import OP
 from graphc.ir.types import FLOAT64, is_integer
 
-LARGEST = 2.0**63
 TOO_LONG = "an integer of Python has more than 63 bits: compute with floats"
 
 
