@@ -98,16 +98,12 @@ class Call:
         number = self._read[name] = int(np.asarray(array))
         return number
 
-    def number(self, integer: int, dtype: str) -> Any:
-        """An integer as an array."""
+    def number(self, number: float, dtype: str) -> Any:
+        """An integer or a float as an array."""
         try:
-            return np.array(integer, dtype)
+            return np.array(number, dtype)
         except OverflowError:
-            raise StepError(f"{integer} does not fit {dtype}") from None
-
-    def literal(self, number: float, dtype: str) -> Any:
-        """A float as an array."""
-        return np.array(number, dtype)
+            raise StepError(f"{number} does not fit {dtype}") from None
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """The result of a function of NumPy's arrays, element by element."""

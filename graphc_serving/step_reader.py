@@ -300,7 +300,7 @@ def _count(stored: Any) -> int:
     return count
 
 
-def _float(stored: Any) -> str:
+def _float(stored: object) -> str:
     """A float in hexadecimal digits, which say all of it."""
     text: str = of(str, stored)
     float.fromhex(text)

@@ -41,11 +41,8 @@ class Doer(Protocol):
         """The integer in an array, a size that is called so."""
         ...
 
-    def number(self, integer: int, dtype: str) -> Any:
-        """An integer as an array."""
-
-    def literal(self, number: float, dtype: str) -> Any:
-        """A float as an array."""
+    def number(self, number: float, dtype: str) -> Any:
+        """An integer or a float as an array."""
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """The result of a function of NumPy's arrays, element by element."""
@@ -182,7 +179,7 @@ def _number(walk: Walk, doer: Doer, step: Step) -> list[Any]:
 
 def _literal(walk: Walk, doer: Doer, step: Step) -> list[Any]:
     number, dtype = step.parts
-    return [doer.literal(float.fromhex(number), dtype)]
+    return [doer.number(float.fromhex(number), dtype)]
 
 
 def _cast(walk: Walk, doer: Doer, step: Step) -> list[Any]:

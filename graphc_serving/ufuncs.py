@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from graphc_serving.kinds import Kind
+from graphc_serving.kinds import FLOATS, Kind
 
+Array = np.ndarray[Any, Any]
 MOST_BITS = 64
 
 
-def _power(x: Any, y: Any) -> Any:
+def _power(x: Array, y: Array) -> Any:
     """A power of floats, as C has it, or of Python's integers.
 
     NumPy computes those of arrays by code of its own: `27 ** (1 / 3)` is less than 3.
@@ -23,7 +24,7 @@ def _power(x: Any, y: Any) -> Any:
     return _of_64_bits(pow, base, exponent)
 
 
-def _shifted(x: Any, bits: Any) -> Any:
+def _shifted(x: Array, bits: Array) -> Any:
     """An integer of Python with so many bits behind it."""
     return _of_64_bits(lambda base, exponent: base << exponent, int(x), int(bits))
 
@@ -49,7 +50,10 @@ UFUNCS: Mapping[str, Callable[..., Any]] = {
     "power": _power,
     "shift": _shifted,
 }
-SCALAR = {"power": (np.power, "if"), "shift": (np.left_shift, "i")}
+OF_NUMBERS = {
+    "power": (np.power, (*FLOATS, "int64")),
+    "shift": (np.left_shift, ("int64",)),
+}
 
 
 def on_numbers(function: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -66,7 +70,7 @@ def result_of(name: str, operands: Sequence[Kind]) -> str:
 
     Raises ValueError where it takes others, or another number of them.
     """
-    ufunc, kinds = SCALAR.get(name) or (getattr(np, name), "")
+    ufunc, of_numbers = OF_NUMBERS.get(name) or (getattr(np, name), ())
     dtypes = [np.dtype(kind.dtype) for kind in operands]
     if len(dtypes) != ufunc.nin:
         raise ValueError(f"{name} takes {ufunc.nin} operands")
@@ -77,6 +81,7 @@ def result_of(name: str, operands: Sequence[Kind]) -> str:
     if taken != dtypes:
         names = " and ".join([kind.dtype for kind in operands])
         raise ValueError(f"{name} takes no {names}")
-    if kinds and (any(kind.rank for kind in operands) or result.kind not in kinds):
-        raise ValueError(f"{name} takes numbers alone")
+    has_axes = any(kind.rank for kind in operands)
+    if of_numbers and (has_axes or result.name not in of_numbers):
+        raise ValueError(f"{name} takes numbers alone, of {' or '.join(of_numbers)}")
     return str(result)

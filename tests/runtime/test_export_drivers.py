@@ -9,6 +9,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc import Bound, Pad
+from graphc_serving.kinds import Kind
+from graphc_serving.ufuncs import result_of
 from tests.runtime.test_export import exact, exported, message, remade, same
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -217,6 +219,14 @@ BAD_STEPS = {
     "operands": (["apply", "//", [[]]], "// takes another number of operands"),
     "a float": (["read", 0, "n", False], "what is read must be an integer"),
     "no dtype": (["number", [], "float32"], "float32 is no int"),
+    "no float": (["literal", "1.5x", "float64"], "hexadecimal floating-point"),
+    "no dtype of floats": (["literal", "0x1p+0", "int64"], "'int64' is unknown"),
+    "no ufunc": (["compute", "eval", [0]], "'eval' is unknown"),
+    "a ufunc of two results": (["compute", "frexp", [0]], "'frexp' is unknown"),
+    "a ufunc of two": (["compute", "add", [0]], "add takes 2 operands"),
+    "no loop of a ufunc": (["compute", "gcd", [0, 0]], "gcd takes no float32 and"),
+    "a power of arrays": (["compute", "power", [0, 0]], "power takes numbers alone"),
+    "a complex number": (["cast", 0, "complex64"], "complex numbers are not cast"),
     "no row": (["capacities", [], [[]], [[1, 2]]], "a row has another length"),
     "a rank": (["cut", 0, []], "it has another rank"),
     "a relation": (["check", [], "or", [], ""], "'or' is unknown"),
@@ -256,6 +266,13 @@ def test_a_step_that_is_none(tmp_path, content, kind):
     path.write_bytes(remade(content, change))
     found = message(graphc.ModelError, lambda: graphc.load(path))
     assert "its manifest is malformed" in found and problem in found
+
+
+def test_integers_of_python_have_64_bits():
+    assert result_of("power", [Kind("int64", 0)] * 2) == "int64"
+    for name, dtype in (("power", "int32"), ("shift", "int8"), ("shift", "uint64")):
+        with pytest.raises(ValueError, match=f"{name} takes numbers alone, of .*int64"):
+            result_of(name, [Kind(dtype, 0)] * 2)
 
 
 FAILING = {

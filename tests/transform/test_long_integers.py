@@ -13,7 +13,7 @@ import graphc_serving
 POLICIES = ("specialize", "pad")
 BACKENDS = ("jax", "numpy")
 FAR = 2**40
-BITWISE = {
+COMPUTED = {
     "and": lambda n: (n + FAR) & (FAR + 4),
     "or": lambda n: n | FAR,
     "xor": lambda n: n ^ FAR,
@@ -27,9 +27,9 @@ BITWISE = {
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", BITWISE)
+@pytest.mark.parametrize("name", COMPUTED)
 def test_they_are_those_of_python(name, backend, policy):
-    compute = BITWISE[name]
+    compute = COMPUTED[name]
     x = gt.vector("x", "float64")
     number = compute(x.shape[0])
     f = graphc.function([x], [x * number, x / number], backend=backend, dims=policy)
@@ -48,7 +48,10 @@ def test_they_are_those_of_python(name, backend, policy):
 def test_common_divisors_and_multiples_of_sizes(name, backend, policy):
     x = gt.vector("x", "float64")
     n, compute, of_numpy = x.shape[0], getattr(gt, name), getattr(np, name)
-    pairs = lambda n: [(n, 12), (0, n), (n, n), (n * n, n), (n, FAR)]  # noqa: E731
+
+    def pairs(n):
+        return [(n, 12), (0, n), (n, n), (n * n, n), (n, FAR)]
+
     numbers = [x * compute(*pair) for pair in pairs(n)]
     f = graphc.function([x], numbers, backend=backend, dims=policy)
     for n in (1, 5, 12, 40):
@@ -81,7 +84,10 @@ def test_powers_of_large_sizes_are_no_integers_of_64_bits(backend, policy):
     """The cube of 3,000,000 has 65 bits."""
     x = gt.tensor("x", "float64", ("n", 0))
     n = x.shape[0]
-    numbers = lambda n: [n**3 * 1.5, n**4 / 7, n**3 / n**2, n * n * 10.0**7]  # noqa: E731
+
+    def numbers(n):
+        return [n**3 * 1.5, n**4 / 7, n**3 / n**2, n * n * 10.0**7]
+
     outputs = [*numbers(n), gt.sum(x) / n**3, gt.full((2,), n**4, "float64")]
     f = graphc.function([x], outputs, backend=backend, dims=policy)
     for n in (3, 3_000_000):

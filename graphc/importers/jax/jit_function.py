@@ -11,7 +11,7 @@ from graphc.errors import GraphError, NoCompileError, graph_error, raise_of_proc
 from graphc.importers.jax.call.exact import Begun
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import contents, jax_specs
-from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
+from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.placement import is_typed_by_mesh, why_left
 from graphc.importers.jax.call.program import JaxProgram
 from graphc.importers.jax.call.report import JitStats, stats_of
@@ -77,7 +77,6 @@ class JitFunction(SizedFunction[JaxFamily]):
             vars(self).setdefault(name, getattr(self._plain, name, ""))
         self._as_jax = as_jax
         self._varies = shapes is not None
-        self._known = KnownCalls()
         self._placements = stance.Placements()
         self._in_a_row = False  # whether JAX has dispatched the last call
         self._uncounted = 0  # calls that fail, or that JAX transforms or runs op by op

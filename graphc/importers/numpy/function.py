@@ -1,17 +1,17 @@
 """`graphc.jit(function, frontend="numpy")`: functions written with NumPy's names."""
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 import jax
 import jax.core
 
 from graphc.errors import GraphError, NoCompileError
-from graphc.importers.jax.call.known_calls import KnownCalls, OnLeaves
+from graphc.importers.jax.call.known_calls import OnLeaves
 from graphc.importers.jax.call.sized import SizedFunction
 from graphc.importers.jax.read.settings import runs_plainly, traces_nothing
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, shapes_of
-from graphc.importers.jax.trace.arguments import Arguments, JaxCall
-from graphc.importers.jax.trace.choices import Options
+from graphc.importers.jax.trace.arguments import JaxCall
 from graphc.importers.jax.trace.in_order import in_order
 from graphc.importers.jax.trace.tracing import Spec
 from graphc.importers.numpy.arguments import specs_of
@@ -28,17 +28,6 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
     """A function of NumPy that is compiled when it is called; see `jit`."""
 
     _contents = staticmethod(contents)
-
-    def __init__(
-        self,
-        function: Callable[..., object],
-        arguments: Arguments,
-        shapes: object,
-        options: Options,
-    ) -> None:
-        super().__init__(function, arguments, shapes, options)
-        self._known = KnownCalls()
-        self._is_keyed = not arguments.have_statics and options.mesh is None
 
     def _parts(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         return self._function, (self._arguments, self._shapes, self._options)
@@ -70,7 +59,7 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
     def _results(self, args: tuple[object, ...], named: Mapping[str, object]) -> object:
         """The results of a call that is compiled."""
-        has_key = self._is_keyed and not named and traces_nothing()
+        has_key = self._may_have_keys and not named and traces_nothing()
         known = self._known.find_by_places(args) if has_key else None
         if known is not None:
             try:
@@ -84,6 +73,10 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
         if has_key and run is not None and jax.tree_util.all_leaves(args):
             self._known.remember(args, named, run)
         return results
+
+    @cached_property
+    def _may_have_keys(self) -> bool:
+        return not self._arguments.have_statics and self._options.mesh is None
 
     def _computed(
         self, args: tuple[object, ...], named: Mapping[str, object]

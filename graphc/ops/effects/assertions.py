@@ -112,7 +112,7 @@ def assert_(
     """
     text = str(message)
     name = "" if error is CallError else _named(error, text)
-    x, test = strong(as_value(value)), _all_of(as_value(condition))
+    x, test = strong(as_value(value)), all_of(as_value(condition))
     known = known_sizes(test)
     holds: Any = 0 if known is None else known[()]
     if equal(holds, 1) is True:
@@ -122,7 +122,7 @@ def assert_(
     return checked_value
 
 
-def _all_of(condition: Value) -> Value:
+def all_of(condition: Value) -> Value:
     """Whether a condition holds everywhere: one without axes is that itself."""
     of_one = not condition.type.rank and condition.dtype == BOOL
     return condition if of_one else F.all(condition)

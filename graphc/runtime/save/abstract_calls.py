@@ -191,12 +191,8 @@ class AbstractCall:
         number = self._number_of(array)
         return self.sizes[name] if number is None else int(number)
 
-    def number(self, integer: int, dtype: str) -> Any:
-        """The type of an integer."""
-        return self._recorded(self._struct((), dtype), np.array(integer, dtype))
-
-    def literal(self, number: float, dtype: str) -> object:
-        """The type of a float."""
+    def number(self, number: float, dtype: str) -> Any:
+        """The type of an integer or a float."""
         return self._recorded(self._struct((), dtype), np.array(number, dtype))
 
     def computed(self, function: Callable[..., Any], operands: Sequence[Any]) -> object:

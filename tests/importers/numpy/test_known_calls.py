@@ -66,7 +66,8 @@ def test_words_and_dicts_keep_their_order(dims):
 @pytest.mark.parametrize("dims", [None, "pad"])
 @pytest.mark.parametrize("backend", ["jax", "numpy"])
 def test_data_that_are_refused_are_refused_each_time(backend, dims):
-    ours = graphc.jit(lambda x: x * math.sqrt(x[0]), frontend="numpy", dims=dims)
+    how = {"frontend": "numpy", "backend": backend, "dims": dims}
+    ours = graphc.jit(lambda x: x * math.sqrt(x[0]), **how)
     for n in SIZES:
         x = np.full(n, 4.0)
         np.testing.assert_array_equal(np.asarray(ours(x)), x * 2)

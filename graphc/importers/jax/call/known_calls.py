@@ -43,26 +43,24 @@ class KnownCalls:
         self._newest = now, runs  # both at once: threads may differ in settings
         return runs
 
+    def _runs_now(self) -> _Runs:
+        """As `_runs`; mostly settings are those of the call before."""
+        of_table, runs = self._newest
+        return runs if settings() == of_table else self._runs()
+
     def find_by_places(self, args: tuple[object, ...]) -> OnLeaves | None:
         """The function for a call like one before, whose arguments are all leaves."""
-        of_table, runs = self._newest
-        if settings() != of_table:
-            runs = self._runs()
-        return runs.get(tuple([*map(_kind, args)]))
+        return self._runs_now().get(tuple([*map(_kind, args)]))
 
     def find(
         self, args: tuple[object, ...], named: Mapping[str, object]
     ) -> tuple[OnLeaves, Sequence[object]] | None:
         """The function for a call like one before, and its leaves; None for another."""
-        of_table, runs = self._newest
-        if settings() != of_table:
-            runs = self._runs()
-        if not named:
-            run = runs.get(tuple([*map(_kind, args)]))
-            if run is not None:
-                return run, args
+        run = None if named else self.find_by_places(args)
+        if run is not None:
+            return run, args
         leaves, form = _leaves_of((args, named))
-        run = runs.get((form, *map(_kind, leaves)))
+        run = self._runs_now().get((form, *map(_kind, leaves)))
         return None if run is None else (run, leaves)
 
     def remember(

@@ -27,6 +27,7 @@ from graphc.importers.decorated import Decorated
 from graphc.importers.jax.call.ahead import CallsAhead, SizesAhead, refusal_of
 from graphc.importers.jax.call.exact_export import Asked
 from graphc.importers.jax.call.export import NamedSizes, asked
+from graphc.importers.jax.call.known_calls import KnownCalls
 from graphc.importers.jax.call.pictured import picture_of
 from graphc.importers.jax.call.ranges import AlikeSizes, Tried, ways_of_plan
 from graphc.importers.jax.call.report import (
@@ -113,6 +114,7 @@ class SizedFunction(Decorated, Showing, Generic[FamilyT]):
         # By all but sizes, and by the axes of no more than one element.
         self._families: dict[tuple[Hashable, object], FamilyT] = {}
         self._calls = 0
+        self._known = KnownCalls()
 
     @abstractmethod
     def _new_family(self, form: JaxCall, specs: list[Spec]) -> FamilyT:

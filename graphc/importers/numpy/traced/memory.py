@@ -23,6 +23,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal
 from graphc.ir.types import FLOAT64, DType, NDArray, is_integer
+from graphc.ops.effects.assertions import all_of
 from graphc.ops.elementwise.declare import CONVERT
 
 Shape = tuple[Size, ...]
@@ -101,7 +102,7 @@ def require_fit(number: Value, dtype: DType) -> None:
             inside.append(number <= int(limits.max))
     for holds in inside:
         problem = f"a number does not fit {dtype.name}: cast the array first, by astype"
-        require(F.all(holds) if holds.type.rank else holds, problem, "range")
+        require(all_of(holds), problem, "range")
 
 
 def python_fitting(numbers: Content, dtype: DType) -> Content:
