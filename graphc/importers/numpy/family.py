@@ -3,13 +3,14 @@
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import jax
 
 from graphc.errors import GraphError, SourceLocation
 from graphc.explain.program_text import ProgramText
 from graphc.importers.jax.call.known_calls import OnLeaves
+from graphc.importers.jax.call.structures import in_structure
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.importers.jax.sizes.family import SizeFamily
 from graphc.importers.jax.sizes.pattern import ShapesOfCall, SizePattern
@@ -79,7 +80,7 @@ class NumpyProgram:
 
     def runner(self, call: JaxCall, specs: list[Spec]) -> OnLeaves:
         """The function that runs calls like this one, now done, on their leaves."""
-        unflatten = partial(jax.tree.unflatten, self.trace.tree)
+        unflatten = in_structure(self.trace.tree)
 
         def by_driver(*inputs: object) -> object:
             return unflatten(self.compiled(*inputs))

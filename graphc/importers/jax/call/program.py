@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -15,6 +14,7 @@ from jax.extend.core.primitives import convert_element_type_p
 from graphc.errors import GraphError, SourceLocation
 from graphc.importers.jax.call.alike import alike
 from graphc.importers.jax.call.known_calls import OnLeaves
+from graphc.importers.jax.call.structures import in_structure
 from graphc.importers.jax.read.callbacks import sharing
 from graphc.importers.jax.read.jaxprs import array_of, is_key, words_of
 from graphc.importers.jax.read.sizes import JaxSizes
@@ -60,7 +60,6 @@ class OfCall:
 
 
 Trace = Callable[[], TracedFunction]  # at the sizes of a call
-ONE_LEAF = jax.tree.structure(0)
 
 
 @dataclass(frozen=True)
@@ -233,12 +232,10 @@ class JaxProgram:
         traced, count = self.traced, len(self.traced.inner.outvars)
         if any(map(_is_restored, traced.inner.outvars)):
             return lambda outputs: tree.unflatten(restored(outputs[:count], traced))
-        if tree == ONE_LEAF:  # to which `unflatten` does nothing, but takes some time
-            return itemgetter(0)
+        finish = in_structure(tree)
         if len(self.source.graph.outputs) > count:
-            return lambda outputs: tree.unflatten(outputs[:count])
-        unflatten: Callable[[list[ConcreteArray]], object] = tree.unflatten
-        return unflatten
+            return lambda outputs: finish(outputs[:count])
+        return finish
 
     def admits(
         self, subject: Subject, sizes: ShapesOfCall, specs: list[Spec], trace: Trace

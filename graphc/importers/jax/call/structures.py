@@ -1,16 +1,28 @@
-"""The structures of arguments and results as a file can hold them."""
+"""The structures of arguments and results, of calls and as a file can hold them."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import jax
 
 from graphc.errors import graph_error
 from graphc.importers.jax.trace.arguments import JaxCall, parameter_names
+from graphc.ir.types import ConcreteArray
 from graphc_serving.structures import Structure
 
 if TYPE_CHECKING:
     from graphc.importers.jax.read.jaxprs import PyTreeDef
+
+ONE_LEAF = jax.tree.structure(0)
+
+
+def in_structure(tree: "PyTreeDef") -> Callable[[list[ConcreteArray]], object]:
+    """The function that gives a list of leaves in the structure of a tree."""
+    if tree == ONE_LEAF:  # to which `unflatten` does nothing, but takes some time
+        return itemgetter(0)
+    unflatten: Callable[[list[ConcreteArray]], object] = tree.unflatten
+    return unflatten
 
 
 def parameters_of(call: JaxCall, function: Callable[..., object]) -> list[list[object]]:
