@@ -6,6 +6,7 @@ Five sizes of one capacity alternate; both sides are compiled once and return ar
 JAX. Seconds are those of the processor. Target: at most 1.1 times padding by hand.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,18 @@ def layers(x: Array, params: dict[str, Array]) -> Array:
 
 
 layers_by_hand = jax.jit(layers)
+
+
+def a_part(x: Array) -> Array:
+    """Part of an array, and a number, both by the size."""
+    return np.sum(x[: int(0.3 * len(x))]) * math.log2(len(x))
+
+
+@jax.jit
+def a_part_by_hand(x: Array, k: Array, factor: Array) -> Array:
+    """The same of a padded array."""
+    inside = jnp.arange(CAPACITY) < k
+    return jnp.sum(jnp.where(inside[:, None], x, 0)) * factor
 
 
 def padded(x: Array) -> Array:
@@ -126,6 +139,20 @@ def of_a_tree() -> list[Row]:
     return table
 
 
+def of_numbers() -> list[Row]:
+    """A function of NumPy that computes numbers of a size."""
+    jitted = graphc.jit(a_part, frontend="numpy", dims="pad")
+
+    def by_hand(x: Array) -> Array:
+        n = len(x)
+        return a_part_by_hand(padded(x), int(0.3 * n), math.log2(n))
+
+    calls = [(rows_of(n),) for n in SIZES]
+    what = "graphc.jit of NumPy, an array and numbers of a size"
+    return [measured(what, jitted, by_hand, calls)]
+
+
 if __name__ == "__main__":
     table = [found for count in (1, 3, setting(20, 3)) for found in of_arrays(count)]
-    print_table("padded calls, against padding by hand", table + of_a_tree())
+    table += of_a_tree() + of_numbers()
+    print_table("padded calls, against padding by hand", table)

@@ -14,7 +14,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphc.backends.linear import emit_unjitted
-from graphc.backends.program import entry, segment_text
+from graphc.backends.program import segment_text
 from graphc.backends.sharding.agreement import withdraw_from
 from graphc.errors import CallError, graph_error
 from graphc.explain.program_text import ProgramText
@@ -34,6 +34,7 @@ from graphc.runtime.call.dispatch import ANY, CALL, LEND, Route, Run, acquiring
 from graphc.runtime.call.lines import CallSite, Ending
 from graphc.runtime.call.planned_calls import PlannedCalls
 from graphc.runtime.call.routes import Calls, Routes
+from graphc.runtime.call.segment_call import SegmentCalls
 from graphc.runtime.driver import stance, xla
 from graphc.runtime.driver.failure import (
     Program,
@@ -123,13 +124,12 @@ class Function(Pictured, AheadOfCalls):
         if jax is None or not padded or chosen or programs.observes:
             return None
         newest.counts_all = True
-        segment = newest.segment
+        target = self._pipeline.how.target
         site = CallSite(
             jax,
-            getattr(loaded.module, entry(padded=True)),
-            int if segment is None else partial(segment.placed, jax),
+            SegmentCalls(loaded, prepared, newest.segment, target),
             getattr(loaded.module, "on_device", None),
-            self._pipeline.how.target.costs.launches,
+            target.costs.launches,
             loaded.announced,
             self._call,
             programs,

@@ -37,46 +37,19 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
 
         Where JAX traces the arguments, they are those of the program as plain JAX.
         """
+        known = None
         if not named and traces_nothing():  # JAX's other settings are in the keys
             known = self._known.find_by_places(args)
-            if known is not None:
-                return self._like_before(known, args)
-        return self._searched(args, named)
-
-    def _like_before(self, known: OnLeaves, args: tuple[object, ...]) -> object:
-        """The results of a call like one before, which `known` runs."""
-        try:
-            results = known(*args)
-        except NoCompileError as error:
-            raise self._refused(error, args, {}) from None
-        except GraphError:  # what comes now says why
-            self._known.forget(args, {})
-            return self._searched(args, {})
-        except Exception as error:
-            tell_names_of_numpy(error)
-            hide(error)
-            raise
-        self._calls += 1
-        return results
-
-    def _searched(
-        self, args: tuple[object, ...], named: Mapping[str, object]
-    ) -> object:
-        """The results of a call whose program is not known by a key."""
-        if runs_plainly() or self._is_within(args, named):
+        if known is None and (runs_plainly() or self._is_within(args, named)):
             return self._function(*args, **named)
         try:
-            results, run = self._computed(args, named)
+            results = self._results(known, args, named)
         except (Refused, NoCompileError) as error:
             raise self._refused(error, args, named) from None
         except Exception as error:
             tell_names_of_numpy(error)
             hide(error)
             raise
-        # Dicts keep the order of their keys, which no key of a call has.
-        may_have_key = self._may_have_keys and not named and traces_nothing()
-        if may_have_key and run is not None and jax.tree_util.all_leaves(args):
-            self._known.remember(args, named, run)
         self._calls += 1
         return results
 
@@ -86,6 +59,27 @@ class NumpyFunction(SizedFunction[NumpyFamily]):
             return False
         leaves = jax.tree.leaves(in_order((args, named)))
         return any(isinstance(leaf, TracedArray) for leaf in leaves)
+
+    def _results(
+        self,
+        known: OnLeaves | None,
+        args: tuple[object, ...],
+        named: Mapping[str, object],
+    ) -> object:
+        """The results of a call that is compiled, by the function for calls like it."""
+        if known is not None:
+            try:
+                return known(*args)
+            except NoCompileError:
+                raise
+            except GraphError:  # what comes now says why
+                self._known.forget(args, named)
+        results, run = self._computed(args, named)
+        # Dicts keep the order of their keys, which no key of a call has.
+        may_have_key = self._may_have_keys and not named and traces_nothing()
+        if may_have_key and run is not None and jax.tree_util.all_leaves(args):
+            self._known.remember(args, named, run)
+        return results
 
     @cached_property
     def _may_have_keys(self) -> bool:

@@ -18,9 +18,10 @@
         return place(asarray(r0)[t0], r0)
 """
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from math import prod
 from types import CodeType
 from typing import Any, Protocol
@@ -29,10 +30,11 @@ import numpy as np
 
 from graphc.backends.entry import where_xla_takes_it
 from graphc.backends.program import Outputs
-from graphc.ir.types import DType
+from graphc.ir.types import DType, NDArray
 from graphc.runtime.call.arguments import ArgumentValues
 from graphc.runtime.call.device_copies import DeviceCopy
 from graphc.runtime.call.plan import CallPlan, KnownShape
+from graphc.runtime.call.segment_call import SegmentCalls
 from graphc.runtime.driver.xla import EVENTS
 from graphc.transform.tied import KnownRooms
 from graphc_serving.arguments import SMALL, copy
@@ -65,18 +67,17 @@ class Counting(Protocol):
 class CallSite:
     """The function that calls belong to, and what they need of it.
 
-    `jitted` runs at capacities, on true sizes as `number` makes them of integers, and
-    `place` makes arrays of JAX of parts of results, if there are any. Where a device
-    `launches` what it does, arrays of JAX are copied there, and `owner` compiles this.
-    `otherwise` runs calls while JAX looks for NaN or does not compile, and where the
-    program of `jitted` is not the newest of `programs`. `fail` gives the error of a
-    failed call; `rooms` are the capacities that calls of the program had, if it chooses
-    among them; `settle` records what one has compiled, `pending` or by JAX's events.
+    `calls` are those of its jitted function, and `place` makes arrays of JAX of parts
+    of results, if there are any. Where a device `launches` what it does, arrays of JAX
+    are copied there, and `owner` compiles this. `otherwise` runs calls while JAX looks
+    for NaN or does not compile, and where `program` is not the newest of `programs`.
+    `fail` gives the error of a failed call; `rooms` are the capacities that calls of
+    the program had, if it chooses among them; `settle` records what one has compiled,
+    `pending` or by JAX's events.
     """
 
     jax: Any
-    jitted: Run
-    number: Callable[[int], object]
+    calls: SegmentCalls
     place: Run | None
     launches: bool
     owner: object
@@ -113,6 +114,7 @@ def runner(
     handed = tuple([_handed_over(*pair, site.launches) for pair in buffers])
     results = zip(plan.stored, plan.cuts, strict=True)
     returned = tuple([_returned(*pair, site.launches) for pair in results])
+    call = site.calls.call([*_shaped(args, plan), *plan.integers])
     jax, config = site.jax, site.jax.config
     scope = {"nans": jax.debug_nans, "infs": jax.debug_infs, "config": config}
     scope |= _HELPERS | vars(site)
@@ -127,13 +129,20 @@ def runner(
             scope[f"t{i}"] = _part(true, stored)
             if site.launches:
                 scope[f"c{i}"] = _cut_there(site, stored, true)
-    scope |= {f"n{i}": site.number(n) for i, n in enumerate(plan.integers)}
+    scope |= {f"n{i}": n for i, n in enumerate(call.numbers)} | {"jitted": call.jitted}
     if ending is not None:
         scope |= vars(ending)
-    is_ended = ending is not None
-    exec(_code(handed, len(plan.integers), returned, outputs, is_ended), scope)
+    form = call.operands, call.is_single, ending is not None
+    exec(_code(handed, returned, outputs, *form), scope)
     run: Run = scope["run"]
     return run
+
+
+def _shaped(args: ArgumentValues, plan: CallPlan) -> list[NDArray]:
+    """Arrays in the shapes in which arguments are handed over, of any content."""
+    pairs = zip(args, plan.buffers, strict=True)
+    shapes = [np.shape(a) if stored is None else stored for a, stored in pairs]
+    return [np.broadcast_to(0.0, shape) for shape in shapes]
 
 
 _HELPERS: dict[str, Any] = {
@@ -199,32 +208,25 @@ def _cut_there(site: CallSite, stored: KnownShape, true: KnownShape) -> DeviceCo
 
 def _part(shape: KnownShape, stored: KnownShape) -> Any:
     """The index of the first part of a stored array that has this shape."""
-    count = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
-    parts = tuple(map(slice, shape[:count]))
-    return parts[0] if count == 1 else parts
+    axes = max((i + 1 for i, n in enumerate(shape) if n != stored[i]), default=0)
+    parts = tuple(map(slice, shape[:axes]))
+    return parts[0] if axes == 1 else parts
 
 
 @lru_cache(_FORMS)
 def _code(
     handed: tuple[str, ...],
-    integers: int,
     returned: tuple[str, ...],
     outputs: Outputs,
+    operands: tuple[int | None, ...],
+    is_single: bool,
     is_ended: bool,
 ) -> CodeType:
     """The lines of all plans of one form."""
     parameters = "".join(f"a{i}, " for i in range(len(handed)))
     results = ", ".join(f"r{i}" for i in range(len(returned)))
-    buffers, operands = [], []
-    for i, text in enumerate(handed):
-        if not text.startswith(("zeros", "where", "p")):
-            operands.append(text.format(i))
-            continue
-        buffers.append(f"b{i} = {text.format(i)}")
-        if "zeros" in text:
-            buffers.append(f"b{i}[i{i}] = a{i}")
-        operands.append(f"b{i}")
-    operands += [f"n{i}" for i in range(integers)]
+    target = "r0" if is_single else f"[{results}]"
+    buffers, arguments = _arguments(handed, operands)
     result_texts = [text.format(i) for i, text in enumerate(returned)]
     answer = outputs.text(result_texts)
     if is_ended:
@@ -238,7 +240,7 @@ def _code(
         *buffers,
         "start = EVENTS.count",
         "try:",
-        f"    [{results}] = jitted({', '.join(operands)})",
+        f"    {target} = jitted({', '.join(arguments)})",
         "except Exception as error:",
         f"    failure = fail(error, ({parameters}))",
         "    raise failure from failure.__cause__",
@@ -248,3 +250,24 @@ def _code(
     ]
     text = f"def run({parameters}):\n" + "\n".join(f"    {line}" for line in lines)
     return compile(text, "<graphc call plan>", "exec")
+
+
+def _arguments(
+    handed: Sequence[str], operands: Sequence[int | None]
+) -> tuple[list[str], list[str]]:
+    """The lines that fill buffers, and the texts of what the jitted function takes."""
+    texts: dict[int, str] = {}
+    lines: list[str] = []
+    for i in sorted({place for place in operands if place is not None}):
+        text = texts[i] = handed[i].format(i)
+        if not text.startswith(("zeros", "where", "p")):
+            continue
+        texts[i] = f"b{i}"
+        lines.append(f"b{i} = {text}")
+        if "zeros" in text:
+            lines.append(f"b{i}[i{i}] = a{i}")
+    numbers = count()
+    arguments = [
+        f"n{next(numbers)}" if place is None else texts[place] for place in operands
+    ]
+    return lines, arguments

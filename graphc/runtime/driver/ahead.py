@@ -34,13 +34,13 @@ class OnlySegment:
         with self.settings(jax):
             return [self.jitted.lower(*args) for args in calls]
 
-    def placed(self, jax: ModuleType, integer: int) -> object:
-        """An integer as an array, which JAX need not make at each call.
+    def placed(self, jax: ModuleType, number: object) -> object:
+        """A number as an array, which JAX need not make at each call.
 
         `jnp.asarray` would compile a program for the first of a dtype.
         """
         with self.settings(jax):
-            return jax.device_put(integer)
+            return jax.device_put(number)
 
 
 def structs_of(

@@ -1,0 +1,141 @@
+"""The jitted call within a planned call: its function, and its operands.
+
+A driver may compute numbers before it calls its segment: `int(0.3 * n)`, `2 ** n`,
+whether `log(n)` exists. Where these depend on sizes alone, and so on the signature of a
+call, they are computed once for each plan, and its calls go straight to the segment.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from graphc.backends.program import entry
+from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.walk import ancestors
+from graphc.ir.types import NDArray
+from graphc.runtime.cache.prepared import Prepared
+from graphc.runtime.driver import xla
+from graphc.runtime.driver.ahead import OnlySegment
+from graphc.runtime.driver.devices import Target
+from graphc.runtime.driver.programs import LoadedProgram
+from graphc.transform.planning.plan import Check, HostNode, Segment, needs_device
+
+Run = Callable[..., Any]
+OnCapacities = Sequence[NDArray | int]  # arrays as they are stored, and true sizes
+
+
+@dataclass(frozen=True)
+class SegmentCall:
+    """A jitted function, and its operands in their order.
+
+    They are arguments, by their positions, and `numbers`, one for each None. The
+    function gives a list of results, or, where it `is_single`, one alone.
+    """
+
+    jitted: Run
+    operands: tuple[int | None, ...]
+    numbers: tuple[object, ...]
+    is_single: bool = False
+
+
+@dataclass(frozen=True)
+class SegmentCalls:
+    """The jitted calls of one padded program, whose driver is `segment` if that is all.
+
+    Numbers are put on the device of `target` once, where the driver would do no more.
+    """
+
+    loaded: LoadedProgram
+    prepared: Prepared
+    segment: OnlySegment | None
+    target: Target
+
+    def call(self, operands: OnCapacities) -> SegmentCall:
+        """The call on operands of the driver: arrays, of which shapes count, and sizes.
+
+        It is that of the driver, unless all that this does before is known by them.
+        """
+        if self.segment is None and _computes_of_sizes_alone(self.prepared):
+            call = self._straight(operands)
+            if call is not None:
+                return call
+        return self._of_driver(operands)
+
+    def _of_driver(self, operands: OnCapacities) -> SegmentCall:
+        places, numbers = _by_places(operands, operands)
+        if self.segment is not None:
+            numbers = self._placed(self.segment, numbers)
+        return SegmentCall(self._driver, places, numbers)
+
+    @property
+    def _driver(self) -> Run:
+        driver: Run = getattr(self.loaded.module, entry(padded=True))
+        return driver
+
+    def _straight(self, operands: OnCapacities) -> SegmentCall | None:
+        """The call that the driver makes of its segment; None if it does more after."""
+        driver, (segment,) = self._driver, self.prepared.plan.segments
+        assert isinstance(driver, FunctionType)
+        name, is_wide = f"segment_{segment.index}", self.prepared.facts.wide
+        inner = OnlySegment(driver.__globals__[name], is_wide, self.target)
+        results = [object() for _ in segment.outputs]
+        is_single = len(results) == 1
+        given: tuple[object, ...] = ()
+
+        def observed(*args: object) -> object:
+            nonlocal given
+            given = args
+            return results[0] if is_single else results
+
+        scope = driver.__globals__ | {name: observed}
+        returned = FunctionType(driver.__code__, scope)(*operands)
+        jitted = self._with_its_bits(inner)
+        if jitted is None or [*map(id, returned)] != [*map(id, results)]:
+            return None
+        places, numbers = _by_places(given, operands)
+        return SegmentCall(jitted, places, self._placed(inner, numbers), is_single)
+
+    def _with_its_bits(self, inner: OnlySegment) -> Run | None:
+        if not inner.wide:
+            return inner.jitted
+        driver = self._driver
+        run = xla.wide(self.loaded.jax, driver, inner.jitted)
+        return None if run is driver else run
+
+    def _placed(
+        self, segment: OnlySegment, numbers: Sequence[object]
+    ) -> tuple[object, ...]:
+        return tuple([segment.placed(self.loaded.jax, number) for number in numbers])
+
+
+def _by_places(
+    given: Sequence[object], operands: OnCapacities
+) -> tuple[tuple[int | None, ...], tuple[object, ...]]:
+    """The positions of arrays that are given, None for numbers; and the numbers."""
+    positions = {id(x): i for i, x in enumerate(operands) if isinstance(x, np.ndarray)}
+    places = tuple([positions.get(id(x)) for x in given])
+    pairs = zip(given, places, strict=True)
+    return places, tuple([x for x, place in pairs if place is None])
+
+
+def _computes_of_sizes_alone(prepared: Prepared) -> bool:
+    """Whether a driver ends with its segment, and computes before it of sizes alone."""
+    plan, padded = prepared.plan, prepared.plan.padded
+    if not plan.steps or padded is None or padded.branch_guards or prepared.foreigns:
+        return False
+    *before, last = plan.steps
+    if type(last) is not Segment or last.statics:
+        return False
+    values: list[Value] = []
+    for step in before:
+        if type(step) is HostNode and not needs_device(step):
+            values += step.node.outputs
+        elif isinstance(step, Check):
+            values.append(step.condition)
+        else:
+            return False
+    arguments = {v.node for v in plan.graph.inputs[: len(padded.original.inputs)]}
+    return arguments.isdisjoint(ancestors(values))
