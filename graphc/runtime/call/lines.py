@@ -95,7 +95,7 @@ class Ending:
     """How calls end that come from elsewhere.
 
     Each is counted by `count`, and `finish` makes of the list of results what is
-    returned.
+    returned. They come only while JAX compiles functions.
     """
 
     count: Callable[[], object]
@@ -231,8 +231,9 @@ def _code(
     answer = outputs.text(result_texts)
     if is_ended:
         answer = f"finish([{', '.join(result_texts)}])"
+    looks = "nans.value or infs.value"
     lines = [
-        "if nans.value or infs.value or config.jax_disable_jit:",
+        f"if {looks}:" if is_ended else f"if {looks} or config.jax_disable_jit:",
         f"    return otherwise({parameters})",
         "if programs.newest is not program:",
         f"    return otherwise({parameters})",

@@ -50,7 +50,10 @@ class KnownCalls:
 
     def find_by_places(self, args: tuple[object, ...]) -> OnLeaves | None:
         """The function for a call like one before, whose arguments are all leaves."""
-        return self._runs_now().get(tuple([*map(_kind, args)]))
+        of_table, runs = self._newest  # as `_runs_now`, which is called less often
+        if settings() != of_table:
+            runs = self._runs()
+        return runs.get(tuple([*map(_kind, args)]))
 
     def find(
         self, args: tuple[object, ...], named: Mapping[str, object]
