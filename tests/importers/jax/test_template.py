@@ -348,6 +348,36 @@ def test_sums_are_found_where_no_sample_differs_in_one_size_alone(value):
     assert found.at({"n": 5, "m": 7}) == value(5, 7)
 
 
+@pytest.mark.parametrize(
+    "value", [lambda n, m: n, lambda n, m: m, lambda n, m: 2 * n + 1]
+)
+def test_sizes_that_no_sample_tells_apart_are_those_of_axes(value):
+    """Formulas that divide would fit two samples in many ways."""
+    samples = [{"n": n, "m": m} for n, m in [(11, 2), (6, 3)]]
+    found = fitted([value(**s) for s in samples], samples)
+    assert found.at({"n": 31, "m": 17}) == value(31, 17)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [[(9, 3), (6, 8), (11, 2)], [(5, 6), (7, 1), (3, 1), (7, 2), (12, 2), (4, 4)]],
+)
+def test_steps_by_two_sizes_are_traced_where_few_are_alike(shapes):
+    def function(x):
+        k = abs(max(x.size, 2) - math.gcd(x.size, 6))
+        while k > 3:
+            k //= 2
+            x = x + k
+        return x.sum(0)
+
+    f = graphc.jit(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", graphc.FallbackWarning)
+        for shape in shapes * 2:
+            x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+            np.testing.assert_array_equal(f(x), function(x))
+
+
 def test_a_first_size_that_is_unlike_all_others_is_compiled_alone():
     """The sizes after it have one program, and nobody is warned."""
 

@@ -75,7 +75,11 @@ def _candidates(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     first, sizes = column[0], samples[0]
+    for name in names:  # as those of arguments, whatever else fits few samples
+        yield Formula(0, (((name,), 1),))
     yield from _sums(column, samples, names)
+    for name in names:
+        yield from _multiples((name,), column, samples)
     for name in names:
         yield from _in_blocks(name)
     yield from _of_blocks(column, samples, names)
