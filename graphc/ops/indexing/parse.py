@@ -341,7 +341,7 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
     if start is None and stop is None and isinstance(step, int) and abs(step) == 1:
         return n  # which is not negative, though that may be tested and not proved
     if dims.less_equal(1, step):
-        first, last = _forwards(start, stop, n)
+        first, last = forwards(start, stop, n)
         if dims.equal(step, 1):
             return dims.maximum(0, last - first)
         if start is not None and dims.less_equal(0, start):
@@ -351,14 +351,14 @@ def slice_length(start: SliceBound, stop: SliceBound, step: Size, n: Size) -> Si
     if not dims.less_equal(step, -1):
         either = dims.maximum(step, -step)
         require_at_most(1, either, "a slice step cannot be 0")
-        begin, end = _forwards(start, stop, n)
+        begin, end = forwards(start, stop, n)
         ahead = _at_least(step, 1)
         first += ahead * (begin - first)
         last += ahead * (end - last)
     return dims.maximum(0, dims.ceil_div(last - first, step))
 
 
-def _forwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
+def forwards(start: SliceBound, stop: SliceBound, n: Size) -> tuple[Size, Size]:
     """Where a slice with a positive step begins and ends, within 0 and n."""
     first = 0 if start is None else dims.clip(start, n)
     return first, n if stop is None else dims.clip(stop, n)

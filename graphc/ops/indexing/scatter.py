@@ -35,6 +35,7 @@ from graphc.ops.indexing.gather import (
     rows_and,
     stray_checks,
 )
+from graphc.ops.indexing.overlaps import joined_jax, reads_other_places
 from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind, is_adjacent
 from graphc.ops.indexing.row_access import is_row
 from graphc.ops.indexing.uniqueness import never_twice
@@ -368,6 +369,9 @@ def slice_update_jax(
 def _print_slice_update_jax(p: Printing) -> str:
     """As users write it where it is into an argument, or leaves something out."""
     x, items, how = p.node.inputs[0], subscript(p), p.node.params["how"]
+    if reads_other_places(p.node):
+        name, arguments = p.helper(joined_jax), f"{apart(p)}, {p.inputs[1]}"
+        return f"{name}(jnp, {arguments}, np.s_[{items}], {how!r})"
     region = BASIC_INDEX.infer(x, **{k: p.node.params[k] for k in _ITEMS})
     assert isinstance(region, TensorType)
     partial = equal(product(region.shape), product(x.type.shape)) is False

@@ -75,11 +75,7 @@ def _candidates(
     column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
 ) -> Iterator[Formula]:
     first, sizes = column[0], samples[0]
-    for name in names:  # as those of arguments, whatever else fits few samples
-        yield Formula(0, (((name,), 1),))
-    yield from _sums(column, samples, names)
-    for name in names:
-        yield from _multiples((name,), column, samples)
+    yield from _linear(column, samples, names)
     for name in names:
         yield from _in_blocks(name)
     yield from _of_blocks(column, samples, names)
@@ -102,6 +98,17 @@ def _candidates(
             yield Formula(0, base.parts, 2, False, first - base.at(sizes))
     yield from _quotients(column, samples, names)
     yield from _quotients_of_sums(column, samples, names)
+
+
+def _linear(
+    column: Sequence[int], samples: Sequence[Mapping[str, int]], names: Sequence[str]
+) -> Iterator[Formula]:
+    """Formulas that divide nothing; sizes themselves first, as arguments have them."""
+    for name in names:
+        yield Formula(0, (((name,), 1),))
+    yield from _sums(column, samples, names)
+    for name in names:  # of samples that tell no sums
+        yield from _multiples((name,), column, samples)
 
 
 def _of_blocks(

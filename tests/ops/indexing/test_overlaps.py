@@ -1,0 +1,119 @@
+"""Writes to a part of an array of what is read at other places of it."""
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ops.indexing.overlaps import reads_other_places
+
+X = (np.arange(1, 21) * 7 % 11).reshape(5, 4)
+PARTS = ["[1:]", "[:, 1:]", "[1:, :2]", "[:, 0]", "[1:3, 1:3]", "[None, 1:]"]
+UPDATES = {
+    "shifted": lambda y, part: part(gt.roll(y, 1, axis=0)),
+    "reversed": lambda y, part: part(y)[::-1],
+    "chosen": lambda y, part: part(gt.take(y, np.ones(y.type.shape[0], int), axis=0)),
+}
+RESULTS = {  # forms for which XLA would write over what it still reads
+    "more axes": lambda y, new: new[None],
+    "an axis behind": lambda y, new: new[:, None],
+    "running": lambda y, new: gt.cumsum(new[None], axis=1),
+    "every other row": lambda y, new: gt.concatenate([y, y]).at[::2].set(new),
+}
+
+
+def part_of(text):
+    """The function that takes the part that is written between brackets."""
+    return eval(f"lambda z: z{text}")
+
+
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("text", PARTS)
+def test_results_are_those_of_numpy(text, update, result):
+    part = part_of(text)
+    how = {"shifted": "set", "reversed": "multiply", "chosen": "add"}[update]
+    for dtype in ("float64", "int32"):
+        x = gt.tensor("x", dtype, (5, 4))
+        y = x + x
+        new = getattr(part(y.at), how)(UPDATES[update](y, part))
+        output = RESULTS[result](y, new)
+        f = graphc.function([x], output)
+        assert "joined_jax" in f.source
+        given = X.astype(dtype)
+        expected = graphc.function([x], output, backend="numpy")(given)
+        np.testing.assert_array_equal(f(given), expected)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 5])
+def test_sizes_that_vary(length):
+    x = gt.tensor("x", "float32", ("n",))
+    y = x * 2
+    output = y.at[1:].set(y[:-1] + 1)[None]
+    given = np.arange(length, dtype="float32")
+    expected = graphc.function([x], output, backend="numpy")(given)
+    for dims in ("auto", "specialize", "pad", "bound"):
+        f = graphc.function([x], output, dims=dims)
+        for _ in range(2):
+            np.testing.assert_array_equal(f(given), expected)
+
+
+def writes(function):
+    """Whether the update that a function makes of a computed array is of this kind."""
+    x = gt.tensor("x", "float32", ("n", 4))
+    node = function(x + 1).node
+    return reads_other_places(node)
+
+
+def test_updates_of_the_same_elements_stay_as_they_are():
+    assert not writes(lambda y: y.at[1:].set(gt.tanh(y[1:]) * 2))
+    assert not writes(lambda y: y.at[1:].set(7))
+    assert not writes(lambda y: y.at[:, 0].multiply(y[:, 0]))
+    assert not writes(lambda y: y.at[0].set(y[1]))
+    assert not writes(lambda y: y.at[:2].set(y[2:4]))
+    assert not writes(lambda y: y.at[:, 1:].set(y[:, :1]))
+    assert not writes(lambda y: y.at[...].set(y[::-1]))
+    assert not writes(lambda y: y.at[1:].set(y[1:].at[:].set(y[1:] * 2)))
+
+
+def test_updates_of_other_elements_are_found():
+    assert writes(lambda y: y.at[1:].set(y[:-1]))
+    assert writes(lambda y: y.at[1:].set(y[1:] + gt.tanh(y[:-1])))
+    assert writes(lambda y: y.at[1:].set(y[1:][::-1]))
+    assert writes(lambda y: y.at[0].set(gt.sum(y, axis=0)))
+    assert writes(lambda y: y.at[:, 0].set(y[:, 0] + y[0, 0]))
+    assert writes(lambda y: gt.reshape(y, (-1,)).at[4:].set(gt.reshape(y[:-1], (-1,))))
+    assert writes(lambda y: y.at[1:].set(y[1:].at[1:].set(y[2:] * 2)))
+
+
+def test_the_search_ends_in_long_chains():
+    def long(y):
+        part = y[1:]
+        for _ in range(1000):
+            part = gt.tanh(part)
+        return y.at[1:].set(part)
+
+    assert writes(long)
+
+
+def test_functions_of_numpy_write_by_way_of_views():
+    def mirrored(x):
+        x = x.copy()
+        rows = x[::2]
+        rows[:, 0] *= rows[:, 0][::-1]
+        return x
+
+    def shifted(x):
+        x = x + 1
+        x[1:] = x[:-1]
+        return x[None], np.stack([x, x * 2])
+
+    for function in (mirrored, shifted):
+        for n in (5, 7, 6):
+            x = np.arange(1.0, 4 * n + 1).reshape(n, 4)
+            f = graphc.jit(function, frontend="numpy")
+            for ours, theirs in zip(
+                jax.tree.leaves(f(x)), jax.tree.leaves(function(x)), strict=True
+            ):
+                np.testing.assert_array_equal(ours, theirs)
