@@ -6,28 +6,40 @@ are the first (openxla/xla, issue 49176). Such updates are printed as the parts 
 array joined, of which none is written over; in stencils that is no slower.
 """
 
+from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
+from graphc.ir.graph.accepted import ArrayLike
 from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import JaxArray
-from graphc.ops.indexing.parse import FULL_ITEM, BasicItem, SliceBound, forwards
+from graphc.ops.indexing.parse import (
+    FULL_ITEM,
+    BasicItem,
+    SliceBound,
+    forwards,
+    moved,
+)
 
 _STEPS = 256  # nodes that are looked at, between an array and what is written to it
+_READS = OP.basic_index, OP.gather
 _RELAID = OP.reshape, OP.expand_dims, OP.squeeze  # XLA does nothing for these
 _Bounds = tuple[Size, Size]
+_Row = dict[int, Any]
 
 
 def reads_other_places(write: Node) -> bool:
-    """Whether a write to a slice takes elements that it writes over, at other places.
+    """Whether a write takes elements that it writes over, at other places.
 
-    An element that is computed of itself alone is no such element. Where it takes long
-    to find out, the answer is that it does.
+    It is a write to a slice, or to the row with a number. An element that is computed
+    of itself alone is no such element. Where it takes long to find out, the answer is
+    that it does.
     """
-    if _is_of_all(write) or not _is_of_whole_steps(write):
+    if not _is_in_one_piece(write):
         return False
-    x, update = write.inputs
+    x, update = write.inputs[:2]
     stored = _stored(x)
     arrays, first = {x, stored}, stored.node.serial
     stack = [(update, True)]  # and whether elements are at their places so far
@@ -39,16 +51,28 @@ def reads_other_places(write: Node) -> bool:
             return True
         if node.serial < first:  # it was there before the array was
             continue
-        if node.primitive is OP.basic_index and node.inputs[0] is x:
+        operands = _operands(node)
+        if node.primitive in _READS and node.inputs[0] is x:
             if not _is_harmless(node, write, in_place):
                 return True
-            continue
-        for operand, in_its_place in _operands(node):
+            operands = operands[1:]
+        for operand, in_its_place in operands:
             step = operand, in_place and in_its_place
             if step not in seen:
                 seen.add(step)
                 stack.append(step)
     return False
+
+
+def _is_in_one_piece(write: Node) -> bool:
+    """Whether XLA writes a part as it is: neither all, nor one element, nor places."""
+    row, x = _row(write), write.inputs[0]
+    if row is not None:
+        return len(row) < x.type.rank and bool(row)
+    if write.primitive is not OP.slice_update:
+        return False
+    steps = write.params["steps"]
+    return all(step is None or equal(step, 1) is True for step in steps)
 
 
 def _stored(x: Value) -> Value:
@@ -72,13 +96,12 @@ def _is_of_all(node: Node) -> bool:
     return not _items(node)
 
 
-def _is_of_whole_steps(node: Node) -> bool:
-    """Whether a slice leaves nothing out between its ends; others are scattered."""
-    return all(step is None or equal(step, 1) is True for step in node.params["steps"])
-
-
 def _is_harmless(read: Node, write: Node, in_place: bool) -> bool:
-    """Whether a slice that is read is that which is written, or another altogether."""
+    """Whether what is read is at its place in what is written, or is not written."""
+    if _are_harmless_rows(_row(read), _row(write), in_place):
+        return True
+    if OP.gather is read.primitive or OP.scatter is write.primitive:
+        return False
     if in_place and _is_same(read, write):
         return True
     pairs = zip(_bounds(read), _bounds(write), strict=True)
@@ -86,6 +109,32 @@ def _is_harmless(read: Node, write: Node, in_place: bool) -> bool:
         less_equal(a_stop, b_start) is True or less_equal(b_stop, a_start) is True
         for (a_start, a_stop), (b_start, b_stop) in pairs
     )
+
+
+def _are_harmless_rows(read: _Row | None, write: _Row | None, in_place: bool) -> bool:
+    """As `_is_harmless`, of two rows along the same axes: elements of any two fit."""
+    if read is None or write is None or read.keys() != write.keys():
+        return False
+    return in_place or any(_are_apart(read[axis], write[axis]) for axis in read)
+
+
+def _row(node: Node) -> _Row | None:
+    """The numbers of a row that is read or written, by axes; None for other parts."""
+    if node.primitive is OP.gather or node.primitive is OP.scatter:
+        axes = node.params["axes"]
+        numbers = node.inputs[-len(axes) :]
+        is_one = all(number.type.rank == 0 for number in numbers)
+        return dict(zip(axes, numbers, strict=True)) if is_one else None
+    items = _items(node)
+    if any(item != FULL_ITEM and item[0] != "i" for item in items):
+        return None
+    return {i: start for i, (kind, start, *_) in enumerate(items) if kind == "i"}
+
+
+def _are_apart(a: ArrayLike, b: ArrayLike) -> bool:
+    """Whether the numbers of two rows differ by a constant."""
+    (of_a, more_a), (of_b, more_b) = moved(a), moved(b)
+    return of_a is not None and of_a is of_b and equal(more_a, more_b) is False
 
 
 def _is_same(a: Node, b: Node) -> bool:
@@ -161,3 +210,26 @@ def joined_jax(
         parts = [part for part in (before, new, after) if part.shape[axis]]
         new = jnp.concatenate(parts or [new], axis)
     return new
+
+
+def row_apart_jax(
+    jnp: ModuleType,
+    x: JaxArray,
+    v: JaxArray,
+    indices: Sequence[object],
+    axes: Sequence[int],
+    how: str,
+) -> JaxArray:
+    """Printed into JAX programs for rows that are computed of what is written over.
+
+    A second row, which is beyond the array, keeps XLA from writing the first in place.
+    """
+    items: list[Any] = [slice(None)] * x.ndim
+    for axis, index in zip(axes, indices, strict=True):
+        items[axis] = index
+    first, beyond = (jnp.asarray(i, int) for i in (indices[0], x.shape[axes[0]]))
+    items[axes[0]] = jnp.stack([first, beyond])
+    shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    at = axes[0] if axes[-1] - axes[0] + 1 == len(axes) else 0
+    rows = jnp.expand_dims(jnp.broadcast_to(v, shape), at)
+    return getattr(x.at[tuple(items)], how)(rows, mode="drop")

@@ -227,13 +227,13 @@ def _length(item: slice, start: Size, stop: Size) -> Size:
     `i + 2` wraps around in its dtype, and so is no size that follows from `i`: a window
     that starts so far out moves inside.
     """
-    (first, before), (last, after) = _moved(item.start), _moved(item.stop)
+    (first, before), (last, after) = moved(item.start), moved(item.stop)
     return after - before if first is last and first is not None else stop - start
 
 
-def _moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
+def moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
     """A value and the constants that have been added to it."""
-    value, moved = bound if isinstance(bound, Value) else None, 0
+    value, distance = bound if isinstance(bound, Value) else None, 0
     while value is not None and value.node.primitive in (OP.add, OP.subtract):
         sign = 1 if value.node.primitive is OP.add else -1
         left, right = value.node.inputs
@@ -242,8 +242,8 @@ def _moved(bound: ArrayLike | None) -> tuple[Value | None, Size]:
             left, constant = right, literal_of(left)
         if constant is None or constant.size != 1:
             break
-        value, moved = left, moved + sign * int(constant.flat[0])
-    return value, moved
+        value, distance = left, distance + sign * int(constant.flat[0])
+    return value, distance
 
 
 def _whole_or_nothing(x: Value, mask: Value, items: Sequence[object]) -> Value:

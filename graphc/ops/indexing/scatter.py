@@ -35,7 +35,7 @@ from graphc.ops.indexing.gather import (
     rows_and,
     stray_checks,
 )
-from graphc.ops.indexing.overlaps import joined_jax, reads_other_places
+from graphc.ops.indexing.overlaps import joined_jax, reads_other_places, row_apart_jax
 from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind, is_adjacent
 from graphc.ops.indexing.row_access import is_row
 from graphc.ops.indexing.uniqueness import never_twice
@@ -102,7 +102,10 @@ def _print_scatter_numpy(p: Printing) -> str:
 
 def _print_scatter_jax(p: Printing) -> str:
     x = p.inputs[0]
-    text = _row_written(p) if is_row(p.node) else _written_at(p)
+    if reads_other_places(p.node):
+        text = _row_apart(p)
+    else:
+        text = _row_written(p) if is_row(p.node) else _written_at(p)
     if all(i.type.rank == 0 for i in p.node.inputs[2:]):  # JAX refuses: none would fit
         sizes = [f"{x}.shape[{axis}]" for axis in axes_maybe_empty(p.node)]
         if sizes:
@@ -114,6 +117,21 @@ def _row_written(p: Printing) -> str:
     (axis,) = p.node.params["axes"]
     inputs = apart(p), *p.inputs[1:]
     return f"jax.lax.dynamic_update_index_in_dim({', '.join(inputs)}, {axis})"
+
+
+def _row_apart(p: Printing) -> str:
+    """A row that is computed of what is written over."""
+    params, name = p.node.params, p.helper(row_apart_jax)
+    indices, axes = ", ".join(clamped(p, 2, beyond=True)), params["axes"]
+
+    def text(x: str, v: str, how: str) -> str:
+        return f"{name}(jnp, {x}, {v}, [{indices}], {axes}, {how!r})"
+
+    x, v, how = apart(p), p.inputs[1], params["how"]
+    if how not in ("max", "min"):
+        return text(x, v, how)
+    has_nan = text(f"jnp.isnan({p.inputs[0]})", f"jnp.isnan({v})", "max")
+    return keeping_nan(p, text(x, v, how), has_nan)
 
 
 def _written_at(p: Printing) -> str:

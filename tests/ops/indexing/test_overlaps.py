@@ -46,6 +46,47 @@ def test_results_are_those_of_numpy(text, update, result):
         np.testing.assert_array_equal(f(given), expected)
 
 
+ROWS = {
+    "a row": lambda k: k,
+    "a column": lambda k: (slice(None), k),
+    "a row of two axes": lambda k: (k, k),
+}
+
+
+@pytest.mark.parametrize("how", ["set", "add", "multiply", "max"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_with_numbers_that_are_data(rows, how):
+    """NaN stays one in extremes; numbers beyond the axis write nothing."""
+    k = gt.iscalar("k")
+    index = ROWS[rows](k)
+    for name, result in RESULTS.items():
+        x = gt.tensor("x", "float32", (5, 5, 4))
+        y = x + x
+        new = getattr(y.at[index], how)(y[index][::-1])
+        output = result(y, new)
+        f = graphc.function([x, k], output)
+        assert "row_apart_jax" in f.source
+        exact = graphc.function([x, k], output, backend="numpy")
+        given = (np.arange(100) * 7 % 11).reshape(5, 5, 4).astype("float32")
+        given[1, 1] = np.nan
+        for number in (1, 4, -2, 0):
+            np.testing.assert_array_equal(
+                f(given, number), exact(given, number), err_msg=f"{name} {number}"
+            )
+
+
+def test_rows_beyond_the_axis_are_not_written():
+    k = gt.iscalar("k")
+    x = gt.tensor("x", "float32", ("n", 3))
+    y = x * 2
+    f = graphc.function([x, k], y.at[k].set(y[0][::-1])[None])
+    for n in (0, 1, 3):
+        given = np.arange(3 * n, dtype="float32").reshape(n, 3)
+        if n:
+            np.testing.assert_array_equal(f(given, n), [given * 2])
+            np.testing.assert_array_equal(f(given, -n - 1), [given * 2])
+
+
 @pytest.mark.parametrize("length", [0, 1, 2, 5])
 def test_sizes_that_vary(length):
     x = gt.tensor("x", "float32", ("n",))
@@ -63,6 +104,8 @@ def writes(function):
     """Whether the update that a function makes of a computed array is of this kind."""
     x = gt.tensor("x", "float32", ("n", 4))
     node = function(x + 1).node
+    while node.primitive.name == "reshape":  # of a write to several axes as one
+        node = node.inputs[0].node
     return reads_other_places(node)
 
 
@@ -75,6 +118,19 @@ def test_updates_of_the_same_elements_stay_as_they_are():
     assert not writes(lambda y: y.at[:, 1:].set(y[:, :1]))
     assert not writes(lambda y: y.at[...].set(y[::-1]))
     assert not writes(lambda y: y.at[1:].set(y[1:].at[:].set(y[1:] * 2)))
+
+
+def test_rows_of_other_rows_stay_as_they_are():
+    k = gt.iscalar("k")
+    assert not writes(lambda y: y.at[k].set(y[k] * 2))
+    assert not writes(lambda y: y.at[k].set(y[k - 3] + y[0]))
+    assert not writes(lambda y: y.at[k + 1].set(gt.cumsum(y[k])))
+    assert not writes(lambda y: y.at[:, 0].set(y[:, 3][::-1]))
+    assert not writes(lambda y: y.at[k, 0].set(gt.sum(y)))
+    assert not writes(lambda y: y.at[[0, 1]].set(y[1::-1]))
+    assert writes(lambda y: y.at[k].set(y[k][::-1]))
+    assert writes(lambda y: y.at[k].set(gt.cumsum(y[0])))
+    assert writes(lambda y: y.at[k].set(y[gt.argmax(y[:, 0])]))
 
 
 def test_updates_of_other_elements_are_found():
