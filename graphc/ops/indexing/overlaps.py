@@ -3,7 +3,8 @@
 On CPUs, XLA (of JAX 0.10 to 0.12) may write such a part where the array lies, while it
 still reads from there: of `y.at[1:].set(y[:-1])[None]`, where y is computed, all rows
 are the first (openxla/xla, issue 49176). Such updates are printed as the parts of the
-array joined, of which none is written over; in stencils that is no slower.
+array joined, of which none is written over; in stencils that is no slower. A row with a
+number that is data is written beside another, which is beyond the array.
 """
 
 from collections.abc import Sequence
@@ -41,6 +42,8 @@ def reads_other_places(write: Node) -> bool:
         return False
     x, update = write.inputs[:2]
     stored = _stored(x)
+    if stored.node.primitive is OP.full:  # its elements are the same at all places
+        return False
     arrays, first = {x, stored}, stored.node.serial
     stack = [(update, True)]  # and whether elements are at their places so far
     seen = set(stack)
@@ -222,7 +225,7 @@ def row_apart_jax(
 ) -> JaxArray:
     """Printed into JAX programs for rows that are computed of what is written over.
 
-    A second row, which is beyond the array, keeps XLA from writing the first in place.
+    XLA writes two rows one by one, from where they are stored; the second is dropped.
     """
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):

@@ -153,6 +153,16 @@ def test_the_search_ends_in_long_chains():
     assert writes(long)
 
 
+def test_arrays_of_one_number_are_written_as_they_are():
+    """Gradients fill them part by part, of whatever was computed."""
+    x = gt.tensor("x", "float32", ("n", 4))
+    zeros, long = gt.zeros_like(x), x
+    for _ in range(1000):
+        long = gt.tanh(long)
+    assert not writes(lambda y: zeros.at[1:].set(long[:-1]))
+    assert not writes(lambda y: zeros.at[1:].set(zeros[:-1] + long[1:]))
+
+
 def test_functions_of_numpy_write_by_way_of_views():
     def mirrored(x):
         x = x.copy()

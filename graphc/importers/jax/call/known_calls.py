@@ -50,7 +50,7 @@ class KnownCalls:
 
     def find_by_places(self, args: tuple[object, ...]) -> OnLeaves | None:
         """The function for a call like one before, whose arguments are all leaves."""
-        of_table, runs = self._newest  # as `_runs_now`, which is called less often
+        of_table, runs = self._newest  # `_runs_now`, without the time of its call
         if settings() != of_table:
             runs = self._runs()
         return runs.get(tuple([*map(_kind, args)]))
