@@ -46,11 +46,18 @@ def _basic_index(
 
 def subscript(p: Printing) -> str:
     """The items of a basic index as they stand between brackets."""
-    params = p.node.params
-    items = zip(
-        params["kinds"], params["starts"], params["stops"], params["steps"], strict=True
+    return ", ".join(_item_text(p, *item) for item in items_of(p.node)) or "..."
+
+
+def items_of(node: Node) -> list[BasicItem]:
+    """The items of a basic index, or of a write to one."""
+    params = node.params
+    return list(
+        zip(
+            *(params[name] for name in ("kinds", "starts", "stops", "steps")),
+            strict=True,
+        )
     )
-    return ", ".join(_item_text(p, *item) for item in items) or "..."
 
 
 def _item_text(

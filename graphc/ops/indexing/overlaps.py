@@ -16,6 +16,7 @@ from graphc.ir.graph.nodes import Node, Value
 from graphc.ir.primitives import OP
 from graphc.ir.sizes.dims import Size, equal, less_equal
 from graphc.ir.types import JaxArray
+from graphc.ops.indexing.basic import items_of
 from graphc.ops.indexing.parse import (
     FULL_ITEM,
     BasicItem,
@@ -71,7 +72,7 @@ def _is_in_one_piece(write: Node) -> bool:
     """Whether XLA writes a part as it is: neither all, nor one element, nor places."""
     row, x = _row(write), write.inputs[0]
     if row is not None:
-        return len(row) < x.type.rank and bool(row)
+        return 0 < len(row) < x.type.rank
     if write.primitive is not OP.slice_update:
         return False
     steps = write.params["steps"]
@@ -100,7 +101,7 @@ def _is_of_all(node: Node) -> bool:
 
 
 def _is_harmless(read: Node, write: Node, in_place: bool) -> bool:
-    """Whether what is read is at its place in what is written, or is not written."""
+    """Whether a part that is read is at its place in the write, or is not written."""
     if _are_harmless_rows(_row(read), _row(write), in_place):
         return True
     if OP.gather is read.primitive or OP.scatter is write.primitive:
@@ -151,8 +152,7 @@ def _is_same(a: Node, b: Node) -> bool:
 
 def _items(node: Node) -> list[BasicItem]:
     """The items of a slice, without whole axes at the end."""
-    names = "kinds", "starts", "stops", "steps"
-    items = list(zip(*(node.params[name] for name in names), strict=True))
+    items = items_of(node)
     while items and items[-1] == FULL_ITEM:
         items.pop()
     return items
@@ -186,14 +186,18 @@ def _of_item(
     return 0, size
 
 
+def updated_jax(jnp: ModuleType, part: JaxArray, v: JaxArray, how: str) -> JaxArray:
+    """Printed into JAX programs: part of an array, with `v` written to all of it."""
+    names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
+    new = v if how == "set" else getattr(jnp, names[how])(part, v)
+    return jnp.broadcast_to(new, part.shape).astype(part.dtype)
+
+
 def joined_jax(
     jnp: ModuleType, x: JaxArray, v: JaxArray, items: object, how: str
 ) -> JaxArray:
     """Printed into JAX programs for writes of what is read at other places of `x`."""
-    part = x[items]
-    names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
-    new = v if how == "set" else getattr(jnp, names[how])(part, v)
-    new = jnp.broadcast_to(new, part.shape).astype(x.dtype)
+    new = updated_jax(jnp, x[items], v, how)
     listed = items if type(items) is tuple else (items,)
     axes = [item for item in listed if item is not None and item is not ...]
     axes += [slice(None)] * (x.ndim - len(axes))
@@ -221,11 +225,13 @@ def row_apart_jax(
     v: JaxArray,
     indices: Sequence[object],
     axes: Sequence[int],
+    at: int,
     how: str,
 ) -> JaxArray:
     """Printed into JAX programs for rows that are computed of what is written over.
 
     XLA writes two rows one by one, from where they are stored; the second is dropped.
+    `at` is the axis of both in what JAX takes.
     """
     items: list[Any] = [slice(None)] * x.ndim
     for axis, index in zip(axes, indices, strict=True):
@@ -233,6 +239,5 @@ def row_apart_jax(
     first, beyond = (jnp.asarray(i, int) for i in (indices[0], x.shape[axes[0]]))
     items[axes[0]] = jnp.stack([first, beyond])
     shape = [size for axis, size in enumerate(x.shape) if axis not in axes]
-    at = axes[0] if axes[-1] - axes[0] + 1 == len(axes) else 0
     rows = jnp.expand_dims(jnp.broadcast_to(v, shape), at)
     return getattr(x.at[tuple(items)], how)(rows, mode="drop")

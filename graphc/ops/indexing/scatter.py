@@ -35,7 +35,12 @@ from graphc.ops.indexing.gather import (
     rows_and,
     stray_checks,
 )
-from graphc.ops.indexing.overlaps import joined_jax, reads_other_places, row_apart_jax
+from graphc.ops.indexing.overlaps import (
+    joined_jax,
+    reads_other_places,
+    row_apart_jax,
+    updated_jax,
+)
 from graphc.ops.indexing.parse import Bounds, Kinds, UpdateKind, is_adjacent
 from graphc.ops.indexing.row_access import is_row
 from graphc.ops.indexing.uniqueness import never_twice
@@ -123,9 +128,10 @@ def _row_apart(p: Printing) -> str:
     """A row that is computed of what is written over."""
     params, name = p.node.params, p.helper(row_apart_jax)
     indices, axes = ", ".join(clamped(p, 2, beyond=True)), params["axes"]
+    at = axes[0] if is_adjacent(axes) else 0
 
     def text(x: str, v: str, how: str) -> str:
-        return f"{name}(jnp, {x}, {v}, [{indices}], {axes}, {how!r})"
+        return f"{name}(jnp, {x}, {v}, [{indices}], {axes}, {at}, {how!r})"
 
     x, v, how = apart(p), p.inputs[1], params["how"]
     if how not in ("max", "min"):
@@ -374,9 +380,7 @@ def slice_update_jax(
     part = x[items]
     if part.size != x.size:
         return getattr(x.at[items], how)(v)
-    names = {"min": "minimum", "max": "maximum", "add": "add", "multiply": "multiply"}
-    new = v if how == "set" else getattr(jnp, names[how])(part, v)
-    new = jnp.broadcast_to(new, part.shape).reshape(x.shape).astype(x.dtype)
+    new = updated_jax(jnp, part, v, how).reshape(x.shape)
     listed = items if type(items) is tuple else (items,)
     back = slice(None, None, -1)
     kept_axes = [i for i in listed if i is not None and i is not ...]

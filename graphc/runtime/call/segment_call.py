@@ -83,11 +83,11 @@ class SegmentCalls:
         inner = OnlySegment(driver.__globals__[name], is_wide, self.target)
         results = [object() for _ in segment.outputs]
         is_single = len(results) == 1
-        given: tuple[object, ...] = ()
+        arguments: tuple[object, ...] = ()
 
         def observed(*args: object) -> object:
-            nonlocal given
-            given = args
+            nonlocal arguments
+            arguments = args
             return results[0] if is_single else results
 
         scope = driver.__globals__ | {name: observed}
@@ -95,7 +95,7 @@ class SegmentCalls:
         jitted = self._with_its_bits(inner)
         if jitted is None or [*map(id, returned)] != [*map(id, results)]:
             return None
-        places, numbers = _by_places(given, operands)
+        places, numbers = _by_places(arguments, operands)
         return SegmentCall(jitted, places, self._placed(inner, numbers), is_single)
 
     def _with_its_bits(self, inner: OnlySegment) -> Run | None:
@@ -112,12 +112,12 @@ class SegmentCalls:
 
 
 def _by_places(
-    given: Sequence[object], operands: OnCapacities
+    arguments: Sequence[object], operands: OnCapacities
 ) -> tuple[tuple[int | None, ...], tuple[object, ...]]:
-    """The positions of arrays that are given, None for numbers; and the numbers."""
+    """The positions of arrays among the operands, None for numbers; and the numbers."""
     positions = {id(x): i for i, x in enumerate(operands) if isinstance(x, np.ndarray)}
-    places = tuple([positions.get(id(x)) for x in given])
-    pairs = zip(given, places, strict=True)
+    places = tuple([positions.get(id(x)) for x in arguments])
+    pairs = zip(arguments, places, strict=True)
     return places, tuple([x for x, place in pairs if place is None])
 
 

@@ -43,14 +43,9 @@ class KnownCalls:
         self._newest = now, runs  # both at once: threads may differ in settings
         return runs
 
-    def _runs_now(self) -> _Runs:
-        """As `_runs`; mostly settings are those of the call before."""
-        of_table, runs = self._newest
-        return runs if settings() == of_table else self._runs()
-
     def find_by_places(self, args: tuple[object, ...]) -> OnLeaves | None:
         """The function for a call like one before, whose arguments are all leaves."""
-        of_table, runs = self._newest  # `_runs_now`, without the time of its call
+        of_table, runs = self._newest  # mostly settings are those of the call before
         if settings() != of_table:
             runs = self._runs()
         return runs.get(tuple([*map(_kind, args)]))
@@ -63,7 +58,7 @@ class KnownCalls:
         if run is not None:
             return run, args
         leaves, form = _leaves_of((args, named))
-        run = self._runs_now().get((form, *map(_kind, leaves)))
+        run = self._runs().get((form, *map(_kind, leaves)))
         return None if run is None else (run, leaves)
 
     def remember(
