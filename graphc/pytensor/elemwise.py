@@ -10,10 +10,11 @@ from pytensor.graph.basic import Constant
 
 import graphc.tensor as gt
 from graphc.ir.graph.build import constant, literal_of
-from graphc.ir.graph.nodes import Value
+from graphc.ir.graph.nodes import Value, known_sizes
 from graphc.ir.namespace import F
 from graphc.ir.primitives import OP
-from graphc.ir.types import BOOL, dtype_of, is_inexact
+from graphc.ir.sizes.dims import less_equal
+from graphc.ir.types import BOOL, dtype_of, is_inexact, is_integer
 from graphc.pytensor.convert import converted
 from graphc.pytensor.registry import ConvertOp, convert_op, rule
 from graphc.transform.derivatives.recomputed import kept
@@ -116,6 +117,25 @@ def _clip(x: Value, low: Value, high: Value) -> Value:
     return gt.where(x < low, low, gt.where(x > high, high, x))
 
 
+def _int_div(x: Value, y: Value) -> Value:
+    """The floor of `x / y`: 0 where a size is zero, as where other integers are."""
+    return x // gt.maximum(y, 1) * gt.minimum(y, 1) if _may_be_zero(y) else x // y
+
+
+def _mod(x: Value, y: Value) -> Value:
+    """`x % y`: 0 where a size is divided by zero, as in `pt.roll` of an empty array."""
+    return x % gt.maximum(y, 1) if _may_be_zero(y) else x % y
+
+
+def _may_be_zero(divisor: Value) -> bool:
+    """Whether a divisor is a size, never below zero, that may be zero."""
+    sizes = known_sizes(divisor) if is_integer(divisor.dtype) else None
+    if sizes is None or sizes.ndim:
+        return False
+    size = sizes.item()
+    return less_equal(0, size) is True and less_equal(1, size) is not True
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "LT": operator.lt,
     "GT": operator.gt,
@@ -136,8 +156,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {  # by the name of the class
     "Add": _variadic(operator.add),
     "Sub": operator.sub,
     "TrueDiv": operator.truediv,
-    "IntDiv": operator.floordiv,
-    "Mod": operator.mod,
+    "IntDiv": _int_div,
+    "Mod": _mod,
     "Pow": lambda x, y: gt.power(x, y),
     "Clip": _clip,
     "Second": _second,

@@ -19,6 +19,7 @@ import graphc.tensor as gt
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "python_only")
 VECTOR = np.array([3.0, 1.0, 2.0])
+PLAIN = pytensor.Mode("py", "minimum_compile")
 
 
 class Doubled(Op):
@@ -246,9 +247,8 @@ def failing():
 @pytest.mark.parametrize("name", failing())
 def test_errors_are_of_the_class_that_pytensor_raises(name):
     inputs, outputs, arguments, kind = failing()[name]
-    plain = pytensor.Mode("py", optimizer="minimum_compile")
     with pytest.raises(kind):
-        pytensor.function(inputs, outputs, mode=plain)(*arguments)
+        pytensor.function(inputs, outputs, mode=PLAIN)(*arguments)
     for backend in ("numpy", "jax"):
         mode = graphc.pytensor.mode(backend=backend, check=True)
         with pytest.raises(kind):
@@ -380,3 +380,26 @@ def test_matrices_that_pytensor_lets_pass_are_no_errors():
     m = pt.dmatrix("m")
     f = pytensor.function([m], pt.linalg.cholesky(m), mode="GRAPHC")
     assert np.isnan(f(-np.eye(2))[0, 0])
+
+
+SIZES_OF_EMPTY_ARRAYS = {  # expressions of a vector and the sizes of a matrix
+    "roll": lambda x, m, n: pt.roll(x, 3),
+    "roll of columns": lambda x, m, n: pt.roll(m[:, 1:], -1, axis=1),
+    "quotient": lambda x, m, n: x[: 5 // n],
+    "remainder of a part": lambda x, m, n: x.sum() + 7 % (n // 2),
+    "remainder of data": lambda x, m, n: 10 % x[x > 1].shape[0] + 10 // x[x > 1].size,
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"dims": "pad"}, {"backend": "numpy"}])
+@pytest.mark.parametrize("name", SIZES_OF_EMPTY_ARRAYS)
+def test_numbers_divided_by_sizes_of_empty_arrays_are_zero(name, options):
+    x, m = pt.dvector("x"), pt.dmatrix("m")
+    y = SIZES_OF_EMPTY_ARRAYS[name](x, m, m.shape[0])
+    ours = pytensor.function(
+        [x, m], y, mode=graphc.pytensor.mode(**options), on_unused_input="ignore"
+    )
+    theirs = pytensor.function([x, m], y, mode=PLAIN, on_unused_input="ignore")
+    for n in (3, 0, 1, 2, 5, 4):
+        arguments = np.arange(1.0 * n), np.ones((n, n + 1))
+        np.testing.assert_array_equal(ours(*arguments), theirs(*arguments))
