@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
 from graphc.ir.graph.nodes import Value
+from graphc.ir.types import BOOL, INT64
 from graphc.pytensor.registry import NotConverted, rule, stated
 
 if TYPE_CHECKING:
@@ -52,7 +53,13 @@ def _(op: "Op", node: "Apply", x: Value) -> Value:
         return reduce(x, axis=axes, initial=op.initial_value(x.dtype.name))
     if name not in REDUCTIONS:
         raise NotConverted(f"there is no reduction by {op.scalar_op}")
-    return REDUCTIONS[name](_accumulated(op, node, x), axes) if axes else x
+    numbers = _accumulated(op, node, x)
+    if not axes:
+        return x
+    of_all = len(axes) == x.ndim
+    if name == "Add" and of_all and x.dtype == BOOL and numbers.dtype == INT64:
+        return gt.count_nonzero(x)  # to PyTensor, the number of selected elements
+    return REDUCTIONS[name](numbers, axes)
 
 
 @rule("All", "Any")
