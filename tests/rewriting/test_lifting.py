@@ -274,6 +274,23 @@ def test_all_rules_together_come_to_an_end():
     assert f.plan.static_inputs == ()
 
 
+@pytest.mark.parametrize("reduce", [gt.sum, gt.max, gt.prod])
+def test_a_reduction_of_a_reshape_to_a_size_that_is_data_comes_to_an_end(reduce):
+    rows = 2 * gt.count_nonzero(keep)
+    rows = gt.where(rows == k, n, rows)
+    size = gt.where(rows == k, n, 2 * rows)
+    copies = gt.broadcast_to(x[:2][None], (rows, 2))
+    y = reduce(gt.reshape(gt.tanh(copies), (size,)))
+    for backend in ("jax", "numpy"):
+        f = graphc.function([x, keep, k], y, backend=backend)
+        for count in (2, 1, 2):
+            kept = np.arange(3) < count
+            copied = np.tile(np.tanh([0.5, 0.2]), 2 * count)
+            expected = getattr(np, reduce.__name__)(copied)
+            result = f(np.array([0.5, 0.2, 3.0]), kept, -1)
+            np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
 def test_an_axis_that_is_put_in_meets_the_reshape_that_takes_it_out():
     f, _ = compiled(gt.exp(gt.expand_dims(table, 0)).reshape(n, d), backend="numpy")
     names = {node.primitive.name for node in ancestors(f.plan.graph.outputs)}

@@ -216,6 +216,8 @@ def _reshaped(x: Value, shape: Shape, node: Node) -> Value:
 
     The size of one axis, as for the -1 of a reshape, may be derived from `x` itself.
     """
+    if same_shape(x.type.shape, shape):
+        return x
     size = node.outputs[0].type.size
     for i, n in enumerate(shape):
         before, after = shape[:i], shape[i + 1 :]
