@@ -167,9 +167,7 @@ def programs(draw):
             continue
         if made.dtype.kind in "iu":
             parts.append(made)
-    arrays = [
-        np.uint64(n).astype(d) for n, d in zip(numbers, dtypes, strict=True)
-    ]
+    arrays = [np.uint64(n).astype(d) for n, d in zip(numbers, dtypes, strict=True)]
     return as_value(parts[-1]), inputs, arrays
 
 
@@ -239,6 +237,35 @@ def test_what_cannot_wrap_around_is_followed():
     j = gt.iscalar("j")
     for size in (j // 2, j % 7, gt.minimum(j, n), gt.astype(j, "int64") * 4 + 1):
         assert set(origins(as_size(size))) == {j}
+
+
+@pytest.mark.parametrize(
+    ("condition", "truth"),
+    [
+        (2 * kept == -1, False),
+        (kept < 0, False),
+        (kept <= n, True),
+        (kept != n + 1, True),
+        (gt.logical_not(kept > n), True),
+    ],
+)
+def test_conditions_of_counts_are_proved(condition, truth):
+    chosen = gt.where(condition, kept + 3, n)
+    assert graphc.same_size(chosen, kept + 3 if truth else n) is True
+
+
+@pytest.mark.parametrize("backend", ["jax", "numpy"])
+def test_conditions_that_depend_on_data_are_computed_there(backend):
+    """Of a count by its number; of an argument, whose sums may wrap around."""
+    i = gt.tensor("i", "int64", ())
+    conditions = [kept == n, kept > 1, i + 5 > i, i - 5 < i]
+    f = graphc.function(
+        [x, i], [gt.where(c, 1, 2) for c in conditions], backend=backend
+    )
+    array = np.array([[1, -1, 1], [2, -2, -2], [-1, 0, 0]], "float32")
+    assert list(map(int, f(array, 2**63 - 1))) == [2, 1, 2, 1]
+    assert list(map(int, f(-array, -(2**63)))) == [2, 2, 1, 2]
+    assert list(map(int, f(np.ones((3, 3), "float32"), 7))) == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("number", [2**48 + 1, -(2**48) - 1])

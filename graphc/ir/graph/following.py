@@ -5,7 +5,7 @@ axes alone are followed through arithmetic of 32 bits too; a guard has the progr
 refuse shapes for which that would wrap around.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.ir.graph.nodes import Guard, Params, Value, known_sizes
 from graphc.ir.params.exactness import limits, wrapped
-from graphc.ir.sizes.dims import Dim, Size, less_equal
+from graphc.ir.sizes.dims import Dim, Size, Symbol, less_equal
 from graphc.ir.types import DType, TensorType
 
 if TYPE_CHECKING:
@@ -44,11 +44,14 @@ def followed(
     known = [k for k in map(known_sizes, inputs) if k is not None]
     if len(known) < len(inputs):
         return OPAQUE
-    if type.dtype.kind == "b" and any(map(_has_data, known)):
-        return OPAQUE  # what depends on data is chosen there, not by a formula
+    is_condition = type.dtype.kind == "b"
+    if is_condition and any(map(_may_wrap, known)):
+        return OPAQUE
     with np.errstate(invalid="ignore"):  # of other code: sizes are Python's numbers
         most_terms = inf if primitive.long_sizes else MOST_TERMS
         sizes = _bounded(primitive.sizes(*known, **params), most_terms)
+    if is_condition and sizes is not None and any(_symbols_of_data(sizes)):
+        return OPAQUE  # unless it is proved, a condition of data is computed there
     # A size that is converted does not wrap around: the program refuses it.
     wide = type.dtype.itemsize >= 4 and all(v.type.weak for v in inputs)
     if sizes is None or not primitive.wraps or wide:
@@ -56,10 +59,15 @@ def followed(
     return _as_computed(sizes, type.dtype)
 
 
-def _has_data(sizes: Sizes) -> bool:
-    """Whether some of these sizes are integers of a program, and no axes."""
+def _symbols_of_data(sizes: Sizes) -> Iterator[Symbol]:
+    """The integers of a program, and no axes, of which these sizes are computed."""
     all_symbols = (n.symbols for n in sizes.flat if isinstance(n, Dim))
-    return any(s.origin is not None for symbols in all_symbols for s in symbols)
+    return (s for symbols in all_symbols for s in symbols if s.origin is not None)
+
+
+def _may_wrap(sizes: Sizes) -> bool:
+    """Whether data may be so large that sums of it are no longer those of formulas."""
+    return any(s.lower is None or s.upper is None for s in _symbols_of_data(sizes))
 
 
 def holds_sizes(type: TensorType) -> bool:
