@@ -11,6 +11,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir.graph.build import as_size, as_value, size_value
 from graphc.ir.graph.nodes import origins
+from graphc.ir.sizes.dims import bounds
 
 
 def weighted(names):
@@ -252,6 +253,20 @@ def test_what_cannot_wrap_around_is_followed():
 def test_conditions_of_counts_are_proved(condition, truth):
     chosen = gt.where(condition, kept + 3, n)
     assert graphc.same_size(chosen, kept + 3 if truth else n) is True
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ((3, 5), (3, 5)),
+        ((n, 7), (0, None)),
+        ((kept, -2), (-2, None)),
+        ((k, 1), (None, None)),
+    ],
+)
+def test_a_size_that_is_one_of_two_is_within_the_bounds_of_both(pair, expected):
+    assert bounds(as_size(gt.where(x[0, 0] > 0, *pair))) == expected
+    assert bounds(as_size(gt.where(x[0, 0] > 0, *reversed(pair)))) == expected
 
 
 @pytest.mark.parametrize("backend", ["jax", "numpy"])

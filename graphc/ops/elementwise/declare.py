@@ -32,10 +32,11 @@ from graphc.ir.graph.build import (
     size_value,
     strong,
 )
-from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.graph.nodes import Node, Value, known_sizes
 from graphc.ir.graph.op import (
     Array,
     Emit,
+    NamedRange,
     Primitive,
     Printing,
     TypeRule,
@@ -46,7 +47,7 @@ from graphc.ir.graph.op import (
 from graphc.ir.integers import as_integer
 from graphc.ir.namespace import F, enroll, public
 from graphc.ir.params.exactness import MOST_PADDED, Range, lies_within, limits
-from graphc.ir.sizes.dims import Size
+from graphc.ir.sizes.dims import Size, bounds
 from graphc.ir.sizes.polynomials import Symbol
 from graphc.ir.sizes.truths import choose, truth
 from graphc.ir.types import (
@@ -411,6 +412,17 @@ def _where(condition: Array, x: Array, y: Array) -> TensorType:
 _where.rounding = "none"
 _where.elementwise = _where.linear = _where.chooses = _where.picks = True
 _where.sizes = each(choose, 3)
+
+
+def _where_range(node: Node) -> NamedRange:
+    """A size that is one of two is within the bounds of both."""
+    low, high = zip(*(bounds(as_size(x)) for x in node.inputs[1:]), strict=True)
+    name = node.place.assigned or "where"
+    least = None if None in low else min(low)
+    return name, least, None if None in high else max(high)
+
+
+_where.range = _where_range
 
 
 @_where.vjp
