@@ -33,13 +33,17 @@ def wraps(nodes: Iterable[Node]) -> bool:
     )
 
 
+def is_converted_apart(node: Node) -> bool:
+    """Whether a conversion is of computed integers of 8 bits to floats."""
+    x, dtype = node.inputs[0], node.outputs[0].dtype
+    reads_apart = is_integer(dtype) or dtype == BOOL
+    return not reads_apart and is_narrow(x) and _is_computed(x)
+
+
 def apart_from_reductions(p: Printing) -> str:
     """The first input, which is converted, as the text may convert it."""
-    x, dtype = p.node.inputs[0], p.node.outputs[0].dtype
-    reads_apart = is_integer(dtype) or dtype == BOOL
-    if p.xp == "np" or reads_apart or not is_narrow(x) or not _is_computed(x):
-        return p.inputs[0]
-    return p.inputs[0] + _WIDER
+    is_apart = p.xp != "np" and is_converted_apart(p.node)
+    return p.inputs[0] + (_WIDER if is_apart else "")
 
 
 def of_wider(p: Printing, array: str) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """One call of a function at sizes that are numbers, as JAX compiles it.
 
-Where a loop can be rewritten so that it stacks less, a large array need not be made, or
-blocks repeat that one loop can do, the program of the rewritten graph takes the place
-of JAX's trace. Otherwise the trace is compiled as it is, and gives the results of
-`jax.jit` to the bit.
+Where a loop can be rewritten so that it stacks less, a large array need not be made,
+blocks repeat that one loop can do, or XLA is known to be wrong, the program of the
+rewritten graph takes the place of JAX's trace. Otherwise the trace is compiled as it
+is, and gives the results of `jax.jit` to the bit.
 """
 
 import math
@@ -20,6 +20,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
+from graphc.importers.jax.call.mistaken import is_led_round, may_be_mistaken
 from graphc.importers.jax.call.program import restored
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
@@ -142,7 +143,7 @@ def exact(
     """Compile a call with these arguments."""
     trace = traced(subject.flat, specs)
     here = subject.differentiated is not None
-    if not here and not _may_gain(trace.inner):
+    if not here and not _may_gain(trace.inner) and not may_be_mistaken(trace.inner):
         return Exact(trace, None, (), "")
     try:
         inputs = inputs_of(trace, {}, names)
@@ -160,7 +161,7 @@ def exact(
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
     gains = here or any(a.rule.name in GAINING for a in rewritten.rewrites)
-    if not gains:
+    if not gains and not is_led_round(rewritten.plan.graph.nodes):
         return Exact(trace, None, (), "")
     return Exact(trace, rewritten, source.captured, "", source.foreign)
 

@@ -24,7 +24,7 @@ from graphc.importers.jax.read.rules import PRIMITIVES
 from graphc.importers.jax.read.structural import part
 from graphc.importers.jax.read.unsupported import Unsupported
 from graphc.ir.graph.build import as_value, cast, number_constant
-from graphc.ir.graph.nodes import Value, known_sizes
+from graphc.ir.graph.nodes import Value, known_sizes, origins
 from graphc.ir.graph.op import PRIMITIVES as OPS
 from graphc.ir.namespace import F
 from graphc.ir.sizes.dims import Size, equal, less_equal
@@ -277,6 +277,19 @@ def _window(x: Value, start: Value, axis: int, size: Size) -> Value:
     return F.take(x, _positions(start, size, n), axis=axis)
 
 
+def _first_inside(
+    starts: Sequence[Value], sizes: Sequence[Size], shape: Sequence[Size]
+) -> list[Size] | None:
+    """Where a window begins that is inside by its sizes alone; None of others."""
+    first: list[Size] = []
+    for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)):
+        known = 0 if equal(size, n) else known_size(starts[axis])
+        if known is None or origins(known) or not _inside(known, size, n):
+            return None
+        first.append(known)
+    return first
+
+
 def _inside(start: Size, size: Size, n: Size) -> bool:
     """Whether a window is known to be inside of an axis of `n`."""
     return bool(less_equal(0, start) and less_equal(start + size, n))
@@ -303,6 +316,9 @@ def _dynamic_update_slice(eqn: Equation, x: Value, v: Value, *starts: Value) -> 
         at = F.clip(start, _like(0, start), cast(as_value(last), start.dtype))
         row = F.squeeze(v, (axis,))
         return F._scatter(x, row, at, axes=(axis,), how="set", inside=(True,))
+    first = _first_inside(starts, sizes, shape)
+    if first is not None:
+        return _written_part(x, v, first, sizes, (), "set")
     arrays = [
         _on_axis(_positions(starts[a], sizes[a], shape[a]), i, len(axes))
         for i, a in enumerate(axes)
@@ -401,8 +417,10 @@ def _written_part(
     how: str,
 ) -> Value:
     """`x` with one window written, whose place is known."""
-    bounds = zip(starts, sizes, strict=True)
-    items = [slice(F.size_value(a), F.size_value(a + n)) for a, n in bounds]
+    limits = [F.size_value(a + size) for a, size in zip(starts, sizes, strict=True)]
+    bounds = zip(map(F.size_value, starts), limits, strict=True)
+    pairs = zip(bounds, sizes, x.type.shape, strict=True)
+    items = [slice(None) if equal(a, n) else slice(*both) for both, a, n in pairs]
     new = F.expand_dims(v, tuple(dropped)) if dropped else v
     return getattr(x.at[tuple(items)], how)(new) if items else new
 

@@ -1,0 +1,138 @@
+"""Traces of JAX that XLA is known to compile to other programs, on CPUs.
+
+XLA (of JAX 0.10 to 0.12) lets integers of 8 bits end at the largest in some reductions,
+and may write over elements that it still reads; docs/differences.md has both. Texts of
+graphc lead round these, so the program of the graph takes the place of such a trace.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import jax
+from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core.primitives import (
+    copy_p,
+    dynamic_update_slice_p,
+    reshape_p,
+    squeeze_p,
+)
+
+from graphc.importers.jax.read.jaxprs import equations, is_array_type
+from graphc.ir.graph.bodies import within
+from graphc.ir.graph.nodes import Node
+from graphc.ir.primitives import OP
+from graphc.ops.common.narrow_integers import is_converted_apart, is_narrow, wraps
+from graphc.ops.indexing.overlaps import reads_other_places
+
+_LARGE = 2048  # elements of 8 bits, half of those from which XLA is wrong
+_RELAID = copy_p, reshape_p, squeeze_p  # XLA does nothing for these
+
+
+def may_be_mistaken(jaxpr: Jaxpr) -> bool:
+    """Whether there are equations of which XLA might make others: the graph tells."""
+    if jax.default_backend() != "cpu":
+        return False
+    eqns = [*equations(jaxpr)]
+    if any(_is_narrow(v.aval) for eqn in eqns for v in eqn.outvars):
+        return True
+    writes = any(map(_is_write, eqns))
+    return writes and _may_read_what_is_written(eqns, {*jaxpr.invars, *jaxpr.constvars})
+
+
+def is_led_round(nodes: Iterable[Node]) -> bool:
+    """Whether the text of a graph leads round a mistake that XLA makes of a trace."""
+    all_nodes = [*within(nodes)]
+    computes_narrow = wraps(all_nodes)
+    return any(_is_apart(node, computes_narrow) for node in all_nodes)
+
+
+def _is_apart(node: Node, computes_narrow: bool) -> bool:
+    """Whether the text of a node is another one than JAX would trace."""
+    op = node.primitive
+    if op is OP.convert:
+        return is_converted_apart(node)
+    if op in (OP.max, OP.max_from, OP.min, OP.min_from):
+        return computes_narrow and is_narrow(node.inputs[0])
+    return op in (OP.slice_update, OP.scatter) and reads_other_places(node)
+
+
+def _is_narrow(aval: Any) -> bool:
+    """Whether a type of JAX is that of many integers of 8 bits."""
+    if not is_array_type(aval):
+        return False
+    return aval.dtype in ("int8", "uint8") and math.prod(aval.shape) >= _LARGE
+
+
+def _may_read_what_is_written(
+    eqns: Sequence[JaxprEqn], arguments: AbstractSet[Var]
+) -> bool:
+    """Whether a part of an array may be written of elements of this very array.
+
+    Arrays that are given to an inner jaxpr may be one and the same.
+    """
+    same = _same_arrays(eqns)
+    written = _written_arrays(eqns, same)
+    bits = {x: 1 << i for i, x in enumerate(dict.fromkeys(written.values()))}
+    made = {v for eqn in eqns for v in eqn.outvars}
+    given = sum(bit for x, bit in bits.items() if x not in made | arguments)
+    read: dict[Var, int] = {}  # the bits of the arrays that one is computed of
+
+    def all_read(atoms: Iterable[Var | Literal]) -> int:
+        arrays = [same.get(x, x) for x in atoms if isinstance(x, Var)]
+        known = [read.get(x, bits.get(x, 0)) for x in arrays]
+        inner = [given for x in arrays if x not in made and x not in arguments]
+        return reduce(or_, known + inner, 0)
+
+    for i, eqn in enumerate(eqns):
+        if i in written and all_read([_update(eqn)]) & bits[written[i]]:
+            return True
+        both = all_read(eqn.invars)
+        read |= {v: both | bits.get(v, 0) for v in eqn.outvars}
+    return False
+
+
+def _same_arrays(eqns: Sequence[JaxprEqn]) -> dict[Var, Var]:
+    """For each array the first that may be the same, which XLA computes once.
+
+    Params are not compared, which takes long: more may be the same than are.
+    """
+    same: dict[Var, Var] = {}
+    computed: dict[tuple[object, ...], Var] = {}
+    for eqn in eqns:
+        inputs = [same.get(x, x) if isinstance(x, Var) else str(x) for x in eqn.invars]
+        for i, v in enumerate(eqn.outvars):
+            same[v] = computed.setdefault((eqn.primitive, i, v.aval, *inputs), v)
+    return same
+
+
+def _written_arrays(
+    eqns: Sequence[JaxprEqn], same: Mapping[Var, Var]
+) -> dict[int, Var]:
+    """The arrays of which parts are written, by the numbers of equations.
+
+    They are those from which others differ by their shape alone.
+    """
+    makers = {v: eqn for eqn in eqns for v in eqn.outvars}
+    written: dict[int, Var] = {}
+    for i, eqn in enumerate(eqns):
+        x = eqn.invars[0] if _is_write(eqn) else None
+        while isinstance(x, Var) and x in makers and makers[x].primitive in _RELAID:
+            x = makers[x].invars[0]
+        if isinstance(x, Var):
+            written[i] = same.get(x, x)
+    return written
+
+
+def _is_write(eqn: JaxprEqn) -> bool:
+    """Whether an equation writes an array to a part of another."""
+    op = eqn.primitive
+    return op is dynamic_update_slice_p or op.name.startswith("scatter")
+
+
+def _update(write: JaxprEqn) -> Var | Literal:
+    """The array that is written to a part of another."""
+    return write.invars[1 if write.primitive is dynamic_update_slice_p else 2]
