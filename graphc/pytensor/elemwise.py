@@ -118,7 +118,7 @@ def _clip(x: Value, low: Value, high: Value) -> Value:
 
 
 def _int_div(x: Value, y: Value) -> Value:
-    """The floor of `x / y`: 0 where a size is zero, as where other integers are."""
+    """The floor of `x / y`; a number divided by a size of 0 is 0, as of data."""
     return x // gt.maximum(y, 1) * gt.minimum(y, 1) if _may_be_zero(y) else x // y
 
 

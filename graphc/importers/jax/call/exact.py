@@ -20,7 +20,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, jaxpr_as_fun
 from jax.extend.core.primitives import conv_general_dilated_p, dot_general_p
 
 from graphc.errors import GraphError
-from graphc.importers.jax.call.mistaken import is_led_round, may_be_mistaken
+from graphc.importers.jax.call.mistaken import is_worked_around, may_be_mistaken
 from graphc.importers.jax.call.program import restored
 from graphc.importers.jax.read.jaxprs import equations, is_array_type, words_of
 from graphc.importers.jax.read.unsupported import Unsupported, reading
@@ -161,7 +161,7 @@ def exact(
     except (Unsupported, GraphError) as error:
         return Exact(trace, None, (), str(error).splitlines()[0])
     gains = here or any(a.rule.name in GAINING for a in rewritten.rewrites)
-    if not gains and not is_led_round(rewritten.plan.graph.nodes):
+    if not gains and not is_worked_around(rewritten.plan.graph.nodes):
         return Exact(trace, None, (), "")
     return Exact(trace, rewritten, source.captured, "", source.foreign)
 

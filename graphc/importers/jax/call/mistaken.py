@@ -1,8 +1,8 @@
-"""Traces of JAX that XLA is known to compile to other programs, on CPUs.
+"""Traces of JAX that XLA is known to compile wrongly, on CPUs.
 
 XLA (of JAX 0.10 to 0.12) lets integers of 8 bits end at the largest in some reductions,
 and may write over elements that it still reads; docs/differences.md has both. Texts of
-graphc lead round these, so the program of the graph takes the place of such a trace.
+graphc work around these, so the program of the graph takes the place of such a trace.
 """
 
 import math
@@ -33,7 +33,7 @@ _RELAID = copy_p, reshape_p, squeeze_p  # XLA does nothing for these
 
 
 def may_be_mistaken(jaxpr: Jaxpr) -> bool:
-    """Whether there are equations of which XLA might make others: the graph tells."""
+    """Whether XLA might compile some equations wrongly; the graph tells if it does."""
     if jax.default_backend() != "cpu":
         return False
     eqns = [*equations(jaxpr)]
@@ -43,8 +43,8 @@ def may_be_mistaken(jaxpr: Jaxpr) -> bool:
     return writes and _may_read_what_is_written(eqns, {*jaxpr.invars, *jaxpr.constvars})
 
 
-def is_led_round(nodes: Iterable[Node]) -> bool:
-    """Whether the text of a graph leads round a mistake that XLA makes of a trace."""
+def is_worked_around(nodes: Iterable[Node]) -> bool:
+    """Whether the text of a graph works around a mistake that XLA makes of a trace."""
     all_nodes = [*within(nodes)]
     computes_narrow = wraps(all_nodes)
     return any(_is_apart(node, computes_narrow) for node in all_nodes)
@@ -114,7 +114,7 @@ def _written_arrays(
 ) -> dict[int, Var]:
     """The arrays of which parts are written, by the numbers of equations.
 
-    They are those from which others differ by their shape alone.
+    An array that is another one in a new shape counts as that other one.
     """
     makers = {v: eqn for eqn in eqns for v in eqn.outvars}
     written: dict[int, Var] = {}

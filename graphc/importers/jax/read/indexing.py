@@ -417,12 +417,16 @@ def _written_part(
     how: str,
 ) -> Value:
     """`x` with one window written, whose place is known."""
-    limits = [F.size_value(a + size) for a, size in zip(starts, sizes, strict=True)]
-    bounds = zip(map(F.size_value, starts), limits, strict=True)
-    pairs = zip(bounds, sizes, x.type.shape, strict=True)
-    items = [slice(None) if equal(a, n) else slice(*both) for both, a, n in pairs]
+    items = [*map(_item_of_window, starts, sizes, x.type.shape)]
     new = F.expand_dims(v, tuple(dropped)) if dropped else v
     return getattr(x.at[tuple(items)], how)(new) if items else new
+
+
+def _item_of_window(start: Size, size: Size, n: Size) -> slice:
+    """The index of a window along an axis of `n`, all of which stays as it is."""
+    if equal(size, n):
+        return slice(None)
+    return slice(F.size_value(start), F.size_value(start + size))
 
 
 for _name, _how in {
