@@ -467,8 +467,8 @@ def bounds_at_ages(order: str) -> tuple[int | None, int | None]:
     """Of a size whose bounds are found if its atoms are replaced in some orders."""
     made = {name: fresh_axis(name) for name in order}
     a, b, c, d = (made[name] for name in "abcd")
-    part = minimum(1 // maximum(1, d), 3 * a) * (1 // maximum(1, b))
-    return bounds(maximum(part * (c - b), b + 3 * b // maximum(1, a * d)))
+    larger = maximum(c, d - c)
+    return bounds(larger * maximum(a // maximum(1, c) * d, minimum(d - 2, b)))
 
 
 def test_a_prover_that_looks_at_ages_would_be_noticed(monkeypatch) -> None:
@@ -495,7 +495,12 @@ def test_clip_is_what_slices_do(recipe: Recipe, which: int) -> None:
         assert evaluate(clipped, sizes) == slice(value).indices(length)[1]
 
 
+DEEP = apply(operator.mod, leaf(0), apply(operator.mod, leaf(0), leaf(1)))
+LONG = apply(operator.mod, apply(operator.add, leaf(0), leaf(0)), DEEP)
+
+
 @given(recipes(2), st.integers(0, 4))
+@example(LONG, 1)
 @settings(deadline=None)
 def test_clip_is_proved_to_lie_within(recipe: Recipe, which: int) -> None:
     size = [n, m, k, count, n + m][which]

@@ -64,9 +64,21 @@ class _Proof:
         """As `lower`; if that takes too long, the sum of what each term is at least."""
         self.left = MOST_LOOKS
         low = self.lower(p)
-        if self.left >= 0 or len(p) == 1:
+        if self.left >= 0:
             return low
+        if len(p) == 1:
+            return max(low, self.chosen(p))
         return max(low, sum([self.term(m, c) for m, c in p.items()]))
+
+    def chosen(self, p: Poly) -> float:
+        """The lower bound of a minimum or maximum alone, of those of its operands."""
+        ((monomial, c),) = p.items()
+        only = monomial[0]
+        if len(monomial) > 1 or not isinstance(only, Call) or not only.side:
+            return -math.inf
+        factor = Poly({(): c})
+        lows = [self.bound(factor.times(polynomial(x))) for x in only.args]
+        return max(lows) if c * only.side < 0 else min(lows)
 
     def term(self, monomial: Monomial, c: int) -> float:
         """The lower bound of a term; of a call alone, kept by it."""
