@@ -284,10 +284,10 @@ def test_a_reduction_of_a_reshape_to_a_size_that_is_data_comes_to_an_end(reduce)
     for backend in ("jax", "numpy"):
         f = graphc.function([x, keep, k], y, backend=backend)
         for count in (2, 1, 2):
-            kept = np.arange(3) < count
+            mask = np.arange(3) < count
             copied = np.tile(np.tanh([0.5, 0.2]), 2 * count)
             expected = getattr(np, reduce.__name__)(copied)
-            result = f(np.array([0.5, 0.2, 3.0]), kept, -1)
+            result = f(np.array([0.5, 0.2, 3.0]), mask, -1)
             np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 

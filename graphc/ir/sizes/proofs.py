@@ -67,10 +67,10 @@ class _Proof:
         if self.left >= 0:
             return low
         if len(p) == 1:
-            return max(low, self.chosen(p))
+            return max(low, self.of_operands(p))
         return max(low, sum([self.term(m, c) for m, c in p.items()]))
 
-    def chosen(self, p: Poly) -> float:
+    def of_operands(self, p: Poly) -> float:
         """The lower bound of a minimum or maximum alone, of those of its operands."""
         ((monomial, c),) = p.items()
         only = monomial[0]

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import reduce
 from operator import or_
-from typing import Any
 
 import jax
+import jax.core
 from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import (
     copy_p,
@@ -21,7 +21,7 @@ from jax.extend.core.primitives import (
     squeeze_p,
 )
 
-from graphc.importers.jax.read.jaxprs import equations, is_array_type
+from graphc.importers.jax.read.jaxprs import equations
 from graphc.ir.graph.bodies import within
 from graphc.ir.graph.nodes import Node
 from graphc.ir.primitives import OP
@@ -60,9 +60,9 @@ def _is_apart(node: Node, computes_narrow: bool) -> bool:
     return op in (OP.slice_update, OP.scatter) and reads_other_places(node)
 
 
-def _is_narrow(aval: Any) -> bool:
+def _is_narrow(aval: object) -> bool:
     """Whether a type of JAX is that of many integers of 8 bits."""
-    if not is_array_type(aval):
+    if not isinstance(aval, jax.core.ShapedArray):
         return False
     return aval.dtype in ("int8", "uint8") and math.prod(aval.shape) >= _LARGE
 
@@ -77,21 +77,20 @@ def _may_read_what_is_written(
     same = _same_arrays(eqns)
     written = _written_arrays(eqns, same)
     bits = {x: 1 << i for i, x in enumerate(dict.fromkeys(written.values()))}
-    made = {v for eqn in eqns for v in eqn.outvars}
-    given = sum(bit for x, bit in bits.items() if x not in made | arguments)
+    outer = same.keys() | arguments  # others are inputs of inner jaxprs
+    inner_bits = sum(bit for x, bit in bits.items() if x not in outer)
     read: dict[Var, int] = {}  # the bits of the arrays that one is computed of
 
     def all_read(atoms: Iterable[Var | Literal]) -> int:
         arrays = [same.get(x, x) for x in atoms if isinstance(x, Var)]
-        known = [read.get(x, bits.get(x, 0)) for x in arrays]
-        inner = [given for x in arrays if x not in made and x not in arguments]
-        return reduce(or_, known + inner, 0)
+        known_bits = [read.get(x, bits.get(x, 0)) for x in arrays]
+        return reduce(or_, known_bits, 0 if outer.issuperset(arrays) else inner_bits)
 
     for i, eqn in enumerate(eqns):
         if i in written and all_read([_update(eqn)]) & bits[written[i]]:
             return True
-        both = all_read(eqn.invars)
-        read |= {v: both | bits.get(v, 0) for v in eqn.outvars}
+        sources = all_read(eqn.invars)
+        read |= {v: sources | bits.get(v, 0) for v in eqn.outvars}
     return False
 
 
